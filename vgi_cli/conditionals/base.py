@@ -1,0 +1,55 @@
+"""Abstract variational conditionals q_phi(x_j | rest): one per block, amortised over every pattern of holes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+
+class Draw(NamedTuple):
+    """Fresh, reparameterised draws of single blocks.
+
+    x      [R, M, D] rows with block j redrawn
+    log_q  [R, M] log q of the new values (or minus the entropy where the family has it in closed form)
+    """
+
+    x: Tensor
+    log_q: Tensor
+
+
+class Proposal(NamedTuple):
+    """One Gibbs proposal for each row.
+
+    x            [R, D] rows with block j redrawn
+    log_forward  [R] log q(x'_j | x)
+    log_reverse  [R] log q(x_j | x')
+    """
+
+    x: Tensor
+    log_forward: Tensor
+    log_reverse: Tensor
+
+
+class Conditionals(nn.Module, ABC):
+    """The d (or S) conditionals. `extended`: the kernel sees the previous value of its own column (appendix E)."""
+
+    noise_width: int  # numbers of standard normal noise that one draw of one block needs
+    S: int
+
+    @abstractmethod
+    def blocks(self, missing: Tensor) -> Tensor:
+        """[R, S] bool: which blocks may be redrawn in each row; missing [R, D]."""
+
+    @abstractmethod
+    def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
+        """Redraw block j [R, M] of x [R, D], each m on its own; noise [R, M, noise_width] standard normal."""
+
+    @abstractmethod
+    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+        """Redraw block j [R] of x [R, D] with the densities that a Metropolis step needs; noise [R, noise_width]."""
+
+    @abstractmethod
+    def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
+        """log q(x_j | rest) [R, M] with block j [R, M] hidden from its own input, also in the extended kernel."""

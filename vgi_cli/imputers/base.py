@@ -1,0 +1,54 @@
+"""Abstract imputers: draws of the missing cells given the observed ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise
+
+ROW_BLOCK = 256
+"""Rows are imputed in zero-padded blocks of exactly this size, so that rounding cannot depend on the batch."""
+
+
+class Box(NamedTuple):
+    """Range of admissible fills in encoded space: low [D], high [D] (infinite where unbounded)."""
+
+    low: Tensor
+    high: Tensor
+
+    def contains(self, x: Tensor) -> Tensor:
+        """Which cells lie inside: [.., D] bool."""
+        return (x >= self.low) & (x <= self.high)
+
+
+class Imputer(ABC):
+    """Draws from some p(x_mis | x_obs), restricted to a box."""
+
+    @abstractmethod
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """[n, R, D] with n = len(noise.draws): observed cells bit-equal to x, missing cells inside the box.
+
+        Called with at most ROW_BLOCK rows, zero-padded to exactly ROW_BLOCK by `impute`.
+        """
+
+    def diagnostics(self) -> dict[str, object]:
+        """What the report says about the draws so far (redrawn cells, acceptance, mixing); empty when nothing."""
+        return {}
+
+
+def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    """[n, R, D]: all rows, in zero-padded blocks of ROW_BLOCK rows (padding rows are fully observed zeros)."""
+    out = []
+    for start in range(0, x.shape[0], ROW_BLOCK):
+        stop = min(start + ROW_BLOCK, x.shape[0])
+        pad = ROW_BLOCK - (stop - start)
+        block = torch.nn.functional.pad(x[start:stop], (0, 0, 0, pad))
+        holes = torch.nn.functional.pad(missing[start:stop], (0, 0, 0, pad), value=False)
+        index = torch.arange(start, start + ROW_BLOCK, device=noise.rows.device).clamp(max=stop - 1)
+        draws = imputer.sample(block, holes, noise.select(rows=index), box)
+        out.append(draws[:, : stop - start])
+    return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])

@@ -1,0 +1,89 @@
+"""Keyed (counter-based) randomness: a draw depends on seed, purpose, column name, draw number and row key, and on
+nothing else, so that batch size, shards, order of rows and number of draws cannot change it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+_MIX1 = -4658895280553007687  # 0xBF58476D1CE4E5B9
+_MIX2 = -7723592293110705685  # 0x94D049BB133111EB
+
+
+def _shift_right(z: Tensor, bits: int) -> Tensor:
+    """Logical shift of int64."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def mix64(z: Tensor) -> Tensor:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014) on int64 tensors, wrapping modulo 2^64."""
+    z = z + _GOLDEN
+    z = (z ^ _shift_right(z, 30)) * _MIX1
+    z = (z ^ _shift_right(z, 27)) * _MIX2
+    return z ^ _shift_right(z, 31)
+
+
+def hash64(text: str) -> int:
+    """A stable signed 64-bit hash of a text (BLAKE2b)."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def row_keys(labels: Sequence[str]) -> Tensor:
+    """Row keys [R] int64 from labels (the text of the id columns and its count so far, or the row number)."""
+    return torch.tensor([hash64(label) for label in labels], dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class KeyedNoise:
+    """Randomness for `len(draws)` draws of R rows of a table with the named columns.
+
+    seed     the run's seed
+    columns  names of the D encoded columns, in the model's order
+    rows     [R] int64 row keys
+    draws    [n] int64 numbers of the draws, from 0
+    purpose  path that separates independent streams; `at` extends it
+    """
+
+    seed: int
+    columns: tuple[str, ...]
+    rows: Tensor
+    draws: Tensor
+    purpose: str = ""
+
+    def at(self, purpose: str | int) -> KeyedNoise:
+        """An independent stream for a named purpose (a sweep, an attempt, the latents)."""
+        return replace(self, purpose=f"{self.purpose}/{purpose}")
+
+    def select(self, *, rows: Tensor | None = None, draws: Tensor | None = None) -> KeyedNoise:
+        """The same randomness restricted to some rows (index into R) and draws (index into n)."""
+        return replace(
+            self,
+            rows=self.rows if rows is None else self.rows[rows],
+            draws=self.draws if draws is None else self.draws[draws],
+        )
+
+    def uniform(self, names: Sequence[str] | None = None) -> Tensor:
+        """Uniform on (0, 1), float64 [n, R, P]: one per draw, row and name (default: the columns)."""
+        names = self.columns if names is None else names
+        device = self.rows.device
+        base = hash64(f"{self.seed}{self.purpose}")
+        name_keys = torch.tensor([hash64(name) for name in names], dtype=torch.int64, device=device)
+        z = mix64(self.rows ^ base)[None, :] ^ mix64(self.draws.to(device) + 1)[:, None]
+        z = mix64(mix64(z)[:, :, None] ^ name_keys)
+        return (_shift_right(z, 11).to(torch.float64) + 0.5) * 2.0**-53
+
+    def normal(self, names: Sequence[str] | None = None) -> Tensor:
+        """Standard normal, float64 [n, R, P], by the inverse of the normal distribution function."""
+        u = self.uniform(names)
+        return math.sqrt(2.0) * torch.erfinv((2.0 * u - 1.0).clamp(-1 + 2.0**-53, 1 - 2.0**-53))
+
+
+def numbered(prefix: str, count: int) -> tuple[str, ...]:
+    """Names for latent coordinates: `prefix0`, `prefix1`, …"""
+    return tuple(f"{prefix}{i}" for i in range(count))

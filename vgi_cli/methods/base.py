@@ -1,0 +1,68 @@
+"""What a method is: a way to fit a model on an incomplete table. It never prints, saves or exits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.models.base import Model
+
+Parts: TypeAlias = dict[str, dict[str, Tensor]]
+"""File stem (`model`, `conditionals`, `imputations`, `state`) -> named tensors: what a run folder keeps."""
+
+
+class MethodConfig(BaseModel):
+    """Settings of a method: the keys `method.*` and `optim.*` of a recipe. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Step(NamedTuple):
+    """One whole step was taken: a moment at which the state may be saved. Metrics are device scalars."""
+
+    metrics: dict[str, Tensor]
+
+
+class EpochEnd(NamedTuple):
+    """An epoch ended (for `em`: an iteration). `epoch` counts from 1; metrics are numbers or lists (per column)."""
+
+    epoch: int
+    metrics: dict[str, Any]
+
+
+class State(ABC):
+    """Everything a fit needs to go on. Restoring it and going on gives bit for bit what not stopping gives."""
+
+    model: Model  # the published model: averaged or current parameters
+    epoch: int  # whole epochs done
+    epochs: int  # epochs to do; may be raised before `run` is called again
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """Named tensors by file stem. `model` holds the published model, `state` everything else that resuming
+        needs (current parameters, optimiser moments, generator states, order and position in the epoch)."""
+
+    @abstractmethod
+    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Take up what `parts` gave (in place)."""
+
+
+class Method(NamedTuple):
+    """A method: what it needs of a model, its settings, and the two functions that run it.
+
+    requires   types that the model must have (`Marginal`, …); empty: any Model
+    Config     pydantic settings
+    init       init(model, table, config, generator) -> State; deterministic given the generator
+    run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
+    """
+
+    requires: tuple[type[Model], ...]
+    Config: type[MethodConfig]
+    init: Callable[[Model, TensorTable, Any, torch.Generator], State]
+    run: Callable[[Any], Iterator[Step | EpochEnd]]

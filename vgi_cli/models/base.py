@@ -1,0 +1,84 @@
+"""Abstract models p_theta. Capabilities are types: a method asks for `Marginal` or `Bijective`, never for a name.
+
+Every family is final: it implements the abstract methods once and nobody overrides them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from vgi_cli.maths.noise import KeyedNoise
+
+
+class ModelConfig(BaseModel):
+    """Settings of a model family: the keys `model.*` of a recipe. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Model(nn.Module, ABC):
+    """A density over encoded rows x [.., D]."""
+
+    Config: ClassVar[type[ModelConfig]]
+    exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: Any, D: int) -> Self:
+        """A model of D columns with default initial parameters; everything random comes later, in `initialise`."""
+
+    @abstractmethod
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Set initial parameters from completed rows x [R, D] and the generator (in place)."""
+
+    @abstractmethod
+    def log_prob(self, x: Tensor) -> Tensor:
+        """log p(x), nats: [.., D] -> [..]."""
+
+    @abstractmethod
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """n independent rows [n, D]."""
+
+
+class ConditionalDistribution(ABC):
+    """p(x_mis | x_obs) of R rows in closed form."""
+
+    @abstractmethod
+    def mean(self) -> Tensor:
+        """[R, D]: observed cells as given, missing cells at their conditional mean."""
+
+    @abstractmethod
+    def sample(self, noise: KeyedNoise) -> Tensor:
+        """[n, R, D], n = len(noise.draws): observed cells bit-equal to x, missing cells drawn jointly.
+
+        All randomness comes from `noise` (keyed by column name, row and draw).
+        """
+
+
+class Marginal(Model):
+    """A model with exact marginals and conditionals under any mask (fa, mixture)."""
+
+    @abstractmethod
+    def marginal_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
+        """log p(x_obs), nats: [R, D], [R, D] -> [R]; 0 for a fully missing row. Missing cells are ignored."""
+
+    @abstractmethod
+    def conditional(self, x: Tensor, missing: Tensor) -> ConditionalDistribution:
+        """p(x_mis | x_obs) of each row; x [R, D], missing [R, D]."""
+
+
+class Bijective(Model):
+    """A model that is an invertible map of a standard normal (flow)."""
+
+    @abstractmethod
+    def to_base(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """u [.., D] and log|det du/dx| [..]."""
+
+    @abstractmethod
+    def from_base(self, u: Tensor) -> Tensor:
+        """The inverse of `to_base`: [.., D] -> [.., D]."""
