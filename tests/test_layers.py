@@ -1,0 +1,263 @@
+"""The import rules and the other rules that a reader of the source can rely on, checked on the syntax tree.
+
+`violations` is a pure function of a file's place and text, so that the second half of this file can show that every
+rule is able to fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "vgi_cli"
+
+_BASE = {"errors", "notation", "version"}
+_CORE = _BASE | {"data", "maths"}
+ALLOWED: dict[str, set[str]] = {
+    # what each part of the package may import, besides itself
+    "errors": set(),
+    "notation": set(),
+    "version": set(),
+    "data": _BASE,
+    "maths": _BASE,
+    "models": _CORE,
+    "conditionals": _CORE,
+    "chains": _CORE | {"conditionals"},
+    "table": _CORE,
+    "methods": _CORE | {"models", "conditionals", "chains", "table"},
+    "imputers": _CORE | {"models", "conditionals", "chains", "table"},
+    "evaluation": _CORE | {"models", "conditionals", "chains", "table", "imputers"},
+}
+ALLOWED["run"] = set(ALLOWED)
+ALLOWED["__init__"] = set(ALLOWED) - {"__init__"}
+ALLOWED["cli"] = set(ALLOWED)
+ALLOWED["__main__"] = {"cli"}
+
+FRAMES = {"pandas", "pyarrow"}
+CONSOLE = {"typer", "rich", "click"}
+CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+
+
+class Import(NamedTuple):
+    """One imported module, absolute and dotted; `runs_on_import` is False inside functions and under TYPE_CHECKING."""
+
+    name: str
+    line: int
+    runs_on_import: bool
+
+
+def part_of(module: str) -> str:
+    """The part of the package (first level under `vgi_cli`) that a dotted module belongs to."""
+    pieces = module.split(".")
+    return pieces[1] if len(pieces) > 1 else "__init__"
+
+
+def _is_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"
+
+
+def imports(module: str, tree: ast.Module, is_package: bool) -> Iterator[Import]:
+    """Every import of a file. `from a import b` gives `a.b`: whether b is a module is the reader's business."""
+
+    def walk(node: ast.AST, on_import: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, node.lineno, on_import) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")[: len(module.split(".")) - node.level + is_package]
+                base = ".".join([*parents, base]).rstrip(".")
+            yield from (Import(f"{base}.{alias.name}", node.lineno, on_import) for alias in node.names)
+        else:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                on_import = False
+            for child in ast.iter_child_nodes(node):
+                typing_only = isinstance(node, ast.If) and _is_type_checking(node) and child in node.body
+                yield from walk(child, on_import and not typing_only)
+
+    yield from walk(tree, True)
+
+
+def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[str]:
+    for item in found:
+        top = item.name.split(".")[0]
+        if top == "vgi_cli":
+            target = part_of(item.name)
+            if target not in ALLOWED:
+                target = "__init__"  # a name that the package itself offers
+            if target != part and target not in ALLOWED[part]:
+                yield f"{module}:{item.line}: {part} must not import {target}"
+        if top in FRAMES and part not in ("table", "__init__"):
+            yield f"{module}:{item.line}: {top} outside table/ and the Python API"
+        if top in CONSOLE and part != "cli":
+            yield f"{module}:{item.line}: {top} outside cli/"
+        if top == "click":
+            yield f"{module}:{item.line}: click is typer's own business"
+        if top == "torch" and item.runs_on_import and part in ("cli", "__init__", "__main__"):
+            yield f"{module}:{item.line}: torch at module level in {part}"
+        if top in CODE_RUNNING or item.name in ("torch.load", "torch.save"):
+            yield f"{module}:{item.line}: {item.name} can run code when it loads a file"
+
+
+def _call_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+        where = f"{module}:{getattr(node, 'lineno', 0)}"
+        if text in ("os.environ", "os.getenv", "os.putenv", "os.environb") and part not in ("cli", "run"):
+            yield f"{where}: environment variables outside cli/ and run/"
+        if text in ("sys.stdout", "sys.stderr", "sys.stdin") and part not in ("cli", "table", "__main__"):
+            yield f"{where}: {text} outside cli/ (and stdin, stdout as table files in table/)"
+        if text in ("sys.exit", "os._exit", "SystemExit", "exit", "quit") and part not in ("cli", "__main__"):
+            yield f"{where}: the process is ended outside cli/"
+        if not isinstance(node, ast.Call):
+            continue
+        call = ast.unparse(node.func)
+        if call == "print" and part != "cli":
+            yield f"{where}: print outside cli/"
+        if call == "hasattr":
+            yield f"{where}: hasattr; capabilities are types"
+        if call in ("torch.load", "torch.save", "eval", "exec", "yaml.unsafe_load", "yaml.full_load"):
+            yield f"{where}: {call} can run code"
+        reads = call == "open" or call.split(".")[-1] in ("read_text", "read_bytes", "write_text", "write_bytes")
+        if reads and part not in ("table", "run", "cli", "__init__"):
+            yield f"{where}: files are read and written in table/, run/ and cli/ only"
+
+
+def violations(module: str, source: str, is_package: bool = False) -> list[str]:
+    """Broken rules of one file: `module` is its dotted name, such as `vgi_cli.models.fa`."""
+    part = part_of(module)
+    if part not in ALLOWED:
+        return [f"{module}: {part} has no place in the layers"]
+    tree = ast.parse(source)
+    found = [
+        *_import_violations(module, part, list(imports(module, tree, is_package))),
+        *_call_violations(module, part, tree),
+    ]
+    if part != "notation" and any(f"| `{symbol}` " in source for symbol in "NdDSCKRMG"):
+        found.append(f"{module}: symbols are defined in notation.py only")
+    return found
+
+
+def dotted(path: Path) -> tuple[str, bool]:
+    """Dotted name of a file of the package, and whether it is a package's `__init__`."""
+    pieces = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    if pieces[-1] == "__init__":
+        return ".".join(pieces[:-1]), True
+    return ".".join(pieces), False
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_file_keeps_the_rules(path: Path) -> None:
+    module, is_package = dotted(path)
+    assert violations(module, path.read_text(encoding="utf-8"), is_package) == []
+
+
+def loaded_with(start: str) -> dict[str, list[str]]:
+    """Modules of this package that importing `start` runs, each with the outside modules it imports on the way."""
+    sources = {dotted(path)[0]: path for path in FILES}
+    todo, seen = [start], dict[str, list[str]]()
+    while todo:
+        module = todo.pop()
+        if module in seen or module not in sources:
+            continue
+        tree = ast.parse(sources[module].read_text(encoding="utf-8"))
+        names = [i.name for i in imports(module, tree, dotted(sources[module])[1]) if i.runs_on_import]
+        seen[module] = [name.split(".")[0] for name in names if not name.startswith("vgi_cli")]
+        for name in [*names, module]:
+            pieces = name.split(".")
+            todo += [".".join(pieces[:n]) for n in range(1, len(pieces) + 1) if pieces[0] == "vgi_cli"]
+    return seen
+
+
+def test_no_torch_on_the_way_to_the_command_line() -> None:
+    seen = loaded_with("vgi_cli.cli.app")
+    assert len(seen) > 1
+    assert {module: outside for module, outside in seen.items() if "torch" in outside} == {}
+
+
+@pytest.mark.parametrize("module", ["vgi_cli", "vgi_cli.cli.app"])
+def test_importing_loads_no_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+# The rules themselves: each of these lines breaks exactly one.
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "reason"),
+    [
+        ("vgi_cli.models.fa", "from vgi_cli.conditionals.base import Draw", "models must not import conditionals"),
+        ("vgi_cli.models.fa", "import vgi_cli.conditionals", "models must not import conditionals"),
+        ("vgi_cli.models.fa", "from ..conditionals import base", "models must not import conditionals"),
+        ("vgi_cli.models.fa", "def f():\n    from vgi_cli import conditionals", "models must not import conditionals"),
+        ("vgi_cli.conditionals.spline", "from vgi_cli.models.base import Model", "conditionals must not import models"),
+        ("vgi_cli.maths.nets", "from vgi_cli.data import Blocks", "maths must not import data"),
+        ("vgi_cli.methods.vgi", "from vgi_cli.run.config import Recipe", "methods must not import run"),
+        ("vgi_cli.run.driver", "from vgi_cli.cli import console", "run must not import cli"),
+        ("vgi_cli.run.driver", "from vgi_cli import fit", "run must not import __init__"),
+        ("vgi_cli.table.reader", "from vgi_cli.methods.em import em", "table must not import methods"),
+        ("vgi_cli.errors", "from vgi_cli import data", "errors must not import data"),
+        ("vgi_cli.run.driver", "import pyarrow.parquet as pq", "pyarrow outside table/"),
+        ("vgi_cli.evaluation.report", "import pandas", "pandas outside table/"),
+        ("vgi_cli.run.driver", "from rich.console import Console", "rich outside cli/"),
+        ("vgi_cli.evaluation.report", "import typer", "typer outside cli/"),
+        ("vgi_cli.cli.app", "import click", "click is typer's own business"),
+        ("vgi_cli.cli.app", "import torch", "torch at module level in cli"),
+        ("vgi_cli.cli.app", "if True:\n    from torch import nn", "torch at module level in cli"),
+        ("vgi_cli", "import torch", "torch at module level in __init__"),
+        ("vgi_cli.models.fa", "print(1)", "print outside cli/"),
+        ("vgi_cli.run.driver", "import sys\nsys.exit(1)", "the process is ended outside cli/"),
+        ("vgi_cli.run.driver", "raise SystemExit(2)", "the process is ended outside cli/"),
+        ("vgi_cli.run.driver", "import sys\nsys.stderr.write('x')", "sys.stderr outside cli/"),
+        ("vgi_cli.maths.nets", "import os\nn = os.environ['X']", "environment variables outside"),
+        ("vgi_cli.methods.em", "import os\nn = os.getenv('X')", "environment variables outside"),
+        ("vgi_cli.methods.em", "open('x')", "files are read and written in"),
+        ("vgi_cli.methods.em", "path.read_text()", "files are read and written in"),
+        ("vgi_cli.models.fa", "hasattr(1, 'x')", "capabilities are types"),
+        ("vgi_cli.run.checkpoint", "import pickle", "can run code"),
+        ("vgi_cli.run.checkpoint", "from torch import load", "can run code"),
+        ("vgi_cli.run.checkpoint", "torch.load('x')", "can run code"),
+        ("vgi_cli.models.fa", '"""| `K` | chains |"""', "symbols are defined in notation.py only"),
+        ("vgi_cli.helpers.misc", "", "has no place in the layers"),
+    ],
+)
+def test_a_broken_rule_is_found(module: str, source: str, reason: str) -> None:
+    found = violations(module, source)
+    assert any(reason in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("vgi_cli.cli.fit", "def run():\n    import torch"),
+        ("vgi_cli.cli.fit", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
+        ("vgi_cli.cli.console", "import sys\nprint('x', file=sys.stderr)\nraise SystemExit(2)"),
+        ("vgi_cli.cli.fit", "from vgi_cli import fit"),
+        ("vgi_cli.methods.vgi", "from vgi_cli.models.base import Model\nfrom vgi_cli.conditionals.base import Draw"),
+        ("vgi_cli.run.device", "import os\nn = os.environ.get('X')"),
+        ("vgi_cli.table.reader", "import pyarrow\nopen('x')"),
+        ("vgi_cli.run.checkpoint", "model.eval()"),
+        ("vgi_cli", "import pandas"),
+    ],
+)
+def test_what_is_allowed_passes(module: str, source: str) -> None:
+    assert violations(module, source) == []
+
+
+def test_relative_imports_resolve_from_packages_and_modules() -> None:
+    tree = ast.parse("from . import fa\nfrom .base import Model\nfrom ..data import Blocks")
+    inside_package = [item.name for item in imports("vgi_cli.models", tree, is_package=True)]
+    inside_module = [item.name for item in imports("vgi_cli.models.fa", tree, is_package=False)]
+    assert inside_module == ["vgi_cli.models.fa", "vgi_cli.models.base.Model", "vgi_cli.data.Blocks"]
+    assert inside_package == inside_module
