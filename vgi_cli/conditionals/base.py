@@ -20,11 +20,11 @@ class Draw(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """One Gibbs proposal for each row.
+    """One Metropolis proposal for each row.
 
     x            [R, D] rows with block j redrawn
-    log_forward  [R] log q(x'_j | x)
-    log_reverse  [R] log q(x_j | x')
+    log_forward  [R] log of the proposal density of x'_j given x
+    log_reverse  [R] log of the proposal density of x_j given x'
     """
 
     x: Tensor
@@ -33,7 +33,7 @@ class Proposal(NamedTuple):
 
 
 class Conditionals(nn.Module, ABC):
-    """The d (or S) conditionals. `extended`: the kernel sees the previous value of its own column (appendix E)."""
+    """The S conditionals. The extended kernel shows a block its own previous value (paper, appendix E)."""
 
     noise_width: int  # numbers of standard normal noise that one draw of one block needs
     S: int
@@ -48,7 +48,14 @@ class Conditionals(nn.Module, ABC):
 
     @abstractmethod
     def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
-        """Redraw block j [R] of x [R, D] with the densities that a Metropolis step needs; noise [R, noise_width]."""
+        """Redraw block j [R] of x [R, D] with the densities that a Metropolis step needs; noise [R, noise_width].
+
+        The proposal may be a widened q: light tails would make a chain stick where p/q is large.
+        """
+
+    @abstractmethod
+    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+        """[R, D]: block j [R] of x redrawn from q itself (paper, Algorithm 5, line 5); noise [R, noise_width]."""
 
     @abstractmethod
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
 from vgi_cli.models.base import Model
 
 Parts: TypeAlias = dict[str, dict[str, Tensor]]
@@ -47,6 +48,15 @@ class State(ABC):
     def parts(self) -> Parts:
         """Named tensors by file stem. `model` holds the published model, `state` everything else that resuming
         needs (current parameters, optimiser moments, generator states, order and position in the epoch)."""
+
+    def check(self) -> None:
+        """Raise FitError when the state is not worth saving (a parameter is not finite)."""
+        for name, value in self.parts()["state"].items():
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                raise FitError(
+                    f"training diverged in epoch {self.epoch + 1}: '{name}' is not finite",
+                    "lower optim.lr, or set optim.clip to 1",
+                )
 
     @abstractmethod
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:

@@ -26,6 +26,7 @@ class Model(nn.Module, ABC):
 
     Config: ClassVar[type[ModelConfig]]
     exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
+    learning_rate: ClassVar[float] = 1e-3  # of Adam on standardised data, where a recipe gives none
 
     @classmethod
     @abstractmethod

@@ -1,0 +1,215 @@
+"""Variational Gibbs inference: Algorithm 1 of the paper, line by line.
+
+Where it goes past the paper: the imputation step may be corrected by a Metropolis rule, theta's gradient may be
+taken at the accepted state, and the parameters of the last part of the main stage are averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.conditionals.amortised import AmortisedConditionals
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.families import make_family
+from vgi_cli.conditionals.network import HeadNetwork
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.base import EpochEnd, Method, Step
+from vgi_cli.methods.em_start import gaussian_draws
+from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
+from vgi_cli.models.base import Model
+
+STEPS = 4000  # steps of the main stage where no number of epochs is given
+
+
+def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
+    """The conditionals that the settings describe, for D columns; parameters not yet initialised."""
+    family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
+    trunk = config.trunk if config.layout == "shared" else ()
+    network = HeadNetwork(D, family.width, trunk, config.hidden)
+    return AmortisedConditionals(family, network, extended=config.kernel == "extended")
+
+
+def init(model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> VgiState:
+    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU."""
+    x, missing = table.x, table.missing
+    seed = int(torch.randint(2**62, (), generator=generator))
+    partly = ~missing.all(1)
+    chains = Chains(x, missing, config.imputations)
+    chains.values[:-1] = initial_imputations(table, config, generator)  # 1: D_K <- f0
+    start = torch.stack([chains.completed(k)[partly] for k in range(config.imputations)]).reshape(-1, table.D)
+    model.initialise(start.cpu(), generator)
+    q = build_conditionals(config, table.D).to(x.dtype)
+    q.network.initialise(generator)
+    q.to(x.device)
+    n = int(partly.sum())
+    batch_size = config.optim.batch_size or default_batch_size(n)
+    lr = config.optim.lr or model.learning_rate
+    state = VgiState(model, q, chains, config, lr, batch_size, seed)
+    state.epochs = config.epochs or max(1, math.ceil(STEPS / state.batches))
+    return state
+
+
+def default_batch_size(n: int) -> int:
+    """Rows per step: a power of two, about n / 16, between 32 and 512."""
+    return 2 ** min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
+
+
+def initial_imputations(table: TensorTable, config: VgiConfig, generator: torch.Generator) -> Tensor:
+    """f0 [C, K]: `empirical` marginals, or draws given the observed cells from a quick `em` fit."""
+    cpu = table.to(device="cpu")
+    if config.initial == "em":
+        return gaussian_draws(cpu, config.imputations, generator).to(table.x)
+    return empirical(cpu.x, cpu.missing, config.imputations, generator).to(table.x)
+
+
+def run(state: VgiState) -> Iterator[Step | EpochEnd]:
+    """Algorithm 1. Yields after every whole step and every epoch."""
+    optim = state.config.optim
+    stages: list[tuple[Stage, int, Callable[[VgiState, Batch], None]]] = [
+        (Stage.WARM_CONDITIONALS, optim.warmup_conditionals, warm_up_conditionals),  # 2: Algorithm 2
+        (Stage.WARM_MODEL, optim.warmup_model, warm_up_model),  # 3: Algorithm 4
+        (Stage.MAIN, state.epochs, main_step),  # 4-12
+    ]
+    for stage, epochs, step in stages:
+        if state.stage > stage:
+            continue
+        while state.stage_epoch < epochs:  # 4: for t in [1, max_epochs]
+            while state.position < state.batches:  # 5: for mini-batch B_K in D_K
+                step(state, state.batch())
+                state.position += 1
+                yield Step({"objective": state.tally["objective"]})
+            yield end_epoch(state)
+        if stage < Stage.MAIN:
+            state.stage, state.stage_epoch = Stage(stage + 1), 0
+            for optimiser in (state.optim_theta, state.optim_q):  # moments of a warm-up belong to its own loss
+                optimiser.state.clear()
+
+
+def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
+    """One step of Algorithm 2: fit q to observed cells, the rest filled by f0."""
+    g = state.generator(1 + state.position)
+    loss = warm_up_loss(state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row), g)
+    ascend(state, -loss, state.optim_q)
+    state.tally["objective"] -= loss.detach()
+
+
+def warm_up_model(state: VgiState, batch: Batch) -> None:
+    """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
+    g = state.generator(1 + state.position)
+    M = state.config.blocks_per_row
+    with frozen(state.q):
+        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, M, g)
+        ascend(state, objective, state.optim_theta)
+    state.tally["objective"] += objective.detach()
+    state.publish()
+
+
+def main_step(state: VgiState, batch: Batch) -> None:
+    """One pass of the loop body: Algorithm 1, lines 6 to 10."""
+    config = state.config
+    g = state.generator(1 + state.position)
+    log_p = density(state.theta)
+    n = len(batch.rows) * state.chains.K
+    x = batch.x
+    if len(batch.rows):
+        state.theta.eval()
+        sweep = update_imputations(  # 6: update the imputations with Algorithm 5
+            log_p, state.q, x[:n], batch.missing[:n], config.gibbs_steps, g, accept=config.accept, scan=config.scan
+        )
+        state.theta.train()
+        state.chains.store(batch.rows, sweep.x)  # 7: store them for the next epoch
+        state.tally["tried"] += sweep.tried
+        state.tally["accepted"] += sweep.accepted
+        x = torch.cat([sweep.x, x[n:]])
+    set_rates(state)
+    M = config.blocks_per_row
+    if config.gradient == "objective":
+        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, M, g)  # 8: Algorithm 3
+        ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
+    else:  # theta at the state of the chain, phi at the fresh draw
+        with frozen(state.theta):
+            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, M, g)
+            if len(batch.rows):
+                ascend(state, objective, state.optim_q)
+        ascend(state, (batch.weight * log_p(x, batch.missing)).sum(), state.optim_theta)
+    state.tally["objective"] += objective.detach()
+    if in_average(state):
+        state.average()
+    else:
+        state.publish()
+
+
+def progress(state: VgiState) -> float:
+    """Share of the main stage that is done, 0 to 1."""
+    return (state.stage_epoch + state.position / state.batches) / max(state.epochs, 1)
+
+
+def in_average(state: VgiState) -> bool:
+    """Whether this step belongs to the last share of the main stage, whose parameters are averaged."""
+    return progress(state) >= 1.0 - state.config.optim.average
+
+
+def set_rates(state: VgiState) -> None:
+    """Learning rates of this step: constant, or half a cosine from the start value to 0."""
+    cosine = state.config.optim.schedule == "cosine"
+    factor = 0.5 * (1.0 + math.cos(math.pi * progress(state))) if cosine else 1.0
+    for optimiser, lr in ((state.optim_theta, state.lr), (state.optim_q, state.config.optim.lr_conditionals)):
+        for group in optimiser.param_groups:
+            group["lr"] = lr * factor
+
+
+def ascend(state: VgiState, objective: Tensor, *optimisers: torch.optim.Optimizer) -> None:
+    """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own."""
+    for optimiser in optimisers:
+        optimiser.zero_grad(set_to_none=True)
+    (-objective).backward()
+    for optimiser in optimisers:
+        if state.config.optim.clip is not None:
+            nn.utils.clip_grad_norm_(parameters_of(optimiser), state.config.optim.clip)
+        optimiser.step()
+
+
+def end_epoch(state: VgiState) -> EpochEnd:
+    """Close an epoch: metrics of it, counters to the next."""
+    tally = {name: value / (state.batches if name == "objective" else 1) for name, value in state.tally.items()}
+    metrics: dict[str, object] = {"stage": state.stage.name.lower(), "objective": float(tally["objective"])}
+    if state.stage >= Stage.MAIN and len(state.incomplete):
+        rate = tally["accepted"] / tally["tried"]
+        metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
+    for value in state.tally.values():
+        value.zero_()
+    state.stage_epoch, state.position = state.stage_epoch + 1, 0
+    return EpochEnd(state.stage_epoch, metrics)
+
+
+class frozen:  # noqa: N801 (reads like a keyword)
+    """Within this context no gradient reaches the parameters of `module`; it is evaluated without dropout."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def __enter__(self) -> None:
+        self.module.requires_grad_(False).eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.module.requires_grad_(True).train()
+
+
+def density(model: Model) -> Callable[[Tensor, Tensor], Tensor]:
+    """The model's density as the hook that kernels and objective take; it needs no mask."""
+
+    def log_p(x: Tensor, missing: Tensor) -> Tensor:
+        return model.log_prob(x)
+
+    return log_p
+
+
+METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run)

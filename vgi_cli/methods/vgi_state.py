@@ -1,0 +1,166 @@
+"""State of a VGI fit: model, conditionals, chains, optimisers, averages and counters.
+
+Randomness is not a stream that has to be saved: every epoch and step seeds its own generator from the fit's seed,
+the stage and the counters, so a restored state goes on exactly where it was.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.maths.noise import mix64
+from vgi_cli.methods.base import Parts, State
+from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.models.base import Model
+
+
+class Stage(IntEnum):
+    """The stages of Algorithm 1; `FINETUNE` is Algorithm 6."""
+
+    WARM_CONDITIONALS = 0
+    WARM_MODEL = 1
+    MAIN = 2
+    FINETUNE = 3
+
+
+class VgiState(State):
+    """See State. `theta` is the model in training; `model` is the published one (averaged once averaging began)."""
+
+    def __init__(
+        self, theta: Model, q: Conditionals, chains: Chains, config: VgiConfig, lr: float, batch_size: int, seed: int
+    ) -> None:
+        self.theta = theta
+        self.model = copy.deepcopy(theta).eval()
+        self.q = q
+        self.chains = chains
+        self.config = config
+        self.seed = seed
+        self.lr = lr
+        optim = config.optim
+        fused = next(theta.parameters()).device.type in {"cpu", "cuda"}
+        self.optim_theta = torch.optim.Adam(theta.parameters(), lr=lr, fused=fused)
+        self.optim_q = torch.optim.Adam(q.parameters(), lr=optim.lr_conditionals, amsgrad=True, fused=fused)
+        partly = ~chains.missing.all(1)  # fully missing rows do not enter
+        self.incomplete = chains.incomplete[partly[chains.incomplete]]
+        self.complete = chains.complete
+        self.rows_per_epoch = len(self.incomplete) + len(self.complete)
+        self.batches = max(1, -(-self.rows_per_epoch // batch_size))
+        self.stage = Stage.WARM_CONDITIONALS
+        self.stage_epoch = 0  # whole epochs done in this stage
+        self.position = 0  # batches done in this epoch
+        self.averaged = 0  # steps in the average
+        D = chains.x.shape[1]
+        zeros = chains.x.new_zeros
+        self.tally = {"objective": zeros(()), "tried": zeros(D), "accepted": zeros(D)}  # of this epoch
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        """Whole epochs of the main stage done."""
+        return self.stage_epoch if self.stage >= Stage.MAIN else 0
+
+    def generator(self, purpose: int) -> torch.Generator:
+        """The random stream of this stage, epoch and position; `purpose` separates streams of one step."""
+        key = torch.tensor([self.seed], dtype=torch.int64)
+        for part in (int(self.stage), self.stage_epoch, purpose):
+            key = mix64(key ^ (part + 1))
+        generator = torch.Generator(self.chains.x.device)
+        generator.manual_seed(int(key) & ((1 << 63) - 1))
+        return generator
+
+    def batch(self) -> Batch:
+        """The batch at this position. Every batch has the same share of complete and of incomplete rows."""
+        if self.position == 0 or not hasattr(self, "_order"):
+            g = self.generator(0)
+            device = self.chains.x.device
+            self._order = [
+                part[torch.randperm(len(part), generator=g, device=device)] for part in (self.incomplete, self.complete)
+            ]
+        picks = []
+        for order in self._order:
+            n = len(order)
+            picks.append(order[self.position * n // self.batches : (self.position + 1) * n // self.batches])
+        return self.chains.batch(*picks)
+
+    def publish(self) -> None:
+        """Copy the parameters in training into the published model (while nothing is averaged yet)."""
+        if self.averaged == 0:
+            self.model.load_state_dict(self.theta.state_dict())
+
+    def average(self) -> None:
+        """Add the parameters in training to the running average that is published."""
+        self.averaged += 1
+        with torch.no_grad():
+            for mean, value in zip(self.model.parameters(), self.theta.parameters(), strict=True):
+                mean.lerp_(value, 1.0 / self.averaged)
+            for kept, buffer in zip(self.model.buffers(), self.theta.buffers(), strict=True):
+                kept.copy_(buffer)
+
+    def parts(self) -> Parts:
+        """See State."""
+        counters = [self.seed, int(self.stage), self.stage_epoch, self.position, self.averaged]
+        state = {"counters": torch.tensor(counters, dtype=torch.int64)}
+        state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
+        state |= {f"tally/{k}": v for k, v in self.tally.items()}
+        state |= _optimiser_tensors("optim_theta", self.optim_theta)
+        state |= _optimiser_tensors("optim_q", self.optim_q)
+        parts = {
+            "model": dict(self.model.state_dict()),
+            "conditionals": dict(self.q.state_dict()),
+            "imputations": {"values": self.chains.values[:-1]},
+            "state": state,
+        }
+        return {
+            stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
+        }
+
+    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """See State."""
+        state = parts["state"]
+        self.seed, stage, self.stage_epoch, self.position, self.averaged = state["counters"].tolist()
+        self.stage = Stage(stage)
+        self.model.load_state_dict(parts["model"])
+        self.q.load_state_dict(parts["conditionals"])
+        self.theta.load_state_dict(_prefixed(state, "theta/"))
+        self.chains.values[:-1] = parts["imputations"]["values"]
+        for name, value in self.tally.items():
+            value.copy_(state[f"tally/{name}"])
+        _restore_optimiser("optim_theta", self.optim_theta, state)
+        _restore_optimiser("optim_q", self.optim_q, state)
+        if hasattr(self, "_order"):
+            del self._order
+
+
+def parameters_of(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
+    """All parameters of an optimiser, in order."""
+    return (p for group in optimiser.param_groups for p in group["params"])
+
+
+def _prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _optimiser_tensors(prefix: str, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Moments, AMSGrad maxima and step counts: `prefix/<parameter>/<name>`."""
+    out = {}
+    for i, parameter in enumerate(parameters_of(optimiser)):
+        for name, value in optimiser.state.get(parameter, {}).items():
+            out[f"{prefix}/{i}/{name}"] = value
+    return out
+
+
+def _restore_optimiser(prefix: str, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    optimiser.state.clear()
+    for i, parameter in enumerate(parameters_of(optimiser)):
+        moments = _prefixed(tensors, f"{prefix}/{i}/")
+        if moments:
+            optimiser.state[parameter] = {
+                k: v.detach().clone().to(parameter.device if k != "step" or v.is_cuda else v.device)
+                for k, v in moments.items()
+            }
