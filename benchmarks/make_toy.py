@@ -1,0 +1,115 @@
+"""Make the toy factor-analysis tables: 6 columns, 2 factors, known truth, cells missing completely at random.
+
+    python benchmarks/make_toy.py results/toy
+
+The truth is that of the paper's first experiment (Simkus, Rhodes and Gutmann 2023, section 4.2 and appendix K) as
+the authors' data have it: the third row of F is (+3, -1) and the third variance 6.7666, where the paper prints -3 and
+6.766. A row is x = F z + mean + e with z ~ N(0, I) and e ~ N(0, diag(Psi)). Rows are fresh draws, not the authors'.
+
+Written into the folder: `truth.json` (F, mean, Psi, covariance, seed, mean log-likelihood of the test rows), `train`
+and `test` (complete) and, for each fraction k/6 and each mask m, `train-k-m` with holes: of the N x 6 cells exactly
+N k are missing, every such set equally likely. Rows depend on the seed alone and each mask on seed, k and m alone:
+asking for fewer masks or fractions changes none of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+F = np.array([[-5.0, -2.0], [4.0, 0.0], [3.0, -1.0], [-3.0, -3.0], [1.0, 5.0], [-1.0, 2.0]])
+MEAN = np.array([3.0, -1.0, 0.0, 2.0, -1.0, 0.0])
+PSI = np.array([50.4794, 30.0988, 6.7666, 17.3357, 40.9839, 25.1122])
+D = len(MEAN)
+NAMES = tuple(f"x{j + 1}" for j in range(D))
+SIXTHS = (1, 2, 3, 4, 5)
+
+
+def covariance() -> np.ndarray:
+    """F F' + diag(Psi), [6, 6]."""
+    return F @ F.T + np.diag(PSI)
+
+
+def sample(n: int, rng: np.random.Generator) -> np.ndarray:
+    """n rows of the truth, [n, 6]."""
+    z = rng.standard_normal((n, F.shape[1]))
+    return z @ F.T + MEAN + rng.standard_normal((n, D)) * np.sqrt(PSI)
+
+
+def mean_log_prob(x: np.ndarray) -> float:
+    """Mean over rows of the true log-density, nats."""
+    lower = np.linalg.cholesky(covariance())
+    white = np.linalg.solve(lower, (x - MEAN).T)
+    return float(-0.5 * (white**2).sum(0).mean() - np.log(np.diag(lower)).sum() - 0.5 * D * math.log(2 * math.pi))
+
+
+def mask(n: int, sixths: int, rng: np.random.Generator) -> np.ndarray:
+    """[n, 6] bool, True where a cell is missing: exactly n * sixths cells, every such set equally likely."""
+    missing = np.zeros(n * D, dtype=bool)
+    missing[: n * sixths] = True
+    return rng.permutation(missing).reshape(n, D)
+
+
+def write(x: np.ndarray, missing: np.ndarray | None, path: Path) -> None:
+    """One table; missing cells are nulls (empty in CSV). The extension picks the type."""
+    holes = np.zeros(x.shape, bool) if missing is None else missing
+    table = pa.table({name: pa.array(x[:, j], mask=holes[:, j]) for j, name in enumerate(NAMES)})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        pacsv.write_csv(table, path)
+
+
+def make(out: Path, rows: int, test_rows: int, sixths: Sequence[int], masks: int, seed: int, suffix: str) -> list[Path]:
+    """Write everything into `out` (created) and return the tables with holes."""
+    out.mkdir(parents=True, exist_ok=True)
+    train = sample(rows, np.random.default_rng([seed, 0]))
+    test = sample(test_rows, np.random.default_rng([seed, 1]))
+    write(train, None, out / f"train.{suffix}")
+    write(test, None, out / f"test.{suffix}")
+    truth = {
+        "F": F.tolist(),
+        "mean": MEAN.tolist(),
+        "Psi": PSI.tolist(),
+        "covariance": covariance().tolist(),
+        "seed": seed,
+        "train_rows": rows,
+        "test_rows": test_rows,
+        "test_loglik": mean_log_prob(test),
+    }
+    (out / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    made = []
+    for k in sixths:
+        for m in range(1, masks + 1):
+            made.append(out / f"train-{k}-{m}.{suffix}")
+            write(train, mask(rows, k, np.random.default_rng([seed, 2, k, m])), made[-1])
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Toy factor-analysis tables with known truth.")
+    parser.add_argument("out", type=Path, help="folder to write into")
+    parser.add_argument("--rows", type=int, default=6400)
+    parser.add_argument("--test-rows", type=int, default=5000)
+    parser.add_argument(
+        "--sixths", type=int, nargs="+", default=SIXTHS, choices=SIXTHS, help="fractions missing, in sixths"
+    )
+    parser.add_argument("--masks", type=int, default=5, help="masks for each fraction")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--format", choices=("csv", "parquet"), default="parquet")
+    given = parser.parse_args(argv)
+    made = make(given.out, given.rows, given.test_rows, given.sixths, given.masks, given.seed, given.format)
+    print(f"{len(made)} tables with holes, train, test and truth.json in {given.out}")
+
+
+if __name__ == "__main__":
+    main()
