@@ -1,0 +1,135 @@
+"""The program: parses the command line, runs one command, turns every outcome into text and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from vgi_cli.cli import evaluate, finetune, fit, help, impute
+from vgi_cli.cli.console import Console, is_terminal
+from vgi_cli.errors import VgiError, nearest
+from vgi_cli.version import __version__
+
+_ParseError: Any = typer.BadParameter.__mro__[1]
+"""What typer raises for a command line that it cannot parse (the class is that of the click inside it)."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"vgi {__version__}")
+        raise typer.Exit()
+
+
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def build_app() -> typer.Typer:
+    """The commands. Off a terminal the help is plain unwrapped text."""
+    width = {"max_content_width": 120} if is_terminal(sys.stdout) else {"terminal_width": 100_000}
+    settings: dict[str, Any] = {"help_option_names": ["-h", "--help"], **width}
+    app = typer.Typer(
+        name="vgi",
+        help=help.TOP,
+        epilog=help.top_epilog(),
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=settings,
+    )
+    app.callback(invoke_without_command=True)(_top)
+    app.command("fit", help=help.FIT, epilog=help.fit_epilog())(fit.command)
+    app.command("finetune", help=help.FINETUNE, epilog=help.finetune_epilog())(finetune.command)
+    app.command("impute", help=help.IMPUTE, epilog=help.impute_epilog())(impute.command)
+    app.command("evaluate", help=help.EVALUATE, epilog=help.evaluate_epilog())(evaluate.command)
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `vgi` with these arguments (default: those of the process) and return the exit code."""
+    started = time.monotonic()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    console = Console(quiet="-q" in arguments)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of torch sleep instead of spinning
+    try:
+        with warnings.catch_warnings():
+            if not debug and argv is None:
+                warnings.simplefilter("ignore")
+            result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
+            sys.stdout.flush()
+            return result if isinstance(result, int) else 0
+    except VgiError as error:
+        _trace(debug)
+        console.error(error.message, error.hint)
+        return error.exit_code
+    except _ParseError as error:
+        console.error(*_parse_text(error))
+        return 2
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        console.error("stopped by SIGINT")
+        return 130
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):  # the reader of stdout has gone: nothing more to say
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        _trace(debug)
+        where = f"'{error.filename}': " if error.filename else ""
+        console.error(f"{where}{error.strerror or error}", "check the path, its permissions and the space on the disk")
+        return 1
+    except MemoryError as error:
+        _trace(debug)
+        console.error(f"out of memory: {error}".rstrip(": "), "a smaller --set optim.batch_size or fewer rows may fit")
+        return 1
+    except Exception as error:
+        _trace(debug)
+        console.error(
+            f"unexpected {type(error).__name__}: {error}", "this is a bug of vgi; --debug shows where it happened"
+        )
+        return 1
+
+
+def _trace(debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+
+
+def _parse_text(error: Any) -> tuple[str, str]:
+    """Message and hint for a command line that cannot be parsed."""
+    text = error.format_message().split(" (Possible options")[0]
+    text, _, suggestion = text.partition(" Did you mean ")
+    text = (text[:1].lower() + text[1:]).strip().rstrip(".")
+    context: Any = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", None)
+    path = context.command_path if context is not None else "vgi"
+    if suggestion:
+        return text, f"did you mean {suggestion}"
+    if option and text.startswith("no such option"):
+        known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+        close = nearest(option, known)
+        if close.startswith("did you mean"):
+            return text, close
+    if text.startswith("no such command"):
+        return text, nearest(text.split("'")[1], context.command.commands)
+    return text, f"{path} --help lists what is possible"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""`vgi evaluate`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgi_cli.cli import options as o
+from vgi_cli.cli.console import Console
+from vgi_cli.run.config import gather
+
+
+def command(
+    checkpoint: o.Checkpoint,
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA", help="One table: files, a folder of Parquet, or - (CSV on stdin).")
+    ],
+    truth: Annotated[
+        str | None, typer.Option("--truth", metavar="FILE", help="The complete table: score the imputations.")
+    ] = None,
+    objective: Annotated[
+        bool,
+        typer.Option("--objective", help="Fine-tune and add the VGI objective (not comparable with a likelihood)."),
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout.")] = False,
+    per_row: Annotated[
+        str | None, typer.Option("--per-row", metavar="FILE", help="Write log p(observed cells) of each row.")
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if", metavar="'PATH OP NUMBER'", help="Exit with 3 if this holds, e.g. 'loglik < -5' (repeatable)."
+        ),
+    ] = None,
+    force: o.Force = False,
+    mask: o.Mask = None,
+    na_values: o.NaValues = None,
+    delimiter: o.Delimiter = None,
+    seed: o.Seed = None,
+    device: o.Device = None,
+    threads: o.Threads = None,
+    out: o.Out = None,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    debug: o.Debug = False,
+) -> None:
+    settings = gather(
+        {
+            "data": (data, "DATA"),
+            "mask": (mask, "--mask"),
+            "table.na_values": (na_values, "--na-values"),
+            "table.delimiter": (delimiter, "--delimiter"),
+            "seed": (seed, "--seed"),
+            "device": (device, "--device"),
+            "threads": (threads, "--threads"),
+        },
+        environ=os.environ,
+    )
+    from vgi_cli.run.evaluate import EvaluateOptions, evaluate
+    from vgi_cli.run.failif import parse_conditions, raise_if_missed
+
+    conditions = parse_conditions(fail_if or [])
+    chosen = EvaluateOptions(
+        truth=truth,
+        objective=objective,
+        per_row=per_row,
+        out=None if out is None else Path(out),
+        force=force,
+    )
+    report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
+    print(report.json_text() if json_ else report.text(), end="")
+    raise_if_missed(conditions, report.values)

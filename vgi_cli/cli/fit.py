@@ -1,0 +1,133 @@
+"""`vgi fit`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgi_cli.cli import options as o
+from vgi_cli.cli.console import Console
+from vgi_cli.errors import UsageError
+from vgi_cli.run.config import gather
+
+KINDS = ("integer", "numeric", "carry")
+
+
+def command(
+    context: typer.Context,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="One table: files, a folder of Parquet, or - (CSV on stdin)."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Model; see below. Default: auto.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="NAME", help="Method; see below. Default: the model's own.")
+    ] = None,
+    recipe: Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Settings in YAML.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as model.factors=3 (repeatable)."),
+    ] = None,
+    val: Annotated[
+        str | None,
+        typer.Option("--val", metavar="FILE|FRACTION", help="Held-out rows that select the epoch and stop early."),
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            "--select",
+            metavar="RULE",
+            help="With --val: loglik (of the observed cells, default) or objective (the paper's fine-tuned objective).",
+        ),
+    ] = None,
+    epochs: o.Epochs = None,
+    time_limit: o.TimeLimit = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    force: o.Force = False,
+    id_: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="COL", help="Column that names the rows: carried, keys the draws (repeatable)."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option("--exclude", metavar="COL", help="Column to carry, not to model (repeatable).")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="NAME=KIND", help="Kind of a column: integer, numeric or carry (repeatable)."),
+    ] = None,
+    unbounded: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unbounded", metavar="COL", help="Column whose fills may leave the observed range (repeatable)."
+        ),
+    ] = None,
+    mask: o.Mask = None,
+    na_values: o.NaValues = None,
+    delimiter: o.Delimiter = None,
+    seed: o.Seed = None,
+    device: o.Device = None,
+    threads: o.Threads = None,
+    out: o.Out = None,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    debug: o.Debug = False,
+) -> None:
+    flags = {
+        "data": (data, "DATA"),
+        "model.name": (model, "--model"),
+        "method.name": (method, "--method"),
+        "val": (_number(val), "--val"),
+        "select": (select, "--select"),
+        "epochs": (epochs, "--epochs"),
+        "time_limit": (time_limit, "--time-limit"),
+        "table.id": (id_, "--id"),
+        "table.exclude": (exclude, "--exclude"),
+        "table.columns": (_kinds(column or []), "--column"),
+        "table.unbounded": (unbounded, "--unbounded"),
+        "mask": (mask, "--mask"),
+        "table.na_values": (na_values, "--na-values"),
+        "table.delimiter": (delimiter, "--delimiter"),
+        "seed": (seed, "--seed"),
+        "device": (device, "--device"),
+        "threads": (threads, "--threads"),
+    }
+    if resume and force:
+        raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")
+    settings = gather(flags, set_ or [], os.environ, recipe)
+    from vgi_cli.run.fit import fit
+
+    run = fit(
+        settings,
+        out=None if out is None else Path(out),
+        resume=resume,
+        force=force,
+        reporter=Console(quiet, verbose),
+        started=context.obj["started"],
+    )
+    print(run.path)
+
+
+def _number(text: str | None) -> float | str | None:
+    """A fraction as a number, anything else as the name of a file."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _kinds(items: list[str]) -> dict[str, str]:
+    kinds: dict[str, str] = {}
+    for item in items:
+        name, equals, kind = item.rpartition("=")
+        if not equals or kind not in KINDS:
+            raise UsageError(
+                f"--column: expected NAME=KIND with a kind of {', '.join(KINDS)}, got '{item}'",
+                "for example --column age=integer",
+            )
+        kinds[name] = kind
+    return kinds

@@ -1,0 +1,109 @@
+"""The texts of `--help`: names from the registry, two examples a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
+
+TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
+
+FIT = (
+    "Fit a model on DATA, a table with holes, and print the run folder. DATA: CSV, TSV, Parquet, a folder of Parquet, "
+    "several files as one table, or - (CSV on stdin). Without --out the run is the next free run1/, run2/, …"
+)
+FINETUNE = (
+    "Adapt the conditionals of a run to new rows, the model unchanged, and print the new run folder: a complete run "
+    "that imputes DATA. Without --out it is the next free run1/, run2/, …"
+)
+IMPUTE = (
+    "Fill the holes of DATA (default: the table that was fitted) with draws from the model. Without --out the tables "
+    "go to RUN/imputed/; with DATA - to stdout."
+)
+EVALUATE = (
+    "Report how well a run explains DATA: log-likelihood of the observed cells, and the error of the imputations where "
+    "the truth is known. report.json and report.md go to --out, by default RUN/evaluations/<table>/."
+)
+
+
+def _table(title: str, lines: Mapping[str, str]) -> str:
+    width = max(len(name) for name in lines)
+    return "\n".join(["\b", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in lines.items())])
+
+
+def _examples(*lines: str) -> str:
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def models() -> str:
+    """Every model by name."""
+    auto = {"auto": "by a stated rule on rows, columns and the share missing (default)"}
+    return _table("Models (--model)", auto | {name: entry.about for name, entry in MODELS.items()})
+
+
+def methods() -> str:
+    """Every method by name."""
+    return _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
+
+
+def samplers() -> str:
+    """Every imputer, which is a sampler by name."""
+    auto = {"auto": "the first of these that the run allows (default)"}
+    return _table(
+        "Imputers and samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()}
+    )
+
+
+def top_epilog() -> str:
+    """All names, two examples."""
+    return "\n\n".join(
+        [
+            models(),
+            methods(),
+            samplers(),
+            _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
+            "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
+        ]
+    )
+
+
+def fit_epilog() -> str:
+    """Models and methods, two examples."""
+    return "\n\n".join(
+        [
+            models(),
+            methods(),
+            _examples(
+                "vgi fit data.csv --id patient --out run1",
+                "vgi fit data.parquet --model flow --method vgi --val 0.1 --time-limit 30m",
+            ),
+        ]
+    )
+
+
+def finetune_epilog() -> str:
+    """Two examples."""
+    return _examples(
+        "vgi finetune --checkpoint run1 new.csv", "vgi finetune --checkpoint run1 new.csv --epochs 50 --out run2"
+    )
+
+
+def impute_epilog() -> str:
+    """Samplers, two examples."""
+    return "\n\n".join(
+        [
+            samplers(),
+            _examples(
+                "vgi impute --checkpoint run1 --m 20 --format long -o imputed.csv",
+                "vgi impute --checkpoint run1 new.csv --point mean -o - > filled.csv",
+            ),
+        ]
+    )
+
+
+def evaluate_epilog() -> str:
+    """Two examples."""
+    return _examples(
+        "vgi evaluate --checkpoint run1 test.csv --json",
+        "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
+    )

@@ -1,0 +1,81 @@
+"""`vgi impute`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from vgi_cli.cli import options as o
+from vgi_cli.cli.console import Console
+from vgi_cli.run.config import gather
+
+
+def command(
+    checkpoint: o.Checkpoint,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="A table, or - (CSV on stdin). Default: the table that was fitted."),
+    ] = None,
+    m: Annotated[int | None, typer.Option("--m", metavar="N", help="Number of imputations. Default: 5.")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="LAYOUT", help="files (one table a draw), long (all in one) or single."),
+    ] = None,
+    point: Annotated[
+        str | None,
+        typer.Option("--point", metavar="mean|median", help="One table of point estimates; not for inference."),
+    ] = None,
+    sampler: Annotated[str, typer.Option("--sampler", metavar="NAME", help="Imputer; see below.")] = "auto",
+    uncertainty: Annotated[
+        str,
+        typer.Option(
+            "--uncertainty",
+            metavar="RULE",
+            help="Uncertainty of the parameters: auto, bootstrap (a refit for each imputation) or none.",
+        ),
+    ] = "auto",
+    no_original: Annotated[
+        bool, typer.Option("--no-original", help="With --format long: leave out .imp 0, the table with its holes.")
+    ] = False,
+    force: o.Force = False,
+    mask: o.Mask = None,
+    na_values: o.NaValues = None,
+    delimiter: o.Delimiter = None,
+    seed: o.Seed = None,
+    device: o.Device = None,
+    threads: o.Threads = None,
+    out: o.Out = None,
+    quiet: o.Quiet = False,
+    verbose: o.Verbose = False,
+    debug: o.Debug = False,
+) -> None:
+    settings = gather(
+        {
+            "data": ([data] if data is not None else None, "DATA"),
+            "mask": (mask, "--mask"),
+            "table.na_values": (na_values, "--na-values"),
+            "table.delimiter": (delimiter, "--delimiter"),
+            "seed": (seed, "--seed"),
+            "device": (device, "--device"),
+            "threads": (threads, "--threads"),
+        },
+        environ=os.environ,
+    )
+    from vgi_cli.run.impute import ImputeOptions, check_options, impute
+
+    chosen = check_options(
+        ImputeOptions(
+            m=m,
+            layout=format_,
+            point=point,
+            sampler=sampler,
+            uncertainty=uncertainty,
+            original=not no_original,
+            out=out,
+            force=force,
+        ),
+        stdin=data == "-",
+    )
+    impute(checkpoint, settings, chosen, Console(quiet, verbose))

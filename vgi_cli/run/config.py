@@ -1,0 +1,351 @@
+"""Settings of a fit: flags, `--set`, environment and recipe merged into one strict, resolved `Recipe`.
+
+Precedence: flags and `--set`, then VGI_DEVICE and VGI_THREADS, then the recipe, then defaults. A flag and a `--set`
+that disagree are an error. All problems are reported at once, each with where it stands and the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.run import yaml_strict
+
+
+class Setting(NamedTuple):
+    """A value and where it was said (`--seed`, `recipe.yaml, line 3`, `VGI_DEVICE`)."""
+
+    value: Any
+    origin: str
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with the settings."""
+
+    where: str
+    message: str
+    hint: str | None = None
+
+
+Settings = dict[str, Setting]
+"""Dotted key (`model.factors`) -> value and origin: only what somebody said, no defaults."""
+
+
+class TableSettings(BaseModel):
+    """How the table is read: the keys `table.*`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    columns: dict[str, Literal["integer", "numeric", "carry"]] = Field(default_factory=dict)
+    unbounded: tuple[str, ...] = ()
+    na_values: tuple[str, ...] = ()
+    delimiter: str | None = None
+
+
+class Recipe(BaseModel):
+    """Everything that decides a fit. `model`, `method` and `optim` hold the settings of the named families."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: tuple[str, ...] = ()
+    mask: str | None = None
+    table: TableSettings = TableSettings()
+    model: dict[str, Any] = Field(default_factory=lambda: {"name": "auto"})
+    method: dict[str, Any] = Field(default_factory=dict)
+    optim: dict[str, Any] = Field(default_factory=dict)
+    epochs: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    device: str = "auto"
+    threads: int | None = Field(default=None, ge=1)
+    val: float | str | None = None
+    select: Literal["loglik", "objective"] = "loglik"
+    patience: int = Field(default=10, ge=1)
+    time_limit: float | str | None = None
+    stop_after: int | None = Field(default=None, ge=1)
+    bootstrap: Literal["auto", "none"] | int = "auto"
+
+    def text(self) -> str:
+        """YAML of this recipe: `vgi fit --recipe` on it runs the same fit."""
+        return yaml_strict.dump(json.loads(self.model_dump_json()))
+
+
+FREE = ("model", "method", "optim")
+"""Sections whose keys depend on the named model and method."""
+
+_NESTED = (*FREE, "table")
+
+
+def parse_duration(text: str | float, where: str = "--time-limit") -> float:
+    """Seconds from `90`, `40s`, `30m`, `2h`, `1.5h`; a bare number is seconds. UsageError otherwise."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([smh]?)\s*", str(text))
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UsageError(f"{where}: expected a time such as 90, 40s, 30m or 2h, got '{text}'", "for example 30m")
+    return seconds
+
+
+def parse_value(text: str) -> Any:
+    """The value of `--set key=text`: a YAML scalar, or a `[list]`."""
+    if text[:1] in "[{":
+        document = yaml_strict.parse(f"value: {text}")
+        if document.problems:
+            raise UsageError(f"--set: cannot read '{text}': {document.problems[0]}", "write a list as [a, b]")
+        return document.values["value"]
+    return yaml_strict.scalar(text)
+
+
+def known_keys() -> list[str]:
+    """Every fixed dotted key of a recipe."""
+    keys = [f"table.{name}" for name in TableSettings.model_fields]
+    return [*keys, *(name for name in Recipe.model_fields if name not in _NESTED), "model.name", "method.name"]
+
+
+def gather(
+    flags: Mapping[str, tuple[Any, str]],
+    sets: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    recipe: Path | None = None,
+) -> Settings:
+    """Merge what was said. `flags`: dotted key -> (value, flag name); None and empty lists were not said.
+
+    Raises UsageError with every problem of recipe, `--set` and environment at once.
+    """
+    problems: list[Problem] = []
+    settings: Settings = {}
+    if recipe is not None:
+        settings.update(_from_recipe(recipe, problems))
+    settings.update(_from_environment(environ or {}, problems))
+    said: Settings = {}
+    for key, (value, flag) in flags.items():
+        if value is not None and value not in ((), [], {}):
+            said[key] = Setting(list(value) if isinstance(value, tuple) else value, flag)
+    for item in sets:
+        _add_set(item, said, problems)
+    settings.update(said)
+    problems += check_fixed(settings)
+    raise_problems(problems)
+    return settings
+
+
+def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"--recipe: no file '{path}'", "give the path of a YAML recipe") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--recipe: cannot read '{path}': {error}", "give the path of a YAML recipe") from None
+    document = yaml_strict.parse(text)
+    problems += [Problem(path.name, problem) for problem in document.problems]
+    settings: Settings = {}
+    for section, value in document.values.items():
+        where = f"{path.name}, line {document.lines[section]}"
+        if section not in _NESTED:
+            settings[section] = Setting(value, where)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                dotted = f"{section}.{key}"
+                settings[dotted] = Setting(inner, f"{path.name}, line {document.lines[dotted]}")
+        elif section in ("model", "method") and isinstance(value, str):
+            settings[f"{section}.name"] = Setting(value, where)
+        elif value is not None:
+            problems.append(Problem(where, f"{section}: expected a mapping of settings, got {value!r}"))
+    return {key: setting for key, setting in settings.items() if setting.value is not None}
+
+
+def _from_environment(environ: Mapping[str, str], problems: list[Problem]) -> Settings:
+    settings: Settings = {}
+    if environ.get("VGI_DEVICE"):
+        settings["device"] = Setting(environ["VGI_DEVICE"], "VGI_DEVICE")
+    if environ.get("VGI_THREADS"):
+        value = yaml_strict.scalar(environ["VGI_THREADS"])
+        settings["threads"] = Setting(value, "VGI_THREADS")
+    return settings
+
+
+def _add_set(item: str, said: Settings, problems: list[Problem]) -> None:
+    key, equals, text = item.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        problems.append(Problem("--set", f"expected KEY=VALUE, got '{item}'", "for example --set model.factors=3"))
+        return
+    value = parse_value(text.strip())
+    if key in ("model", "method"):
+        key = f"{key}.name"
+    if key in said and said[key].value != value:
+        other = said[key]
+        shown = " ".join(map(str, other.value)) if isinstance(other.value, list) else other.value
+        first = f"--set {key}={shown}" if other.origin == "--set" else f"{other.origin} {shown}"
+        problems.append(Problem(first, f"disagrees with --set {item}", "say it once"))
+        return
+    said.setdefault(key, Setting(value, "--set"))
+
+
+def check_fixed(settings: Settings) -> list[Problem]:
+    """Problems of the keys that do not depend on the model or method."""
+    problems = []
+    plain: Settings = {}
+    for key, setting in settings.items():
+        section, dot, name = key.partition(".")
+        free = section in FREE and dot and not key.endswith(".name")
+        if key in known_keys():
+            plain[key] = setting
+            if key.endswith(".name") and not isinstance(setting.value, str):
+                problems.append(Problem(setting.origin, f"{key}: expected a name, got {setting.value!r}"))
+        elif not free or key == "optim.name" or "." in name:
+            problems.append(Problem(setting.origin, f"unknown key '{key}'", nearest(key, [*known_keys(), *FREE])))
+    nested = _nest({key: setting for key, setting in plain.items() if not key.endswith(".name")})
+    problems += [_describe(error, "", settings, known_keys()) for error in _validate(Recipe, nested)]
+    problems += _check_values(settings)
+    return problems
+
+
+def _check_values(settings: Settings) -> list[Problem]:
+    problems = []
+    if "time_limit" in settings:
+        setting = settings["time_limit"]
+        try:
+            parse_duration(setting.value, setting.origin if setting.origin.startswith("--t") else "time_limit")
+        except UsageError as error:
+            where = "" if setting.origin.startswith("--t") else setting.origin
+            problems.append(Problem(where, error.message, error.hint))
+    if "val" in settings:
+        value, origin = settings["val"]
+        if isinstance(value, int | float) and not 0 < value < 1:
+            problems.append(
+                Problem(origin, f"val: expected a file or a fraction between 0 and 1, got {value}", "for example 0.1")
+            )
+    return problems
+
+
+def _nest(settings: Settings) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for key, setting in settings.items():
+        section, dot, name = key.partition(".")
+        if dot:
+            nested.setdefault(section, {})[name] = setting.value
+        else:
+            nested[key] = setting.value
+    return nested
+
+
+def _validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
+    try:
+        model.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        seen: dict[Any, Any] = {}
+        for item in error.errors(include_url=False):
+            seen.setdefault(item["loc"][:1] if len(item["loc"]) < 2 else item["loc"][:2], item)
+        return list(seen.values())
+    return []
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+
+
+def _describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) -> Problem:
+    """One pydantic error in this program's words."""
+    key = prefix + ".".join(str(part) for part in error["loc"] if not str(part).startswith(("literal[", "constrained")))
+    found = next((settings[k] for k in (key, key.rsplit(".", 1)[0], key.split(".", 1)[0]) if k in settings), None)
+    origin = found.origin if found else "settings"
+    if error["type"] == "extra_forbidden":
+        return Problem(origin, f"unknown key '{key}'", nearest(key, known))
+    got = error["input"]
+    if error["type"] == "literal_error":
+        expected = error["ctx"]["expected"]
+        hint = nearest(str(got), re.findall(r"'([^']+)'", expected))
+        return Problem(origin, f"{key}: expected {expected}, got {got!r}", hint if hint.startswith("did") else None)
+    expected = _EXPECTED.get(error["type"])
+    if expected is None:
+        message = error["msg"][:1].lower() + error["msg"][1:]
+        return Problem(origin, f"{key}: {message}, got {got!r}")
+    return Problem(origin, f"{key}: expected {expected}, got {got!r}")
+
+
+def model_values(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the model's Config."""
+    return {key: value for key, value in recipe.model.items() if key != "name"}
+
+
+def method_values(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the method's Config: `method.*` at its top, `optim.*` nested, and `epochs`."""
+    values = {key: value for key, value in recipe.method.items() if key != "name"}
+    if recipe.optim:
+        values["optim"] = recipe.optim
+    if recipe.epochs is not None:
+        values["epochs"] = recipe.epochs
+    return values
+
+
+def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of `model.*` against the settings of the named model."""
+    known = [f"model.{name}" for name in config.model_fields]
+    return [_family(error, "model", recipe, settings, known) for error in _validate(config, model_values(recipe))]
+
+
+def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of `method.*`, `optim.*` and `epochs` against the settings of the named method."""
+    fields = config.model_fields
+    known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
+    inner: Any = fields["optim"].annotation if "optim" in fields else None
+    known += [f"optim.{name}" for name in getattr(inner, "model_fields", {})]
+    known += ["epochs"] if "epochs" in fields else []
+    return [_family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))]
+
+
+def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
+    """An error of a family's Config: `optim.*` and `epochs` stand at the top of a recipe."""
+    prefix = "" if error["loc"][0] in ("optim", "epochs") and section == "method" else f"{section}."
+    if error["type"] == "extra_forbidden" and error["loc"] == ("optim",):
+        error = {**error, "loc": ("optim", next(iter(recipe.optim)))}
+    problem = _describe(error, prefix, settings, known)
+    if error["type"] == "extra_forbidden":
+        name = (recipe.model if section == "model" else recipe.method)["name"]
+        hint = problem.hint if known else f"{section} '{name}' has no settings"
+        key = f"{prefix}{'.'.join(map(str, error['loc']))}"
+        return Problem(problem.where, f"unknown key '{key}' for {section} '{name}'", hint)
+    return problem
+
+
+def raise_problems(problems: Sequence[Problem]) -> None:
+    """UsageError with all problems; nothing when there are none."""
+    if not problems:
+        return
+    if len(problems) == 1:
+        where, message, hint = problems[0]
+        joint = f"{where} {message}" if message.startswith("disagrees") else f"{where}: {message}"
+        raise UsageError(joint if where else message, hint)
+    lines = []
+    for where, message, hint in problems:
+        text = f"{where}: {message}" if where else message
+        lines.append(f"  {text}" + (f" ({hint})" if hint else ""))
+    raise UsageError(f"{len(problems)} settings cannot be used\n" + "\n".join(lines), "correct them and run it again")
+
+
+def to_recipe(settings: Settings) -> Recipe:
+    """The recipe of checked settings."""
+    nested = _nest(settings)
+    nested.setdefault("model", {}).setdefault("name", "auto")
+    return Recipe.model_validate_json(json.dumps(nested), strict=True)
+
+
+def load_recipe(path: Path) -> Recipe:
+    """The recipe in a file (that of a run folder)."""
+    return to_recipe(gather({}, recipe=path))

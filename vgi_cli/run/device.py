@@ -1,0 +1,59 @@
+"""Where the numbers are computed: the device by name, and the number of threads."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import torch
+
+from vgi_cli.errors import UsageError, nearest
+
+NAMES = ("auto", "cpu", "cuda", "mps")
+
+WORK_PER_THREAD = 2_000_000
+"""Multiplications of one step below which a second thread costs more than it brings (synchronisation)."""
+
+
+def check_device_name(name: str, where: str = "--device") -> None:
+    """UsageError unless the name is auto, cpu, cuda, cuda:i or mps."""
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]+)?|mps", name):
+        raise UsageError(f"{where}: unknown device '{name}'", nearest(name, NAMES))
+
+
+def resolve_device(name: str, where: str = "--device") -> torch.device:
+    """The device of that name; `auto` takes the first GPU that CUDA sees, else the CPU. UsageError when absent."""
+    check_device_name(name, where)
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise UsageError(f"{where} mps: expected an Apple GPU, found none", "use --device cpu or --device auto")
+    if name.startswith("cuda"):
+        if not torch.cuda.is_available():
+            build = "" if torch.version.cuda else " (this torch is built for the CPU only)"
+            raise UsageError(
+                f"{where} {name}: expected a CUDA GPU, found none{build}", "use --device cpu or --device auto"
+            )
+        index = int(name.partition(":")[2] or 0)
+        if index >= torch.cuda.device_count():
+            raise UsageError(
+                f"{where} {name}: expected a GPU number below {torch.cuda.device_count()}", "use --device cuda"
+            )
+    return torch.device(name)
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_threads(work: float) -> int:
+    """Threads for a fit whose step costs about `work` multiplications: one for small steps, at most four."""
+    return max(1, min(cores(), 4, int(work / WORK_PER_THREAD)))
+
+
+def set_threads(threads: int) -> None:
+    """Use that many threads inside torch."""
+    torch.set_num_threads(threads)

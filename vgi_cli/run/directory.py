@@ -1,0 +1,207 @@
+"""The run folder, format 1: claiming a new one, opening one, and refusing what is damaged or newer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from vgi_cli.errors import RunError, UsageError
+from vgi_cli.methods.base import Parts
+from vgi_cli.run.checkpoint import COMMITTED, commit, finish_commit
+from vgi_cli.run.config import Recipe, load_recipe
+from vgi_cli.run.files import file_sha256, json_bytes, read_tensors, sha256, tensor_bytes, write_atomic
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+RECIPE = "recipe.yaml"
+SCHEMA = "schema.json"
+METRICS = "metrics.jsonl"
+STEMS = ("model", "conditionals", "imputations", "state")
+
+
+class Claim:
+    """A folder claimed for a new run. `rollback` leaves everything as it was; `commit` drops what it replaced."""
+
+    def __init__(self, path: Path, replaced: Path | None, created: bool) -> None:
+        self.path = path
+        self._replaced = replaced
+        self._created = created
+
+    def commit(self) -> None:
+        """The new run has something to show: the folder that it replaces goes."""
+        if self._replaced is not None:
+            shutil.rmtree(self._replaced, ignore_errors=True)
+            self._replaced = None
+
+    def rollback(self) -> None:
+        """The fit was refused after all: remove the folder, put the replaced one back."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._replaced is not None:
+            os.rename(self._replaced, self.path)
+        elif not self._created:
+            self.path.mkdir()
+
+
+def check_free(out: Path | None, force: bool) -> None:
+    """Refuse an `--out` that exists (nothing is created here)."""
+    if out is None or not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
+    if not any(out.iterdir()):
+        return
+    if not force:
+        raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
+    if not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+        raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
+
+
+def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> Claim:
+    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … in `parent` (atomic)."""
+    if out is None:
+        parent = Path() if parent is None else parent
+        number = 1
+        while True:
+            path = parent / f"run{number}"
+            try:
+                path.mkdir()
+                return Claim(path, None, created=True)
+            except FileExistsError:
+                number += 1
+            except OSError as error:
+                raise RunError(f"cannot create '{path}': {error.strerror}", "choose a folder with --out") from None
+    check_free(out, force)
+    try:
+        if out.exists() and any(out.iterdir()):
+            replaced = out.with_name(f".{out.name}.replaced.{os.getpid()}")
+            os.rename(out, replaced)
+            out.mkdir()
+            return Claim(out, replaced, created=False)
+        created = not out.exists()
+        out.mkdir(parents=True, exist_ok=not created)
+        return Claim(out, None, created)
+    except FileExistsError:
+        raise UsageError(f"--out: '{out}' exists", "another command has just taken it") from None
+    except OSError as error:
+        raise RunError(f"cannot create '{out}': {error.strerror}", "choose another folder with --out") from None
+
+
+class RunFolder:
+    """A run on disk. Opening finishes a checkpoint that was committed but not yet moved into place."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, path: Path, verify: bool = True) -> RunFolder:
+        """Open a run. RunError when it is none, damaged (SHA-256), or of a newer format."""
+        if not path.exists():
+            raise RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed")
+        if not path.is_dir():
+            raise RunError(f"'{path}' is a file, not a run folder", "give the folder that `vgi fit` printed")
+        finish_commit(path)
+        run = cls(path, _read_manifest(path))
+        if verify:
+            run.verify()
+        return run
+
+    def file(self, name: str) -> Path:
+        """Where a file of the run lies: at the top, or (for a folder that cannot be written) in the commit."""
+        committed = self.path / COMMITTED / name
+        return committed if committed.exists() else self.path / name
+
+    def verify(self) -> None:
+        """RunError unless every file of the manifest is there with its SHA-256."""
+        for name, expected in self.manifest.get("files", {}).items():
+            path = self.file(name)
+            if not path.exists():
+                raise RunError(f"run '{self.path}' is damaged: {name} is missing", "restore the file, or fit again")
+            length = self.manifest.get("metrics_bytes") if name == METRICS else None
+            if file_sha256(path, length) != expected:
+                raise RunError(
+                    f"run '{self.path}' is damaged: {name} does not match its SHA-256 in {MANIFEST}",
+                    "restore the file, or fit again (to change settings, copy recipe.yaml elsewhere)",
+                )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fit came to its end."""
+        return self.manifest.get("status") == "finished"
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a checkpoint with a model has been written."""
+        return "model.safetensors" in self.manifest.get("files", {})
+
+    def require_model(self) -> None:
+        """RunError while there is no model yet."""
+        if not self.fitted:
+            raise RunError(
+                f"run '{self.path}' holds no model yet", f"continue it with: vgi fit --resume --out {self.path}"
+            )
+
+    def recipe(self) -> Recipe:
+        """The resolved recipe."""
+        return load_recipe(self.file(RECIPE))
+
+    def schema_text(self) -> str:
+        """The schema, JSON."""
+        return self.file(SCHEMA).read_text(encoding="utf-8")
+
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """The tensors of one file, empty when the run has no such file."""
+        path = self.file(f"{stem}.safetensors")
+        return read_tensors(path) if path.exists() else {}
+
+    def parts(self) -> Parts:
+        """All tensors."""
+        return {stem: self.tensors(stem) for stem in STEMS}
+
+    def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+        """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
+        files = {f"{stem}.safetensors": tensor_bytes(tensors) for stem, tensors in parts.items() if tensors}
+        files |= {name: text.encode() for name, text in (texts or {}).items()}
+        hashes = self.manifest.get("files", {}) | {name: sha256(data) for name, data in files.items()}
+        manifest = {**self.manifest, **entries}
+        metrics = self.path / METRICS
+        if metrics.exists():
+            hashes[METRICS] = file_sha256(metrics, manifest["metrics_bytes"])
+        manifest["files"] = dict(sorted(hashes.items()))
+        commit(self.path, {**files, MANIFEST: json_bytes(manifest)})
+        self.manifest = manifest
+
+    def truncate_metrics(self) -> None:
+        """Drop lines that were logged after the last checkpoint."""
+        path = self.path / METRICS
+        if path.exists():
+            os.truncate(path, self.manifest.get("metrics_bytes", 0))
+
+    def update_manifest(self, changes: Mapping[str, Any]) -> None:
+        """Rewrite the manifest with some entries changed (atomic)."""
+        self.manifest = {**self.manifest, **changes}
+        write_atomic(self.path / MANIFEST, json_bytes(self.manifest))
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / COMMITTED / MANIFEST
+    file = file if file.exists() else path / MANIFEST
+    if not file.exists():
+        raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        version = int(manifest["format"])
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise RunError(f"run '{path}' is damaged: cannot read {MANIFEST} ({error})", "fit again") from None
+    if version > FORMAT:
+        raise RunError(
+            f"run '{path}' has format {version}, this program reads up to {FORMAT}",
+            f"it was written by vgi {manifest.get('version', '?')}: update this program",
+        )
+    return dict(manifest)

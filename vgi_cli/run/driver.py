@@ -1,0 +1,242 @@
+"""Drives a method's generator: logs, checkpoints, validates, watches the clock and the signals.
+
+The method yields between whole steps; only there is anything saved. Interrupted and resumed equals uninterrupted bit
+for bit: everything the driver itself decides from (validation history, counters) is in the checkpoint, and nothing
+that it decides about the numbers depends on time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.methods.base import EpochEnd, Method, Parts, State
+from vgi_cli.run.directory import METRICS, RunFolder
+from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.signals import Stop
+
+CHECKPOINT_SECONDS = 20.0
+PUBLISHED = ("model", "conditionals")
+"""Files that hold the selected parameters; those in training then lie in `state` under `current/`."""
+
+
+class Validator(ABC):
+    """Scores a fit on held-out rows; larger is better. Its random streams are its own."""
+
+    name: str
+    every: int  # epochs between validations
+
+    @abstractmethod
+    def score(self, state: State) -> float:
+        """The criterion at the published model. Must not change the state."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the validator keeps between validations (its chains)."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027 (most validators keep nothing)
+        """Take up what `tensors` gave."""
+
+
+class Outcome(NamedTuple):
+    """How a fit ended: `epochs`, `converged`, `early_stopping`, `stop_after` or `time_limit`."""
+
+    stopped_by: str
+    epochs: int
+    steps: int
+
+
+@dataclass
+class Drive:
+    """One fit in a run folder.
+
+    deadline    monotonic time at which to stop, or none
+    stop_after  whole steps after which to stop, or none
+    columns     names of the columns of `table`, for messages
+    """
+
+    method: Method
+    state: State
+    run: RunFolder
+    table: TensorTable
+    columns: tuple[str, ...]
+    reporter: Reporter
+    stop: Stop
+    deadline: float | None = None
+    stop_after: int | None = None
+    validator: Validator | None = None
+    patience: int = 10
+    seconds_before: float = 0.0
+    steps: int = 0
+    best_score: float = -math.inf
+    best_epoch: int = 0
+    bad: int = 0
+    best: Parts = field(default_factory=dict)
+
+    def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
+        """Go back to a checkpoint: the state, the best parameters so far, the counters."""
+        state = parts["state"]
+        published = {stem: parts.get(stem, {}) for stem in PUBLISHED}
+        current = {stem: _take(state, f"current/{stem}/") for stem in PUBLISHED}
+        if any(current.values()):
+            self.best = published
+        if self.validator is not None:
+            self.validator.restore(_take(state, "validation/"))
+        own = {k: v for k, v in state.items() if not k.startswith(("current/", "validation/"))}
+        self.state.restore(
+            {**parts, **{s: current[s] or published[s] for s in PUBLISHED}, "state": own},
+        )
+        self.steps = progress["steps"]
+        self.seconds_before = progress["seconds"]
+        if progress.get("best_score") is not None:
+            self.best_score, self.best_epoch, self.bad = (progress[k] for k in ("best_score", "best_epoch", "bad"))
+
+    def go(self) -> Outcome:
+        """Run to the end. Raises Interrupted after saving, FitError when a number is no longer finite."""
+        started = last_saved = time.monotonic()
+        saving = 0.0
+        metrics = open(self.run.path / METRICS, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+        outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
+        try:
+            with self.stop.deferred():
+                steps = iter(()) if outcome else self.method.run(self.state)
+                for event in steps:
+                    self.steps += 1
+                    now = time.monotonic()
+                    if isinstance(event, EpochEnd):
+                        self._log(event, metrics, now - started)
+                        if self._exhausted():
+                            outcome = "early_stopping"
+                    outcome = outcome or self._limit_reached(now, saving)
+                    if self.stop.signal is not None or outcome:
+                        break
+                    if now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving):
+                        self._checkpoint(metrics, now - started)
+                        last_saved = time.monotonic()
+                        saving = last_saved - now
+                if outcome is None and self.stop.signal is None:
+                    outcome = "epochs" if self.state.epoch >= self.state.epochs else "converged"
+                self._checkpoint(metrics, time.monotonic() - started, outcome)
+        finally:
+            self.reporter.finish_progress()
+            metrics.close()
+        if outcome is None:
+            raise self.stop.interrupted(
+                f"stopped after epoch {self.state.epoch}, saved in {self.run.path},",
+                hint=f"continue with: vgi fit --resume --out {self.run.path}",
+            )
+        return Outcome(outcome, self.state.epoch, self.steps)
+
+    def _limit_reached(self, now: float, saving: float) -> str | None:
+        if self.stop_after is not None and self.steps >= self.stop_after:
+            return "stop_after"
+        if self.deadline is not None and now + saving >= self.deadline:
+            return "time_limit"
+        return None
+
+    def _log(self, event: EpochEnd, metrics: Any, seconds: float) -> None:
+        self._refuse_non_finite(event.metrics)
+        line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
+        if self.validator is not None and self.state.epoch >= 1 and self._due():
+            line[self.validator.name] = self._validate()
+        line["seconds"] = round(self.seconds_before + seconds, 3)
+        metrics.write(json.dumps(line, allow_nan=False) + "\n")
+        metrics.flush()
+        shown = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
+        epochs = max(self.state.epochs, 1)
+        self.reporter.progress(f"epoch {event.epoch}/{epochs}  {shown}", min(self.state.epoch / epochs, 1.0))
+
+    def _due(self) -> bool:
+        assert self.validator is not None
+        last = self.state.epoch >= self.state.epochs
+        return last or self.state.epoch % self.validator.every == 0
+
+    def _validate(self) -> float:
+        assert self.validator is not None
+        score = self.validator.score(self.state)
+        if score > self.best_score:
+            self.best_score, self.best_epoch, self.bad = score, self.state.epoch, 0
+            parts = self.state.parts()
+            self.best = {stem: _copy(parts.get(stem, {})) for stem in PUBLISHED}
+        else:
+            self.bad += 1
+        return score
+
+    def _exhausted(self) -> bool:
+        return self.validator is not None and self.bad >= self.patience
+
+    def _checkpoint(self, metrics: Any, seconds: float, outcome: str | None = None) -> None:
+        metrics.flush()
+        os.fsync(metrics.fileno())
+        parts = {stem: dict(tensors) for stem, tensors in self.state.parts().items()}
+        self._refuse_non_finite({f"{s}/{k}": v for s, tensors in parts.items() for k, v in tensors.items()})
+        if self.best:
+            for stem in PUBLISHED:
+                for name, value in parts.get(stem, {}).items():
+                    parts["state"][f"current/{stem}/{name}"] = value
+                if self.best[stem]:
+                    parts[stem] = self.best[stem]
+        if self.validator is not None:
+            parts["state"] |= {f"validation/{k}": v for k, v in self.validator.tensors().items()}
+        progress = {
+            "steps": self.steps,
+            "seconds": round(self.seconds_before + seconds, 3),
+            "best_score": None if self.best_score == -math.inf else self.best_score,
+            "best_epoch": self.best_epoch,
+            "bad": self.bad,
+        }
+        entries = {
+            "status": "running",
+            "stopped_by": outcome,
+            "epochs": self.state.epoch,
+            "epochs_planned": self.state.epochs,
+            "progress": progress,
+            "metrics_bytes": os.fstat(metrics.fileno()).st_size,
+        }
+        try:
+            self.run.save(parts, entries)
+        except OSError as error:
+            raise FitError(
+                f"cannot save in '{self.run.path}': {error.strerror}; the last good checkpoint is kept",
+                f"make room, then: vgi fit --resume --out {self.run.path}",
+            ) from None
+
+    def _refuse_non_finite(self, values: Mapping[str, Any]) -> None:
+        """FitError where a metric or a parameter is NaN (state may hold infinities: a best value so far)."""
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                bad = value.is_floating_point() and bool(value.isnan().any())
+            else:
+                bad = isinstance(value, float) and not math.isfinite(value)
+            if bad:
+                column, size = most_extreme(self.table, self.columns)
+                raise FitError(
+                    f"{name} is no longer finite in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
+                    f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
+                    f"look at column '{column}', or take a smaller --set optim.lr",
+                )
+
+
+def _take(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _copy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in tensors.items()}
+
+
+def most_extreme(table: TensorTable, columns: tuple[str, ...]) -> tuple[str, float]:
+    """The column whose observed cells reach farthest from 0 in encoded space, and how far: where to look first."""
+    reach = table.x.abs().amax(0)
+    column = int(reach.argmax())
+    return columns[column], float(reach[column])

@@ -1,0 +1,190 @@
+"""The names of the command line: models, methods and samplers, readable without importing torch.
+
+Adding a family is adding its file and one entry here. What a method or sampler needs is written as capabilities, so
+that a pair that cannot work is refused before anything is read or loaded. The contract suite checks each entry against
+the class that it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from vgi_cli.errors import UsageError, nearest
+
+
+class ModelEntry(NamedTuple):
+    """A model by name: `module.attribute` is its class, `provides` its capabilities, `method` what it takes alone."""
+
+    about: str
+    module: str
+    attribute: str
+    provides: frozenset[str]
+    method: str
+    example: str
+
+
+class MethodEntry(NamedTuple):
+    """A method by name: `module.METHOD` runs it, `requires` of the model; `precision` of the table it is given."""
+
+    about: str
+    module: str
+    requires: frozenset[str]
+    makes: frozenset[str]
+    precision: str
+    example: str
+
+
+class SamplerEntry(NamedTuple):
+    """A sampler of `vgi impute` by name: what it needs of the model and what it needs in the run."""
+
+    about: str
+    needs: frozenset[str]
+    example: str
+
+
+CAPABILITIES: Mapping[str, str] = {
+    "density": "a log density",
+    "marginal": "exact marginals under any mask",
+    "bijective": "an invertible map",
+    "conditionals": "fitted conditionals (a fit by vgi)",
+    "imputations": "stored imputations (a fit by vgi)",
+}
+
+MODELS: Mapping[str, ModelEntry] = {
+    "fa": ModelEntry(
+        "factor analysis: a Gaussian with a few factors and a noise variance per column",
+        "vgi_cli.models.fa",
+        "FactorAnalysis",
+        frozenset({"density", "marginal"}),
+        "em",
+        "vgi fit data.csv --model fa --set model.factors=3",
+    ),
+    "mixture": ModelEntry(
+        "Gaussian mixture, full or factor-analytic covariances",
+        "vgi_cli.models.mixture",
+        "GaussianMixture",
+        frozenset({"density", "marginal"}),
+        "em",
+        "vgi fit data.csv --model mixture --set model.components=5",
+    ),
+    "flow": ModelEntry(
+        "neural spline flow for tables that are far from Gaussian",
+        "vgi_cli.models.flow",
+        "SplineFlow",
+        frozenset({"density", "bijective"}),
+        "vgi",
+        "vgi fit data.csv --model flow --time-limit 10m",
+    ),
+}
+
+METHODS: Mapping[str, MethodEntry] = {
+    "em": MethodEntry(
+        "expectation maximisation, exact, for fa and mixture",
+        "vgi_cli.methods.em",
+        frozenset({"marginal"}),
+        frozenset(),
+        "float64",
+        "vgi fit data.csv --model fa --method em",
+    ),
+    "vgi": MethodEntry(
+        "variational Gibbs inference, for every model",
+        "vgi_cli.methods.vgi",
+        frozenset({"density"}),
+        frozenset({"conditionals", "imputations"}),
+        "float32",
+        "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+}
+
+SAMPLERS: Mapping[str, SamplerEntry] = {
+    "exact": SamplerEntry(
+        "independent draws in closed form (fa, mixture)",
+        frozenset({"marginal"}),
+        "vgi impute --checkpoint run1 --sampler exact",
+    ),
+    "metropolis": SamplerEntry(
+        "Metropolis-within-Gibbs on the model, fitted conditionals as proposals",
+        frozenset({"density", "conditionals"}),
+        "vgi impute --checkpoint run1 --sampler metropolis",
+    ),
+    "gibbs": SamplerEntry(
+        "pseudo-Gibbs: every draw of the fitted conditionals is accepted",
+        frozenset({"conditionals"}),
+        "vgi impute --checkpoint run1 --sampler gibbs",
+    ),
+    "chains": SamplerEntry(
+        "what the training chains hold, for the table that was fitted",
+        frozenset({"imputations"}),
+        "vgi impute --checkpoint run1 --sampler chains",
+    ),
+}
+
+
+def words(capabilities: frozenset[str]) -> str:
+    """Capabilities in words."""
+    return " and ".join(CAPABILITIES[name] for name in sorted(capabilities))
+
+
+def model_entry(name: str) -> ModelEntry:
+    """The model of that name; UsageError with the nearest name otherwise."""
+    if name not in MODELS:
+        raise UsageError(f"unknown model '{name}'", nearest(name, [*MODELS, "auto"]))
+    return MODELS[name]
+
+
+def method_entry(name: str) -> MethodEntry:
+    """The method of that name; UsageError with the nearest name otherwise."""
+    if name not in METHODS:
+        raise UsageError(f"unknown method '{name}'", nearest(name, METHODS))
+    return METHODS[name]
+
+
+def check_pair(model: str, method: str) -> None:
+    """Refuse a model and a method that cannot work together, with what would work."""
+    provides, requires = model_entry(model).provides, method_entry(method).requires
+    lacking = requires - provides
+    if lacking:
+        methods = [name for name, entry in METHODS.items() if entry.requires <= provides]
+        models = [name for name, entry in MODELS.items() if requires <= entry.provides]
+        raise UsageError(
+            f"method '{method}' needs {words(lacking)}, which model '{model}' does not have",
+            f"with --model {model} use --method {' or '.join(methods)}; "
+            f"--method {method} works with --model {' or '.join(models)}",
+        )
+
+
+def available(model: str, method: str) -> frozenset[str]:
+    """What a run of this model by this method offers to a sampler."""
+    return MODELS[model].provides | METHODS[method].makes
+
+
+def choose_sampler(name: str, model: str, method: str) -> str:
+    """The sampler to use: `auto` takes the first that can work, in the order of the table."""
+    offers = available(model, method)
+    working = [key for key, entry in SAMPLERS.items() if entry.needs <= offers]
+    if name == "auto":
+        if not working:
+            raise UsageError(f"no sampler works for model '{model}' fitted by '{method}'", "fit again by vgi")
+        return working[0]
+    if name not in SAMPLERS:
+        raise UsageError(f"unknown sampler '{name}'", nearest(name, [*SAMPLERS, "auto"]))
+    lacking = SAMPLERS[name].needs - offers
+    if lacking:
+        raise UsageError(
+            f"sampler '{name}' needs {words(lacking)}, which a run of model '{model}' by method '{method}' lacks",
+            "this run can use --sampler " + " or ".join(working),
+        )
+    return name
+
+
+def load_model(name: str) -> Any:
+    """The class of a model (imports torch)."""
+    entry = model_entry(name)
+    return getattr(importlib.import_module(entry.module), entry.attribute)
+
+
+def load_method(name: str) -> Any:
+    """The Method of a name (imports torch)."""
+    return importlib.import_module(method_entry(name).module).METHOD
