@@ -60,7 +60,26 @@ def rational_quadratic(
     leading = torch.broadcast_shapes(x.shape, widths.shape[:-1], heights.shape[:-1], derivatives.shape[:-1])
     settings = _Settings(bins, bound, inverse, min_width, min_height, min_derivative)
     parameters = (_bins_first(p, len(leading)) for p in (widths, heights, derivatives))
-    y, log_slope = _Spline.apply(x.expand(leading), *parameters, settings)
+    y, log_slope = _Spline.apply(x.expand(leading), settings, *parameters)
+    return y, log_slope
+
+
+def packed_rational_quadratic(
+    x: Tensor, parameters: Tensor, *, bound: float, inverse: bool = False
+) -> tuple[Tensor, Tensor]:
+    """`rational_quadratic` with all parameters in one tensor, bins first: the form that costs the fewest copies.
+
+    x           [...]
+    parameters  [3 * bins - 1, ...]: logits of the widths, of the heights, then slopes; trailing shape that of x, or 1s
+    """
+    count = parameters.shape[0]
+    if count < 5 or count % 3 != 2 or parameters.ndim != x.ndim + 1:
+        raise ValueError(
+            f"expected parameters [3 * bins - 1, ...] with bins >= 2 and {x.ndim} dimensions after the first, "
+            f"got {tuple(parameters.shape)}"
+        )
+    settings = _Settings((count + 1) // 3, bound, inverse, 1e-3, 1e-3, 1e-3)
+    y, log_slope = _Spline.apply(x, settings, parameters)
     return y, log_slope
 
 
@@ -80,50 +99,52 @@ class _Settings(NamedTuple):
 
 
 class _Spline(torch.autograd.Function):
-    """The spline with its hand-written first derivatives; parameters [bins, ...] with as many dimensions as x plus 1.
+    """The spline with its hand-written first derivatives.
 
+    Parameters are [bins, ...] with as many dimensions as x plus 1: three tensors, or all in one.
     `below` [bins - 1, ...] is 1 for the bins left of (below) the one that the element lies in, else 0.
     """
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, x: Tensor, widths: Tensor, heights: Tensor, derivatives: Tensor, settings: _Settings
+        ctx: Any, x: Tensor, settings: _Settings, *parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
         bins, bound, inverse, min_width, min_height, min_derivative = settings
         step_w, span_w = settings.step_and_span(min_width)
         step_h, span_h = settings.step_and_span(min_height)
-        share_w, share_h = _shares(widths), _shares(heights)
+        packed = parameters[0].split([bins, bins, bins - 1]) if len(parameters) == 1 else parameters
+        share_w, share_h, slopes = _shares(packed[0]), _shares(packed[1]), packed[2]
 
         inner = x.clamp(-bound, bound)
         if inverse:
-            below = _bins_below((inner + bound) / span_h, share_h, step_h / span_h)
+            below = _bins_below((inner + bound).div_(span_h), share_h, step_h / span_h)
         else:
-            below = _bins_below((inner + bound) / span_w, share_w, step_w / span_w)
+            below = _bins_below((inner + bound).div_(span_w), share_w, step_w / span_w)
         count = below.sum(0)
         own = count.long()[None]
         before_w, before_h = (below * share_w[:-1]).sum(0), (below * share_h[:-1]).sum(0)
         own_w, own_h = _pick(share_w, own), _pick(share_h, own)
         w, h = own_w * span_w + step_w, own_h * span_h + step_h
-        x0 = before_w * span_w + count * step_w - bound
-        y0 = before_h * span_h + count * step_h - bound
+        x0 = before_w * span_w + (count * step_w - bound)
+        y0 = before_h * span_h + (count * step_h - bound)
 
         # Slopes at the two ends: softplus of the two logits that are needed, not of all. The outer logits are 0.
-        left, right = (own - 1).clamp(min=0), own.clamp(max=bins - 2)
+        left, right = (own - 1).clamp_(min=0), own.clamp(max=bins - 2)
         shift = math.log(math.expm1(1 - min_derivative))
-        raw0 = _pick(derivatives, left) * below[0] + shift
-        raw1 = _pick(derivatives, right) * (1 - below[-1]) + shift
-        d0, d1 = F.softplus(raw0) + min_derivative, F.softplus(raw1) + min_derivative
+        raw0 = _pick(slopes, left).mul_(below[0]).add_(shift)
+        raw1 = _pick(slopes, right).mul_(1 - below[-1]).add_(shift)
+        d0, d1 = F.softplus(raw0).add_(min_derivative), F.softplus(raw1).add_(min_derivative)
 
         s = h / w
-        z = _solve((inner - y0) / h, s, d0, d1) if inverse else ((inner - x0) / w).clamp(0, 1)
+        z = _solve((inner - y0).div_(h), s, d0, d1) if inverse else (inner - x0).div_(w).clamp_(0, 1)
         ratio, log_slope = _evaluate(z, s, d0, d1)
         inside = (bound - x.abs()).ge_(0)
         # Outside, the clamped argument maps to itself and the rest is added: the identity without a branch.
-        y = (x0 + w * z if inverse else y0 + h * ratio) + (x - inner)
-        log_slope = log_slope * (-inside if inverse else inside)
+        y = (x0.addcmul_(w, z) if inverse else y0.addcmul_(h, ratio)).add_(x - inner)
+        log_slope = log_slope.mul_(-inside if inverse else inside)
 
         ctx.settings = settings
-        ctx.shapes = widths.shape, heights.shape, derivatives.shape
+        ctx.shapes = [p.shape for p in parameters]
         elements = (z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside)
         ctx.save_for_backward(*elements, share_w, share_h, below, own, left, right)
         return y, log_slope
@@ -133,9 +154,9 @@ class _Spline(torch.autograd.Function):
     def backward(ctx: Any, grad_y: Tensor, grad_log: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside = ctx.saved_tensors[:13]
         share_w, share_h, below, own, left, right = ctx.saved_tensors[13:]
+        bins = ctx.settings.bins
         _, span_w = ctx.settings.step_and_span(ctx.settings.min_width)
         _, span_h = ctx.settings.step_and_span(ctx.settings.min_height)
-        widths_shape, heights_shape, derivatives_shape = ctx.shapes
         grad_tail = grad_y - grad_y * inside
         grad_y = grad_y * inside
         grad_log = grad_log * inside
@@ -144,44 +165,48 @@ class _Spline(torch.autograd.Function):
         # y = y0 + h r and slope = s^2 top / den^2. Below, `den` and `top` are the reciprocals.
         c = 1 - z
         t, zz, cc = z * c, z * z, c * c
-        delta = d0 + d1 - 2 * s
-        den = (s + delta * t).reciprocal_()
-        full_top = d1 * zz + 2 * (s * t) + d0 * cc
+        delta = (d0 + d1).sub_(s, alpha=2)
+        den = (delta * t).add_(s).reciprocal_()
+        full_top = (d1 * zz).addcmul_(s, t, value=2).addcmul_(d0, cc)
         top = full_top.reciprocal()
-        r = (s * zz + d0 * t) * den
+        r = (s * zz).addcmul_(d0, t).mul_(den)
         skew = c - z
-        log_z = 2 * ((d1 * z + s * skew - d0 * c) * top - delta * skew * den)
-        rise = w * full_top * (s * den).square_()
+        log_z = (d1 * z).addcmul_(s, skew).sub_(d0 * c).mul_(top).sub_(delta.mul_(skew).mul_(den)).mul_(2)
+        rise = full_top.mul_(w).mul_((s * den).square_())
+        log_z = log_z.mul_(grad_log)
         if ctx.settings.inverse:
             # x(y, p) solves f(x, p) = y, hence dx/dy = 1 / f' and dx/dp = -(df/dp) / f'; the log is -log f'(x, p).
-            grad_log = -grad_log
-            grad_x = (grad_y * w + grad_log * log_z) / rise
+            grad_log, log_z = -grad_log, log_z.neg_()
+            grad_x = (grad_y * w).add_(log_z).div_(rise)
             grad_y = -grad_x
-            grad_z = grad_y * rise + grad_log * log_z
+            grad_z = rise.mul_(grad_y).add_(log_z)
         else:
-            grad_z = grad_y * rise + grad_log * log_z
+            grad_z = rise.mul_(grad_y).add_(log_z)
             grad_x = grad_z / w
-        grad_r = grad_y * h * den
+        grad_r = (grad_y * h).mul_(den)
+        den_log = den * grad_log
+        t2_log = t * den_log * 2
+        top_log = top.mul_(grad_log)
         u = 1 - 2 * t
-        log_t = 2 * t * den
-        grad_s = grad_r * (zz - r * u) + 2 * grad_log * (s.reciprocal() + t * top - u * den)
-        grad_0 = grad_r * t * (1 - r) + grad_log * (cc * top - log_t)
-        grad_1 = grad_log * (zz * top - log_t) - grad_r * t * r
-        grad_own_w = -(grad_s * s + grad_z * z) / w
-        grad_own_h = grad_y * r + grad_s / w
+        log_s = (grad_log / s).addcmul_(t, top_log).sub_(den_log.mul_(u)).mul_(2)
+        grad_s = (zz - r * u).mul_(grad_r).add_(log_s)
+        grad_t = t.mul_(grad_r)
+        grad_0 = cc.mul_(top_log).sub_(t2_log).addcmul_(grad_t, 1 - r)
+        grad_1 = zz.mul_(top_log).sub_(t2_log).sub_(grad_t.mul_(r))
+        grad_x0 = grad_z.div_(w)
+        grad_own_w = (grad_x0 * z).addcmul_(grad_s, s / w).mul_(-span_w)
+        grad_own_h = (grad_s / w).addcmul_(grad_y, r).mul_(span_h)
 
-        grad_slopes = z.new_zeros(below.shape)
-        grad_slopes.scatter_add_(0, left, (grad_0 * torch.sigmoid(raw0) * below[0])[None])
-        grad_slopes.scatter_add_(0, right, (grad_1 * torch.sigmoid(raw1) * (1 - below[-1]))[None])
-        grad_widths = _to_logits(share_w, below, own, before_w, own_w, -span_w * (grad_z / w), span_w * grad_own_w)
-        grad_heights = _to_logits(share_h, below, own, before_h, own_h, span_h * grad_y, span_h * grad_own_h)
-        return (
-            grad_x + grad_tail,
-            grad_widths.sum_to_size(widths_shape),
-            grad_heights.sum_to_size(heights_shape),
-            grad_slopes.sum_to_size(derivatives_shape),
-            None,
-        )
+        gradient = z.new_empty(3 * bins - 1, *z.shape)  # in one piece, as the parameters mostly are
+        grad_widths, grad_heights, grad_slopes = gradient.split([bins, bins, bins - 1])
+        _to_logits(share_w, below, own, before_w, own_w, grad_x0 * -span_w, grad_own_w, out=grad_widths)
+        _to_logits(share_h, below, own, before_h, own_h, grad_y * span_h, grad_own_h, out=grad_heights)
+        grad_slopes.zero_()
+        grad_slopes.scatter_add_(0, left, grad_0.mul_(torch.sigmoid(raw0)).mul_(below[0])[None])
+        grad_slopes.scatter_add_(0, right, grad_1.mul_(torch.sigmoid(raw1)).mul_(1 - below[-1])[None])
+        gradients = (gradient,) if len(ctx.shapes) == 1 else (grad_widths, grad_heights, grad_slopes)
+        summed = (g.sum_to_size(shape) for g, shape in zip(gradients, ctx.shapes, strict=True))
+        return grad_x.add_(grad_tail), None, *summed
 
 
 def _bins_first(parameter: Tensor, leading: int) -> Tensor:
@@ -203,7 +228,7 @@ def _bins_below(position: Tensor, shares: Tensor, step: float) -> Tensor:
     """
     ends = shares[:-1].clone(memory_format=torch.preserve_format)
     for i in range(1, ends.shape[0]):
-        ends[i] += ends[i - 1]
+        ends[i].add_(ends[i - 1])  # `ends[i] += ...` would copy once more
     offsets = step * torch.arange(1, ends.shape[0] + 1, dtype=ends.dtype, device=ends.device)
     return (position - ends).ge_(offsets.view(-1, *[1] * position.ndim))
 
@@ -242,16 +267,23 @@ def _solve(ratio: Tensor, s: Tensor, d0: Tensor, d1: Tensor) -> Tensor:
 
 
 def _to_logits(
-    shares: Tensor, below: Tensor, own: Tensor, before: Tensor, share: Tensor, grad_before: Tensor, grad_own: Tensor
-) -> Tensor:
-    """Gradient [bins, ...] in the logits of the shares, by d share_i / d logit_j = share_i (1[i = j] - share_j).
+    shares: Tensor,
+    below: Tensor,
+    own: Tensor,
+    before: Tensor,
+    share: Tensor,
+    grad_before: Tensor,
+    grad_own: Tensor,
+    *,
+    out: Tensor,
+) -> None:
+    """Fill `out` [bins, ...] with the gradient in the logits: d share_i / d logit_j = share_i (1[i = j] - share_j).
 
     The loss depends on the sum of the shares below, `before`, with gradient `grad_before`, and on the element's own
     share, `share` = shares[own], with gradient `grad_own`.
     """
-    mean = grad_before * before + grad_own * share
-    grad = torch.empty_like(shares.expand(-1, *mean.shape))
-    torch.mul(below, grad_before, out=grad[:-1])
-    grad[-1] = 0
-    grad.sub_(mean).mul_(shares)
-    return grad.scatter_add_(0, own, (grad_own * share)[None])
+    grad_share = grad_own.mul_(share)
+    mean = (grad_before * before).add_(grad_share)
+    torch.mul(below, grad_before, out=out[:-1])
+    out[-1] = 0
+    out.sub_(mean).mul_(shares).scatter_add_(0, own, grad_share[None])
