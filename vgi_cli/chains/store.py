@@ -63,7 +63,7 @@ class Chains:
     def store(self, rows: Tensor, x: Tensor) -> None:
         """Keep the missing cells of completed rows x [B * K, D] of `rows` [B]."""
         _, index = self._cells(rows)
-        values = x.view(len(rows), self.K, -1).permute(0, 2, 1)
+        values = x.view(len(rows), self.K, self.x.shape[1]).permute(0, 2, 1)
         self.values.index_put_((index,), values)
 
     def batch(self, incomplete: Tensor, complete: Tensor) -> Batch:

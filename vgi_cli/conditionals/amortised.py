@@ -49,6 +49,10 @@ class AmortisedConditionals(Conditionals):
         self.extended = extended
         self.S = network.S
 
+    def initialise(self, generator: torch.Generator) -> None:
+        """See Conditionals: every q starts as N(0, 1)."""
+        self.network.initialise(generator)
+
     def blocks(self, missing: Tensor) -> Tensor:
         """Every missing column may be redrawn on its own."""
         return missing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -37,6 +38,10 @@ class Conditionals(nn.Module, ABC):
 
     noise_width: int  # numbers of standard normal noise that one draw of one block needs
     S: int
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> None:
+        """Set initial parameters (in place); all randomness comes from `generator`, on the CPU."""
 
     @abstractmethod
     def blocks(self, missing: Tensor) -> Tensor:

@@ -41,15 +41,13 @@ class HeadNetwork(nn.Module):
 
     def initialise(self, generator: torch.Generator) -> None:
         """Kaiming weights drawn from `generator`; last layer and linear map start at zero: q = N(0, 1) everywhere."""
-        for layer in self.trunk:
-            noise = torch.randn(layer.weight.shape, generator=generator, dtype=layer.weight.dtype)
+        for name, parameter in self.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            inputs = parameter.shape[-2] if name.startswith("heads") else parameter.shape[-1]
+            last = name.startswith((f"heads.{len(self.heads) - 1}.", "skip"))
+            scale = 0.0 if last or name.endswith("bias") else GAIN / inputs**0.5
             with torch.no_grad():
-                layer.weight.copy_(noise * GAIN / layer.weight.shape[1] ** 0.5)
-                layer.bias.zero_()
-        for head in list(self.heads)[:-1]:
-            head.initialise(GAIN, generator)
-        self.heads[-1].initialise(0.0, generator)
-        self.skip.initialise(0.0, generator)
+                parameter.copy_(noise * scale)
 
     def forward(self, x: Tensor, j: Tensor, visible: bool) -> Tensor:
         """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value."""

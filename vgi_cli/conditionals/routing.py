@@ -69,14 +69,6 @@ class HeadLinear(nn.Module):
         self.weight = nn.Parameter(torch.zeros(S, inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(S, 1, outputs))
 
-    def initialise(self, gain: float, generator: torch.Generator) -> None:
-        """Kaiming: normal weights of variance gain^2 / inputs, zero biases."""
-        std = gain / self.weight.shape[1] ** 0.5
-        noise = torch.randn(self.weight.shape, generator=generator, dtype=self.weight.dtype)
-        with torch.no_grad():
-            self.weight.copy_(noise * std)
-            self.bias.zero_()
-
     def forward(self, h: Tensor, where: Route) -> Tensor:
         """[T, tile, inputs] -> [T, tile, outputs]."""
         return torch.baddbmm(self.bias.index_select(0, where.head), h, self.weight.index_select(0, where.head))

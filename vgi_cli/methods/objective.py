@@ -26,18 +26,20 @@ def vgi_objective(
     x: Tensor,
     missing: Tensor,
     weight: Tensor,
+    incomplete: int,
     M: int,
     generator: torch.Generator,
 ) -> Tensor:
     """Weighted sum of the estimates of J_VGI (Algorithm 3, eq. 9): scalar, nats.
 
     x, missing [R, D]; weight [R]. The mean over M missing blocks of log p(x with the block redrawn) - log q; a fully
-    observed row contributes log p(x), once. Rows are ordered: incomplete ones first. Blocks are drawn without
-    replacement, so a row with fewer than M holes averages over all of them.
+    observed row contributes log p(x), once. The first `incomplete` rows are those with holes. Blocks are drawn
+    without replacement, so a row with fewer than M holes averages over all of them.
     """
-    allowed = q.blocks(missing)
-    n = int(allowed.any(1).sum()) if missing.device.type == "cpu" else x.shape[0]
-    scan = random_scan(allowed[:n], uniform((n, q.S), x, generator), M)
+    n = incomplete
+    if n == 0:
+        return (weight * log_p(x, missing)).sum()
+    scan = random_scan(q.blocks(missing[:n]), uniform((n, q.S), x, generator), M)
     noise = normal((*scan.j.shape, q.noise_width), x, generator)
     draw = q.draw(x[:n], scan.j, noise)
     m = scan.j.shape[1]
@@ -45,10 +47,8 @@ def vgi_objective(
     rows = torch.where(scan.active[..., None], draw.x, x[:n, None]).reshape(n * m, -1)
     masks = missing[:n, None].expand(-1, m, -1).reshape(n * m, -1)
     log_p_rows = log_p(torch.cat([rows, x[n:]]), torch.cat([masks, missing[n:]]))
-    used = active.sum(1, keepdim=True).clamp(min=1.0)
-    share = torch.where(active.sum(1, keepdim=True) > 0, active / used, 1.0 / m)  # a complete row: log p(x) once
-    redrawn = log_p_rows[: n * m].view(n, m) - torch.where(scan.active, draw.log_q, 0.0)
-    return (weight[:n, None] * share * redrawn).sum() + (weight[n:] * log_p_rows[n * m :]).sum()
+    share = weight[:n, None] * active / active.sum(1, keepdim=True)
+    return (share * (log_p_rows[: n * m].view(n, m) - draw.log_q)).sum() + (weight[n:] * log_p_rows[n * m :]).sum()
 
 
 def warm_up_loss(

@@ -47,7 +47,7 @@ def init(model: Model, table: TensorTable, config: VgiConfig, generator: torch.G
     start = torch.stack([chains.completed(k)[partly] for k in range(config.imputations)]).reshape(-1, table.D)
     model.initialise(start.cpu(), generator)
     q = build_conditionals(config, table.D).to(x.dtype)
-    q.network.initialise(generator)
+    q.initialise(generator)
     q.to(x.device)
     n = int(partly.sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
@@ -104,9 +104,9 @@ def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
 def warm_up_model(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
     g = state.generator(1 + state.position)
-    M = state.config.blocks_per_row
+    n, M = len(batch.rows) * state.chains.K, state.config.blocks_per_row
     with frozen(state.q):
-        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, M, g)
+        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, n, M, g)
         ascend(state, objective, state.optim_theta)
     state.tally["objective"] += objective.detach()
     state.publish()
@@ -132,11 +132,11 @@ def main_step(state: VgiState, batch: Batch) -> None:
     set_rates(state)
     M = config.blocks_per_row
     if config.gradient == "objective":
-        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, M, g)  # 8: Algorithm 3
+        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)  # 8: Algorithm 3
         ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
     else:  # theta at the state of the chain, phi at the fresh draw
         with frozen(state.theta):
-            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, M, g)
+            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)
             if len(batch.rows):
                 ascend(state, objective, state.optim_q)
         ascend(state, (batch.weight * log_p(x, batch.missing)).sum(), state.optim_theta)
@@ -195,12 +195,16 @@ class frozen:  # noqa: N801 (reads like a keyword)
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self.training = module.training
+        self.required = [p.requires_grad for p in module.parameters()]
 
     def __enter__(self) -> None:
         self.module.requires_grad_(False).eval()
 
     def __exit__(self, *_: object) -> None:
-        self.module.requires_grad_(True).train()
+        self.module.train(self.training)
+        for parameter, required in zip(self.module.parameters(), self.required, strict=True):
+            parameter.requires_grad_(required)
 
 
 def density(model: Model) -> Callable[[Tensor, Tensor], Tensor]:

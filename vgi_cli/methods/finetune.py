@@ -1,0 +1,93 @@
+"""Fine-tuning of the conditionals on new rows with the model frozen: Algorithm 6 of the paper (appendix H).
+
+Its result, the fine-tuned objective, is not a log-likelihood: it leaves out the entropy of the other missing cells.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.objective import update_imputations, vgi_objective
+from vgi_cli.methods.vgi import ascend, default_batch_size, density, end_epoch, frozen
+from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_state import Stage, VgiState
+from vgi_cli.models.base import Model
+
+WARM_UP_SWEEPS = 5  # G_W of Algorithm 6, in visits of every missing cell
+EPOCHS = 20
+
+
+def init(
+    model: Model,
+    conditionals: Conditionals,
+    table: TensorTable,
+    config: VgiConfig,
+    generator: torch.Generator,
+    epochs: int | None = None,
+) -> VgiState:
+    """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    chains = Chains(table.x, table.missing, config.imputations)
+    cpu = table.to(device="cpu")
+    chains.values[:-1] = empirical(cpu.x, cpu.missing, config.imputations, generator).to(table.x)  # 2
+    theta = copy.deepcopy(model).requires_grad_(False).eval()
+    q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
+    n = int((~table.missing.all(1)).sum())
+    batch_size = config.optim.batch_size or default_batch_size(n)
+    state = VgiState(theta, q, chains, config, 0.0, batch_size, seed)
+    state.stage = Stage.FINETUNE
+    state.epochs = EPOCHS if epochs is None else epochs
+    return state
+
+
+def run(state: VgiState, inside: Tensor) -> Iterator[Step | EpochEnd]:
+    """Algorithm 6, lines 4 to 13. `inside` [2, D]: the box of the first epoch's proposals, encoded."""
+    while state.stage_epoch < state.epochs:
+        while state.position < state.batches:
+            finetune_step(state, state.batch(), inside)
+            state.position += 1
+            yield Step({"objective": state.tally["objective"]})
+        yield end_epoch(state)
+
+
+def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
+    """One pass of the loop body: Algorithm 6, lines 6 to 12."""
+    config = state.config
+    g = state.generator(1 + state.position)
+    log_p = density(state.theta)
+    n = len(batch.rows) * state.chains.K
+    x = batch.x
+    if n:
+        first = state.stage_epoch == 0
+        for _ in range(WARM_UP_SWEEPS if first else 1):
+            sweep = update_imputations(
+                log_p,
+                state.q,
+                x[:n],
+                batch.missing[:n],
+                x.shape[1] if first else config.gibbs_steps,
+                g,
+                accept=config.accept,
+                scan="step" if first else config.scan,
+                inside=inside if first else None,
+            )
+            state.tally["tried"] += sweep.tried
+            state.tally["accepted"] += sweep.accepted
+            x = torch.cat([sweep.x, x[n:]])
+        state.chains.store(batch.rows, x[:n])
+    for group in state.optim_q.param_groups:
+        group["lr"] = config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs)
+    with frozen(state.theta):
+        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, config.blocks_per_row, g)
+        if n:
+            ascend(state, objective, state.optim_q)
+    state.tally["objective"] += objective.detach()
