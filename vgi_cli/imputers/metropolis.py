@@ -1,0 +1,187 @@
+"""Draws from the model by Metropolis-within-Gibbs, with the fitted conditionals as proposals.
+
+The paper itself advises to impute from p, not from q. Whatever q is, the chain targets p(x_mis | x_obs), restricted to
+the box: proposals outside are rejected.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.kernels import Proposer, metropolis_step, random_scan
+from vgi_cli.conditionals.base import Conditionals, Proposal
+from vgi_cli.errors import FitError, UsageError
+from vgi_cli.imputers.base import Box, Imputer
+from vgi_cli.imputers.frozen import frozen
+from vgi_cli.imputers.mixing import Mixing, Record
+from vgi_cli.imputers.packing import Pack, packs, sweep_noise
+from vgi_cli.imputers.starts import Start
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.models.base import Model
+
+WALK_SHARE = 0.1
+WALK_SCALES = (0.03, 3.0)
+
+
+class BurnIn(NamedTuple):
+    """How long a chain runs. A sweep proposes once in every hole, in random order.
+
+    A chain of a row with h holes first runs half of max(minimum, per_hole · h) sweeps. Its acceptance rate a in that
+    half decides the length of the rest: the same number of sweeps where a >= target, else target / a times as many, at
+    most `longest` times. The length is decided before the rest is run and by nothing in it, and by the chain alone:
+    other rows and draws cannot change it.
+    """
+
+    minimum: int = 20
+    per_hole: float = 1.0
+    target: float = 0.5
+    longest: float = 4.0
+
+    def first(self, holes: Tensor) -> Tensor:
+        """[R] sweeps of the first half, for rows with `holes` [R] missing cells (0 where there is none)."""
+        total = (self.per_hole * holes).clamp(min=self.minimum)
+        return torch.where(holes > 0, (total / 2).ceil().clamp(min=1), 0).long()
+
+    def rest(self, first: Tensor, acceptance: Tensor) -> Tensor:
+        """[R] sweeps of the rest, given the acceptance rate of the first half."""
+        factor = (self.target / acceptance.clamp(min=1e-6)).clamp(1.0, self.longest)
+        return (first * factor).ceil().long()
+
+
+class Widened:
+    """q_j most of the time, and with probability WALK_SHARE a symmetric random walk of a scale between WALK_SCALES.
+
+    A choice between two kernels, each of which leaves the target as it is, not a mixture density: so q_j need not be
+    evaluated at values that it did not propose. Where p/q is large and q_j-proposals are all but never accepted (light
+    tails), the walk still moves. Encoded columns have a standard deviation near 1; scales are uniform in the logarithm.
+    """
+
+    def __init__(self, q: Proposer, share: float = WALK_SHARE) -> None:
+        self._q = q
+        self._share = share
+        self.noise_width = q.noise_width + 3
+
+    def blocks(self, missing: Tensor) -> Tensor:
+        """See Conditionals."""
+        return self._q.blocks(missing)
+
+    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+        """See Conditionals: a draw of q itself."""
+        return self._q.redraw(x, j, noise[:, :-3])
+
+    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+        """See Conditionals. The densities of the walk there and back are equal and set to 0."""
+        own = self._q.propose(x, j, noise[:, :-3])
+        choice, place = torch.special.ndtr(noise[:, -3]), torch.special.ndtr(noise[:, -2])
+        low, high = WALK_SCALES
+        step = low * (high / low) ** place * noise[:, -1]
+        here = torch.arange(x.shape[1], device=x.device) == j[:, None]
+        walk = choice < self._share
+        new = torch.where(walk[:, None], x + torch.where(here, step[:, None], 0.0), own.x)
+        return Proposal(new, torch.where(walk, 0.0, own.log_forward), torch.where(walk, 0.0, own.log_reverse))
+
+
+class _Target:
+    """log p inside the box, minus infinity outside and where the model returns no number; counts what lies outside."""
+
+    def __init__(self, model: Model, box: Box) -> None:
+        self._model = model
+        self._box = box
+        self.outside = 0
+
+    def __call__(self, x: Tensor, missing: Tensor) -> Tensor:
+        inside = (self._box.contains(x) | ~missing).all(1)
+        self.outside += int((~inside).sum())
+        log_p = self._model.log_prob(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
+        return torch.where(inside, log_p, -torch.inf)
+
+
+@final
+class MetropolisImputer(Imputer):
+    """One chain per draw and row, never successive states of one; the last state of each is the draw."""
+
+    def __init__(self, model: Model, conditionals: Conditionals, start: Start, burn_in: BurnIn | None = None) -> None:
+        """`start` gives first states. UsageError when the model's log density is only a bound: a bound in an acceptance
+        ratio changes the target."""
+        if not model.exact:
+            raise UsageError(
+                "sampler 'metropolis' needs an exact log density, this model has a lower bound only",
+                "use --sampler gibbs or chains",
+            )
+        self._model = model
+        self._q = conditionals
+        self._proposer = Widened(conditionals)
+        self._start = start
+        self._burn_in = burn_in or BurnIn()
+        self._mixing = Mixing()
+        self._outside = 0
+        self._columns: tuple[str, ...] = ()
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """See Imputer. FitError when the model's density is not a positive number at any state that a chain visits."""
+        box = Box(box.low.to(x), box.high.to(x))
+        self._columns = noise.columns
+        out = self._start.states(x, missing, noise, box)
+        middle = out.clone()
+        with frozen(self._model, self._q):
+            for pack in packs(out.clone(), missing, noise):
+                end, record = self._run(pack, box)
+                out[pack.draw, pack.row] = end[: pack.real]
+                middle[pack.draw, pack.row] = record.middle[: pack.real]
+        self._mixing.add_states(middle, out, missing)
+        return out
+
+    def _run(self, pack: Pack, box: Box) -> tuple[Tensor, Record]:
+        """End states [PACK, D] of the chains of one pack."""
+        target = _Target(self._model, box)
+        x, missing = pack.x, pack.missing
+        allowed = self._proposer.blocks(missing)
+        log_p = target(x, missing)
+        first = self._burn_in.first(missing.sum(1))
+        last = first.clone()
+        record = Record(x, missing)
+        rest = torch.zeros_like(first)
+        steps = int(missing.sum(1).max())
+        sweep = 0
+        while sweep < int(last.max()):
+            active = sweep < last
+            noise = sweep_noise(pack.noise, sweep, self._proposer.noise_width, x.dtype)
+            scan = random_scan(allowed, noise.order, steps)
+            accepted = torch.zeros_like(missing)
+            for g in range(steps):
+                j, moving = scan.j[:, g], scan.active[:, g] & active
+                moved = metropolis_step(
+                    target,
+                    self._proposer,
+                    (x, log_p),
+                    missing & moving[:, None],
+                    j,
+                    moving,
+                    noise.normal[torch.arange(len(j), device=j.device), j],
+                    noise.accept.gather(1, j[:, None])[:, 0],
+                )
+                x, log_p = moved.x, moved.log_p
+                accepted = accepted.scatter(1, j[:, None], moved.accepted[:, None] | accepted.gather(1, j[:, None]))
+            record.sweep(active, accepted)
+            sweep += 1
+            decide = (first == sweep) & (first > 0)
+            rest = torch.where(decide, self._burn_in.rest(first, record.acceptance()), rest)
+            last = torch.where(decide, first + rest, last)
+            record.half(x, decide)
+        if bool(torch.isneginf(log_p[: pack.real]).any()):
+            raise FitError(
+                "the model gives no density at an imputed row after burn-in (log p is not finite)",
+                "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
+            )
+        self._mixing.add(record, pack.real, last, rest > first)
+        self._outside += target.outside
+        return x, record
+
+    def diagnostics(self) -> dict[str, object]:
+        """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,
+        memory (see Mixing) and proposals outside the box."""
+        summary = self._mixing.summary(self._columns)
+        return {**summary, "outside_range": self._outside} if summary else {}
