@@ -62,7 +62,9 @@ class Drive:
 
     deadline    monotonic time at which to stop, or none
     stop_after  whole steps after which to stop, or none
-    columns     names of the columns of `table`, for messages
+    table       what is fitted, and the names of its columns: for messages
+    constant    tensors that every checkpoint carries along
+    resume_with the command that continues this fit
     """
 
     method: Method
@@ -76,6 +78,8 @@ class Drive:
     stop_after: int | None = None
     validator: Validator | None = None
     patience: int = 10
+    constant: Parts = field(default_factory=dict)
+    resume_with: str = ""
     seconds_before: float = 0.0
     steps: int = 0
     best_score: float = -math.inf
@@ -133,7 +137,7 @@ class Drive:
         if outcome is None:
             raise self.stop.interrupted(
                 f"stopped after epoch {self.state.epoch}, saved in {self.run.path},",
-                hint=f"continue with: vgi fit --resume --out {self.run.path}",
+                hint=f"continue with: {self.resume_with}" if self.resume_with else None,
             )
         return Outcome(outcome, self.state.epoch, self.steps)
 
@@ -148,7 +152,8 @@ class Drive:
         self._refuse_non_finite(event.metrics)
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
-            line[self.validator.name] = self._validate()
+            score = self._validate()
+            line[self.validator.name] = score if math.isfinite(score) else None
         line["seconds"] = round(self.seconds_before + seconds, 3)
         metrics.write(json.dumps(line, allow_nan=False) + "\n")
         metrics.flush()
@@ -188,6 +193,8 @@ class Drive:
                     parts[stem] = self.best[stem]
         if self.validator is not None:
             parts["state"] |= {f"validation/{k}": v for k, v in self.validator.tensors().items()}
+        for stem, tensors in self.constant.items():
+            parts[stem] = {**parts.get(stem, {}), **tensors}
         progress = {
             "steps": self.steps,
             "seconds": round(self.seconds_before + seconds, 3),
@@ -208,7 +215,7 @@ class Drive:
         except OSError as error:
             raise FitError(
                 f"cannot save in '{self.run.path}': {error.strerror}; the last good checkpoint is kept",
-                f"make room, then: vgi fit --resume --out {self.run.path}",
+                f"make room, then: {self.resume_with}" if self.resume_with else "make room",
             ) from None
 
     def _refuse_non_finite(self, values: Mapping[str, Any]) -> None:

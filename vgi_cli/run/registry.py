@@ -15,13 +15,15 @@ from vgi_cli.errors import UsageError, nearest
 
 
 class ModelEntry(NamedTuple):
-    """A model by name: `module.attribute` is its class, `provides` its capabilities, `method` what it takes alone."""
+    """A model by name: `module.attribute` is its class, `provides` its capabilities; `method` is what it takes where
+    none is named, `because` says why."""
 
     about: str
     module: str
     attribute: str
     provides: frozenset[str]
     method: str
+    because: str
     example: str
 
 
@@ -59,6 +61,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "FactorAnalysis",
         frozenset({"density", "marginal"}),
         "em",
+        "exact and quick for this model",
         "vgi fit data.csv --model fa --set model.factors=3",
     ),
     "mixture": ModelEntry(
@@ -67,14 +70,16 @@ MODELS: Mapping[str, ModelEntry] = {
         "GaussianMixture",
         frozenset({"density", "marginal"}),
         "em",
+        "exact and quick for this model",
         "vgi fit data.csv --model mixture --set model.components=5",
     ),
     "flow": ModelEntry(
         "neural spline flow for tables that are far from Gaussian",
         "vgi_cli.models.flow",
-        "SplineFlow",
+        "Flow",
         frozenset({"density", "bijective"}),
         "vgi",
+        "this model has no exact marginals for em",
         "vgi fit data.csv --model flow --time-limit 10m",
     ),
 }

@@ -1,0 +1,124 @@
+"""What a fit is going to do, decided and refused before any table is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from vgi_cli.errors import UsageError
+from vgi_cli.maths.noise import hash64
+from vgi_cli.run import registry
+from vgi_cli.run.config import (
+    Problem,
+    Recipe,
+    Settings,
+    check_method,
+    check_model,
+    method_values,
+    model_values,
+    raise_problems,
+    to_recipe,
+)
+from vgi_cli.run.device import resolve_device
+
+OPTIONAL = "none of these is set by --model auto"
+
+
+class Plan(NamedTuple):
+    """A fit that can work: its recipe so far, where it computes. `recipe.model["name"]` may still be `auto`."""
+
+    recipe: Recipe
+    device: torch.device
+
+
+def make_plan(settings: Settings, from_memory: bool = False) -> Plan:
+    """Check everything that can be checked without the table. UsageError with all problems at once."""
+    recipe = to_recipe(settings)
+    if not recipe.data and not from_memory:
+        raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
+    problems = check_families(recipe, settings)
+    raise_problems(problems)
+    device = resolve_device(recipe.device, origin(settings, "device", "--device"))
+    return Plan(recipe, device)
+
+
+def origin(settings: Settings, key: str, default: str) -> str:
+    """Where a setting was said."""
+    return settings[key].origin if key in settings else default
+
+
+def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of model, method, their settings and what depends on them. Names and pairs are refused at once."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    problems: list[Problem] = []
+    if model == "auto":
+        for key in settings:
+            if key.startswith("model.") and key != "model.name":
+                where = settings[key].origin
+                models = " or ".join(registry.MODELS)
+                problems.append(Problem(where, f"{key} needs a named model", f"say --model {models}"))
+    else:
+        registry.model_entry(model)
+        method = method or registry.MODELS[model].method
+        registry.check_pair(model, method)
+        problems += check_model(registry.load_model(model).Config, recipe, settings)
+    if method is None:
+        for key in settings:
+            if key.startswith(("method.", "optim.")) and key != "method.name":
+                where = settings[key].origin
+                methods = " or ".join(registry.METHODS)
+                problems.append(Problem(where, f"{key} needs a named method", f"say --method {methods}"))
+        return problems
+    entry = registry.method_entry(method)
+    problems += check_method(registry.load_method(method).Config, recipe, settings)
+    if recipe.select == "objective" and "conditionals" not in entry.makes:
+        where = origin(settings, "select", "--select")
+        problems.append(Problem(where, f"objective needs {registry.words(frozenset({'conditionals'}))}", "--method vgi"))
+    return problems
+
+
+def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[str, Any]) -> Recipe:
+    """The recipe with model, method and their settings named in full (defaults written out)."""
+    registry.check_pair(model, method)
+    config = load_config(registry.load_model(model).Config, {**model_values(recipe), **model_settings})
+    chosen = load_config(registry.load_method(method).Config, method_values(recipe)).model_dump(mode="json")
+    optim = chosen.pop("optim", {})
+    epochs = chosen.pop("epochs", None)
+    return recipe.model_copy(
+        update={
+            "model": {"name": model, **config.model_dump(mode="json")},
+            "method": {"name": method, **chosen},
+            "optim": optim,
+            "epochs": epochs,
+        }
+    )
+
+
+def load_config(config: Any, values: dict[str, Any]) -> Any:
+    """A family's Config from plain values."""
+    return config.model_validate_json(json.dumps(values), strict=True)
+
+
+def model_config(recipe: Recipe) -> Any:
+    """The Config of the recipe's model."""
+    return load_config(registry.load_model(recipe.model["name"]).Config, model_values(recipe))
+
+
+def method_config(recipe: Recipe) -> Any:
+    """The Config of the recipe's method."""
+    return load_config(registry.load_method(recipe.method["name"]).Config, method_values(recipe))
+
+
+def stream(seed: int, purpose: str) -> torch.Generator:
+    """An independent random stream of a run, on the CPU."""
+    generator = torch.Generator()
+    generator.manual_seed(hash64(f"{seed}/{purpose}") & ((1 << 63) - 1))
+    return generator
+
+
+def absolute(path: str) -> str:
+    """An absolute path; `-` (stdin) stays."""
+    return path if path == "-" else str(Path(path).resolve())

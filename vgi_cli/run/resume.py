@@ -1,0 +1,81 @@
+"""What `--resume` may and may not change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vgi_cli.errors import UsageError
+from vgi_cli.run.config import Problem, Recipe, Settings, parse_duration, raise_problems
+from vgi_cli.run.directory import MANIFEST, RunFolder
+from vgi_cli.run.checkpoint import COMMITTED
+from vgi_cli.run.plan import absolute
+
+DONE = ("epochs", "converged", "early_stopping", "stop_after")
+"""Ends that a fit comes to by itself; `time_limit` and a signal leave more to do."""
+
+
+def find_run(out: Path | None) -> RunFolder | None:
+    """The run to continue; none when nothing has been written there yet. UsageError without `--out`."""
+    if out is None:
+        raise UsageError("--resume needs the run to continue", "say --out RUN")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return None
+    if out.is_dir() and not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+        raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")
+    return RunFolder.open(out)
+
+
+def finished(run: RunFolder, settings: Settings) -> bool:
+    """Whether nothing is left to do: the fit came to its end and `--epochs` does not go further."""
+    if not run.finished or run.manifest["stopped_by"] not in DONE:
+        return False
+    return "epochs" not in settings or settings["epochs"].value <= run.manifest["epochs_planned"]
+
+
+def merge(run: RunFolder, settings: Settings) -> Recipe:
+    """The recipe to go on with: the run's own, with more epochs or time. UsageError names every other difference."""
+    recipe = run.recipe()
+    requested = run.manifest.get("requested", {})
+    problems = []
+    changes: dict[str, Any] = {"time_limit": None}
+    if run.manifest["stopped_by"] == "time_limit":
+        changes["stop_after"] = requested.get("stop_after")
+    for key, setting in settings.items():
+        value, where = setting
+        before = value_of(recipe, key)
+        if key == "epochs":
+            if before is not None and value < before:
+                problems.append(Problem(where, f"epochs may grow but not shrink: the run has {before}, got {value}"))
+            changes["epochs"] = max(value, before or value)
+        elif key == "time_limit":
+            limit = requested.get("time_limit")
+            if limit is not None and parse_duration(value) < parse_duration(limit):
+                problems.append(Problem(where, f"time_limit may grow but not shrink: the run has {limit}, got {value}"))
+            changes["time_limit"] = value
+        elif not _equal(key, value, before, requested.get(key)):
+            shown = requested.get(key, before)
+            problems.append(Problem(where, f"{key} differs from the run's: it has {shown!r}, got {value!r}"))
+    if problems:
+        first = problems[0]
+        hint = "leave the setting out, or start another run"
+        raise_problems([first._replace(hint=hint)] if len(problems) == 1 else problems)
+    return recipe.model_copy(update=changes)
+
+
+def value_of(recipe: Recipe, key: str) -> Any:
+    """A setting of a recipe by its dotted key; None when it has none."""
+    value: Any = recipe.model_dump(mode="json")
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _equal(key: str, value: Any, before: Any, requested: Any) -> bool:
+    if key == "data":
+        return [absolute(path) for path in value] == before
+    if key in ("mask", "val") and isinstance(value, str):
+        value = absolute(value)
+    if key == "device" and value == "auto":
+        return True
+    return value in (before, requested)
