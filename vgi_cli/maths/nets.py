@@ -1,0 +1,180 @@
+"""Neural networks for the parts that the models and conditionals learn: plain and residual multilayer perceptrons.
+
+Nothing here touches the global random state: weights are zero until an `initialise_*` function draws them from a
+generator, and dropout counts its own calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vgi_cli.maths.noise import mix64
+
+Activation: TypeAlias = Literal["relu", "leaky_relu"]
+
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "leaky_relu": F.leaky_relu}
+
+
+def zero_linear(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer whose weights and biases are 0 (torch's own constructor would draw from the global state)."""
+    layer = nn.utils.skip_init(nn.Linear, in_features, out_features)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+@torch.no_grad()
+def initialise_linear(layer: nn.Linear, generator: torch.Generator, scale: float = 1.0) -> None:
+    """Draw weights and biases uniformly from +- scale / sqrt(in_features), in place; `scale` near 0 for a last layer
+    that shall start close to zero output."""
+    limit = scale / math.sqrt(max(layer.in_features, 1))
+    for parameter in (layer.weight, layer.bias):
+        draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
+        parameter.copy_(draw.uniform_(-limit, limit, generator=generator))
+
+
+def initialise_layers(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw every linear layer of a module, and key every dropout of it, in the order of definition."""
+    for child in module.modules():
+        match child:
+            case nn.Linear():
+                initialise_linear(child, generator)
+            case Dropout():
+                child.initialise(generator)
+
+
+class Dropout(nn.Module):
+    """Dropout with randomness of its own: which units drop depends on a key and on the number of calls so far.
+
+    Key and count are buffers, so that a restored model goes on exactly as one that was never stopped, on every device,
+    and a captured graph drops other units at each replay. Without effect in evaluation mode.
+    """
+
+    key: Tensor
+    count: Tensor
+
+    def __init__(self, share: float) -> None:
+        """`share` in [0, 1) of the units is set to 0, the others are scaled by 1 / (1 - share)."""
+        super().__init__()
+        if not 0 <= share < 1:
+            raise ValueError(f"the share of dropped units must be in [0, 1), got {share}")
+        self.share = share
+        self.register_buffer("key", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the key and start counting anew."""
+        self.key.copy_(torch.randint(2**62, (), generator=generator, device=generator.device))
+        self.count.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [...] -> [...]."""
+        if not self.training or self.share == 0:
+            return x
+        self.count.add_(1)
+        unit = torch.arange(x.numel(), device=x.device).view(x.shape)
+        bits = mix64(unit ^ mix64(self.key ^ mix64(self.count)))  # uniform on the 64-bit integers
+        threshold = round((self.share - 0.5) * 2.0**64)
+        return x * (bits >= threshold).to(x.dtype).mul_(1 / (1 - self.share))
+
+
+class ResidualBlock(nn.Module):
+    """x + W2 dropout(a(W1 a(x))): a residual block with the activation a before each linear layer (He et al. 2016)."""
+
+    def __init__(self, features: int, activation: Activation, dropout: float) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[activation]
+        self.first = zero_linear(features, features)
+        self.dropout = Dropout(dropout) if dropout else nn.Identity()
+        self.second = zero_linear(features, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [.., features] -> [.., features]."""
+        return x + self.second(self.dropout(self.activation(self.first(self.activation(x)))))
+
+
+class ResidualTrunk(nn.Module):
+    """A linear layer and residual blocks: everything of a `ResidualNet` but its last layer."""
+
+    def __init__(
+        self, in_features: int, hidden: int, blocks: int, *, activation: Activation = "relu", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.inlet = zero_linear(in_features, hidden)
+        self.blocks = nn.Sequential(*(ResidualBlock(hidden, activation, dropout) for _ in range(blocks)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [.., in_features] -> [.., hidden]."""
+        return self.blocks(self.inlet(x))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights; each block's last layer starts near 0, so that the blocks start near the identity."""
+        initialise_layers(self, generator)
+        for block in self.blocks:
+            initialise_linear(cast(ResidualBlock, block).second, generator, scale=1e-2)
+
+
+class ResidualNet(nn.Module):
+    """in_features -> hidden, residual blocks, -> out_features (the conditioner of neural spline flows)."""
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden: int,
+        out_features: int,
+        blocks: int,
+        *,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.trunk = ResidualTrunk(in_features, hidden, blocks, activation=activation, dropout=dropout)
+        self.outlet = zero_linear(hidden, out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [.., in_features] -> [.., out_features]."""
+        return self.outlet(self.trunk(x))
+
+    def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
+        """Draw the weights; `outlet_scale` near 0 makes the output start near 0."""
+        self.trunk.initialise(generator)
+        initialise_linear(self.outlet, generator, outlet_scale)
+
+
+class MLP(nn.Module):
+    """A plain multilayer perceptron: linear layers with the activation (and dropout) between them."""
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden: Sequence[int],
+        out_features: int,
+        *,
+        activation: Activation = "leaky_relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[activation]
+        sizes = [in_features, *hidden]
+        self.layers = nn.ModuleList(zero_linear(a, b) for a, b in pairwise(sizes))
+        self.dropouts = nn.ModuleList(Dropout(dropout) if dropout else nn.Identity() for _ in hidden)
+        self.outlet = zero_linear(sizes[-1], out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [.., in_features] -> [.., out_features]."""
+        for layer, drop in zip(self.layers, self.dropouts, strict=True):
+            x = drop(self.activation(layer(x)))
+        return self.outlet(x)
+
+    def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
+        """Draw the weights; `outlet_scale` near 0 makes the output start near 0."""
+        initialise_layers(self, generator)
+        initialise_linear(self.outlet, generator, outlet_scale)
