@@ -1,0 +1,129 @@
+"""Gaussians under masks: marginals and conditionals for many patterns of holes at once, dense and factor-analytic.
+
+The dense form works with the *padded precision* of a pattern: the inverse of the observed block of the covariance, set
+into a D x D matrix of zeros. With it every quantity is a plain product. For delta = x - mean with zeros at the holes,
+
+    log|S_oo|, delta' P delta      give the density of the observed cells,
+    S P delta                      is the conditional mean less the mean (and delta itself at observed cells),
+    S - S P S                      is the conditional covariance (zero at observed cells),
+    y + S P (delta - y_o)          is a conditional draw when y ~ N(0, S)   (Matheron's rule).
+
+The factor-analytic form S = F F' + diag(psi) needs L x L systems only (Woodbury; paper, appendix "Expectation-
+Maximisation for Factor Analysis with Incomplete Data"). Rows with the same holes share their systems.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+class Patterns(NamedTuple):
+    """The distinct patterns of holes of a table.
+
+    missing  [U, D] bool, in lexicographic order
+    of_row   [R] int64, the pattern of each row
+    """
+
+    missing: Tensor
+    of_row: Tensor
+
+
+def patterns_of(missing: Tensor) -> Patterns:
+    """The distinct rows of a mask [R, D]."""
+    unique, of_row = torch.unique(missing, dim=0, return_inverse=True)
+    return Patterns(unique, of_row)
+
+
+class Precision(NamedTuple):
+    """The observed block of one covariance under each pattern.
+
+    padded  [U, D, D] its inverse, zero in the rows and columns of missing cells
+    logdet  [U] the logarithm of its determinant (0 where nothing is observed)
+    """
+
+    padded: Tensor
+    logdet: Tensor
+
+
+def observed_precision(covariance: Tensor, missing: Tensor) -> Precision:
+    """Padded precisions of a covariance [D, D] under patterns [U, D].
+
+    Rows and columns of missing cells are replaced by those of the identity, which leaves the determinant of the observed
+    block and its inverse as they are. Raises torch.linalg.LinAlgError when a block is not positive definite.
+    """
+    o = (~missing).to(covariance.dtype)
+    pairs = o[:, :, None] * o[:, None, :]
+    factor = torch.linalg.cholesky(covariance * pairs + torch.diag_embed(1 - o))
+    logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return Precision(torch.cholesky_inverse(factor) * pairs, logdet)
+
+
+def apply_by_pattern(matrices: Tensor, of_row: Tensor, delta: Tensor) -> Tensor:
+    """matrices[of_row[r]] @ delta[r] for each row: [U, D, E], [R], [R, E] -> [R, D].
+
+    Few patterns with many rows each: one product a pattern. Otherwise the matrices are gathered by row.
+    """
+    U, R = matrices.shape[0], delta.shape[0]
+    if R < 4 * U:
+        return (matrices[of_row] @ delta[:, :, None])[:, :, 0]
+    order = torch.argsort(of_row, stable=True)
+    counts = torch.bincount(of_row, minlength=U).tolist()
+    parts = [rows @ matrix.mT for rows, matrix in zip(delta[order].split(counts), matrices, strict=True)]
+    return torch.cat(parts)[torch.argsort(order)]
+
+
+class FactorPosterior(NamedTuple):
+    """z | x_obs ~ N(mean, (C C')^-1) of K factor models, and the density of the observed cells.
+
+    mean      [K, R, L]
+    cholesky  [K, U, L, L] lower factors C of the posterior precisions, by pattern
+    log_prob  [K, R] log p(x_obs)
+    """
+
+    mean: Tensor
+    cholesky: Tensor
+    log_prob: Tensor
+
+
+def factor_posterior(F: Tensor, log_psi: Tensor, delta: Tensor, patterns: Patterns) -> FactorPosterior:
+    """Latent posteriors of K factor models under masks.
+
+    F [K, D, L]; log_psi [K, D]; delta [K, R, D] = x - mean, anything finite at missing cells. Equations
+    (em-stats-sigmazobs) and (em-stats-muzobs) of the paper's appendix. The quadratic form is taken as
+    sum (delta - F m)^2 / psi + |m|^2, which cannot cancel.
+    """
+    o = (~patterns.missing).to(F.dtype)
+    L = F.shape[-1]
+    observed = o[patterns.of_row]
+    scaled = F * torch.exp(-log_psi)[:, :, None]
+    outer = (scaled[:, :, :, None] * F[:, :, None, :]).flatten(2)  # [K, D, L * L]
+    precision = (o @ outer).unflatten(2, (L, L)) + torch.eye(L, dtype=F.dtype, device=F.device)
+    cholesky = torch.linalg.cholesky(precision)
+    right = (delta * observed) @ scaled
+    mean = torch.cholesky_solve(right[..., None], cholesky[:, patterns.of_row])[..., 0]
+    residual = (delta - mean @ F.mT) * observed
+    quadratic = (residual.square() * torch.exp(-log_psi)[:, None, :]).sum(-1) + mean.square().sum(-1)
+    logdet = (o @ log_psi.mT).mT + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)  # [K, U]
+    constant = LOG_2PI * o.sum(-1)
+    log_prob = -0.5 * (quadratic + (logdet + constant)[:, patterns.of_row])
+    return FactorPosterior(mean, cholesky, log_prob)
+
+
+def factor_precision(F: Tensor, log_psi: Tensor) -> tuple[Tensor, Tensor]:
+    """Dense precisions [K, D, D] of K factor models and log determinants [K] of their covariances.
+
+    F [K, D, L]; log_psi [K, D].
+    """
+    inverse = torch.exp(-log_psi)
+    scaled = F * inverse[:, :, None]
+    eye = torch.eye(F.shape[-1], dtype=F.dtype, device=F.device)
+    cholesky = torch.linalg.cholesky(eye + scaled.mT @ F)
+    half = torch.linalg.solve_triangular(cholesky, scaled.mT, upper=False)
+    logdet = log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return torch.diag_embed(inverse) - half.mT @ half, logdet

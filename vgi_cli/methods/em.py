@@ -1,0 +1,155 @@
+"""Exact EM on incomplete tables, for factor analysis and Gaussian mixtures.
+
+What it climbs is the log-likelihood of the observed cells plus a penalty that keeps it bounded (an unpenalised mixture
+has infinite likelihood at a component on one point; a factor model may drive a noise variance to 0, a Heywood case).
+With s_j, m_j the variance and mean of the observed cells of column j, in nats:
+
+    sum_r w_r log p(x_obs of row r)
+      full covariances S_k     - 1/2 sum_k [ nu (log|S_k| + tr S_k^-1 W) + lambda tr S_k^-1 diag(s)
+                                             + kappa (mean_k - m)' S_k^-1 (mean_k - m) ]
+                               + 1/2 [ (K nu + tau) log|W| - tau tr W diag(s)^-1 ],   maximised over W
+      factors F_k, psi_k       the same with diag(psi_k) for S_k and diagonal W, and - 1/2 sum_k rho |psi_k^-1/2 F_k|^2
+                               + alpha sum_k log pi_k
+
+W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
+Wishart prior whose scale is fitted). `fa` keeps lambda alone. Each EM step raises the objective; each iteration is two EM
+steps and a squared extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below
+that of the step before, so that the sequence of objectives never falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, State, Step
+from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian_family import EmTable, EmValue, GaussianFamily, em_table
+from vgi_cli.models.gaussians import Penalty
+
+
+class EmConfig(MethodConfig):
+    """Settings of EM.
+
+    epochs      most iterations (each is up to three EM steps)
+    tolerance   stop when an iteration gains less than this many nats a row
+    pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: D + 2
+    floor       lambda, the variance floor
+    accelerate  squared extrapolation on top of EM
+    """
+
+    epochs: int = Field(300, ge=1)
+    tolerance: float = Field(1e-6, gt=0)
+    pooling: float | None = Field(None, ge=0)
+    floor: float = Field(1e-3, gt=0)
+    accelerate: bool = True
+
+
+class EmState(State):
+    """Parameters, the last objective and how far the fit came: EM has no other memory."""
+
+    def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig) -> None:
+        self.model: GaussianFamily = model
+        self.table = table
+        self.config = config
+        self.penalty = model.penalty(config.pooling, config.floor)
+        self.epoch = 0
+        self.epochs = config.epochs
+        self.objective = torch.full((), -torch.inf, dtype=torch.float64)
+        self.converged = False
+
+    def parts(self) -> Parts:
+        progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)
+        state = {"progress": progress, "objective": self.objective.clone()}
+        return {"model": {k: v.detach().clone() for k, v in self.model.state_dict().items()}, "state": state}
+
+    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        self.model.load_state_dict(dict(parts["model"]))
+        self.epoch, converged = (int(v) for v in parts["state"]["progress"])
+        self.converged = bool(converged)
+        self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
+
+
+def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
+    """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter."""
+    family = cast(GaussianFamily, model).double()
+    used = ~table.missing.all(1)
+    if not bool(used.any()):
+        raise FitError("no row has an observed cell", "EM needs at least one observed cell")
+    return EmState(family, em_table(table.x[used], table.missing[used]), config)
+
+
+def run(state: EmState) -> Iterator[Step | EpochEnd]:
+    """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
+    rows = state.table.weights.sum()
+    while state.epoch < state.epochs and not state.converged:
+        value = iteration(state.model, state.table, state.penalty, state.config.accelerate)
+        if not bool(torch.isfinite(value.objective)):
+            raise FitError(
+                f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
+                "raise --set method.floor",
+            )
+        state.converged = bool(value.objective - state.objective < state.config.tolerance * rows)
+        state.objective = value.objective
+        state.epoch += 1
+        yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
+
+
+@torch.no_grad()
+def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool) -> EmValue:
+    """One iteration in place: an EM step, or two and a safeguarded extrapolation that ends in a third.
+
+    The value returned is that of the last state that was evaluated, one EM step behind the parameters.
+    """
+    before = _flat(model)
+    value = model.em_step(table, penalty)
+    if not accelerate:
+        return value
+    once = _flat(model)
+    value = model.em_step(table, penalty)
+    twice = _flat(model)
+    step, curve = once - before, (twice - once) - (once - before)
+    length = -(step.norm() / curve.norm().clamp(min=1e-300))
+    if length > -1 or not bool(torch.isfinite(length)):
+        return value
+    _unflatten(model, before - 2 * length * step + length.square() * curve)
+    try:
+        reached = model.em_step(table, penalty)
+    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
+        reached = EmValue(value.objective.new_full((), -torch.inf), value.loglik)
+    if bool(reached.objective >= value.objective) and bool(torch.isfinite(_flat(model)).all()):
+        return reached
+    _unflatten(model, twice)
+    return value
+
+
+def climb(
+    model: GaussianFamily, table: EmTable, penalty: Penalty, *, epochs: int, tolerance: float, accelerate: bool = True
+) -> EmValue:
+    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times."""
+    rows = table.weights.sum()
+    value = iteration(model, table, penalty, accelerate)
+    for _ in range(epochs - 1):
+        last, value = value, iteration(model, table, penalty, accelerate)
+        if bool(value.objective - last.objective < tolerance * rows):
+            break
+    return value
+
+
+def _flat(model: GaussianFamily) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def _unflatten(model: GaussianFamily, values: Tensor) -> None:
+    parts = values.split([p.numel() for p in model.parameters()])
+    for parameter, part in zip(model.parameters(), parts, strict=True):
+        parameter.copy_(part.view_as(parameter))
+
+
+METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run)

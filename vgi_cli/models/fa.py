@@ -1,0 +1,74 @@
+"""Factor analysis: x = F z + mean + noise, z ~ N(0, I), noise ~ N(0, diag(psi)) (paper, section on FA models)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.factors import FactorGaussians
+from vgi_cli.models.gaussian_family import GaussianFamily
+from vgi_cli.models.gaussians import Penalty
+
+
+class FaConfig(ModelConfig):
+    """factors: number L of latent factors; none: chosen by the method (see methods/sizing)."""
+
+    factors: int | None = Field(None, ge=0)
+
+
+class FactorAnalysis(GaussianFamily):
+    """One Gaussian with covariance F F' + diag(exp(log_psi))."""
+
+    Config = FaConfig
+
+    def __init__(self, D: int, factors: int) -> None:
+        super().__init__()
+        self.gaussians = FactorGaussians(1, D, factors, ridge=0.0)
+        self._factors = self.gaussians
+
+    @classmethod
+    def build(cls, config: FaConfig, D: int) -> Self:
+        return cls(D, min(2, D - 1) if config.factors is None else min(config.factors, D))
+
+    @property
+    def F(self) -> Tensor:
+        """Loadings [D, L]."""
+        return self._factors.F[0]
+
+    @property
+    def mean(self) -> Tensor:
+        """[D]."""
+        return self._factors.mean[0]
+
+    @property
+    def log_psi(self) -> Tensor:
+        """Logarithms of the noise variances [D]."""
+        return self._factors.log_psi[0]
+
+    @torch.no_grad()
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Principal factors of the covariance of completed rows; nothing here is random."""
+        dtype = self.gaussians.mean.dtype
+        x = x.to(torch.float64)
+        mean = x.mean(0)
+        covariance = (x - mean).mT @ (x - mean) / x.shape[0]
+        covariance = covariance + 1e-6 * torch.diag(covariance.diagonal().clamp(min=1e-6))
+        self.double().gaussians.set_moments(mean[None], covariance[None])
+        self.to(dtype)
+
+    def log_weights(self) -> Tensor:
+        return self.gaussians.mean.new_zeros(1)
+
+    def set_weights(self, weights: Tensor) -> None:
+        """One component: its weight is 1."""
+
+    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+        """Only the variance floor, against Heywood cases: the rest has no use for one Gaussian."""
+        return Penalty(floor=floor, pooling=0.0, common=0.0, mean=0.0, weight=0.0)
+
+    def free_parameters(self) -> int:
+        return self.gaussians.free_parameters()

@@ -1,0 +1,142 @@
+"""K Gaussians with full covariances, held as Cholesky factors with the logarithm of the diagonal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, observed_precision
+from vgi_cli.models.gaussians import Gaussians, Observed, Penalty, Scale, normal_log_prob
+
+
+class FullGaussians(Gaussians):
+    """mean [K, D]; tril [K, D, D]: strict lower triangle as it is, diagonal in logarithms, the rest unused (0)."""
+
+    L = 0
+
+    def __init__(self, K: int, D: int) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(K, D))
+        self.tril = nn.Parameter(torch.zeros(K, D, D))
+
+    def cholesky(self) -> Tensor:
+        """[K, D, D] lower factors of the covariances."""
+        diagonal = self.tril.diagonal(dim1=-2, dim2=-1)
+        return self.tril.tril(-1) + torch.diag_embed(diagonal.exp())
+
+    def covariance(self) -> Tensor:
+        """[K, D, D]."""
+        factor = self.cholesky()
+        return factor @ factor.mT
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        factor = self.cholesky()
+        eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
+        whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
+        u = torch.einsum("rd,kud->kru", x, whiten) - (whiten @ self.mean[:, :, None]).mT
+        logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _FullObserved(self.mean, self.cholesky(), x, patterns)
+
+    def footprint(self) -> int:
+        K, D = self.mean.shape
+        return K * D * D
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """With the common covariance W at its best value (`common`) for the current covariances."""
+        K, D = self.mean.shape
+        precision, logdet = self.precision()
+        W = self.common(precision, scale, penalty)
+        shift = self.mean - scale.mean
+        square = torch.einsum("kd,kde,ke->", shift, precision, shift)
+        trace = (precision * W).sum()
+        floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
+        spread = K * penalty.pooling + penalty.common
+        prior = spread * torch.logdet(W) - penalty.common * (W.diagonal() / scale.variance).sum()
+        pull = penalty.pooling * (logdet.sum() + trace)
+        return 0.5 * (prior - pull - penalty.floor * floor - penalty.mean * square)
+
+    def common(self, precision: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
+        """W [D, D], the weighted harmonic mean of the covariances and the columns' variances."""
+        K = self.mean.shape[0]
+        total = penalty.pooling * precision.sum(0) + penalty.common * torch.diag(1 / scale.variance)
+        return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + penalty.common)))
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        count, first, second = statistics
+        precision, _ = self.precision()
+        W = self.common(precision, scale, penalty)
+        n, kappa = count[:, None], penalty.mean
+        offset = scale.mean - self.mean  # statistics are about the old means
+        shift = (first + kappa * offset) / (n + kappa)
+        cross = first[:, :, None] * shift[:, None, :]
+        scatter = second - cross - cross.mT + count[:, None, None] * shift[:, :, None] * shift[:, None, :]
+        pulled = shift - offset
+        scatter = scatter + kappa * pulled[:, :, None] * pulled[:, None, :]
+        scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
+        self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
+
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))
+        diagonal = factor.diagonal(dim1=-2, dim2=-1)
+        with torch.no_grad():
+            self.mean.copy_(mean)
+            self.tril.copy_(factor.tril(-1) + torch.diag_embed(diagonal.log()))
+
+    def precision(self) -> tuple[Tensor, Tensor]:
+        return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        shape = (component.shape[0], self.mean.shape[1])
+        z = torch.randn(shape, dtype=self.mean.dtype, device=self.mean.device, generator=generator)
+        return self.mean[component] + (self.cholesky()[component] @ z[:, :, None])[:, :, 0]
+
+    def free_parameters(self) -> int:
+        K, D = self.mean.shape
+        return K * (D + D * (D + 1) // 2)
+
+
+class _FullObserved(Observed):
+    def __init__(self, mean: Tensor, factor: Tensor, x: Tensor, patterns: Patterns) -> None:
+        self.x, self.patterns, self.means, self.factor = x, patterns, mean, factor
+        self.missing = patterns.missing[patterns.of_row]
+        self.covariance = factor @ factor.mT
+        self.solved: list[Tensor] = []  # P delta, [R, D] for each component
+        self.padded: list[Tensor] = []  # P, [U, D, D]
+        log_prob = []
+        observed = (~self.missing).sum(-1)
+        for k in range(mean.shape[0]):
+            padded, logdet = observed_precision(self.covariance[k], patterns.missing)
+            delta = torch.where(self.missing, 0.0, x - mean[k])
+            solved = apply_by_pattern(padded, patterns.of_row, delta)
+            log_prob.append(normal_log_prob((delta * solved).sum(-1), logdet[patterns.of_row], observed))
+            self.solved.append(solved)
+            self.padded.append(padded)
+        self.log_prob = torch.stack(log_prob, -1)
+
+    def mean(self, k: int) -> Tensor:
+        filled = self.means[k] + self.solved[k] @ self.covariance[k]
+        return torch.where(self.missing, filled, self.x)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        free = columns @ self.factor[k].mT  # Matheron's rule: a free draw, moved by the error at the observed cells
+        error = apply_by_pattern(self.padded[k], self.patterns.of_row, torch.where(self.missing, 0.0, free))
+        filled = self.means[k] + free + (self.solved[k] - error) @ self.covariance[k]
+        return torch.where(self.missing, filled, self.x)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
+        U = self.patterns.missing.shape[0]
+        count, first, second = responsibility.sum(0), [], []
+        for k, weight in enumerate(responsibility.unbind(-1)):
+            delta = self.mean(k) - self.means[k]
+            weighted = delta * weight[:, None]
+            by_pattern = weight.new_zeros(U).index_add_(0, self.patterns.of_row, weight)
+            padded = (by_pattern @ self.padded[k].flatten(1)).view_as(self.covariance[k])
+            covariance = self.covariance[k]
+            first.append(weighted.sum(0))
+            # the conditional covariances S - S P S, summed over rows: one product, whatever the number of rows
+            second.append(weighted.mT @ delta + count[k] * covariance - covariance @ padded @ covariance)
+        return count, torch.stack(first), torch.stack(second)

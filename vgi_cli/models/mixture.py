@@ -1,0 +1,100 @@
+"""A finite mixture of Gaussians with full or factor-analytic covariances."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.factors import FactorGaussians
+from vgi_cli.models.full import FullGaussians
+from vgi_cli.models.gaussian_family import GaussianFamily
+from vgi_cli.models.gaussians import Gaussians, Penalty
+
+RIDGE = 1.0
+"""Pseudo-observations of 0 for each loading of a factor-analytic component."""
+
+
+class MixtureConfig(ModelConfig):
+    """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
+
+    components  number K of Gaussians
+    covariance  `full`, or `factor`: F F' + diag(psi), cheaper and steadier in many columns
+    factors     number L of factors of each component (`factor` only)
+    """
+
+    components: int | None = Field(None, ge=1)
+    covariance: Literal["full", "factor"] = "full"
+    factors: int | None = Field(None, ge=0)
+
+
+class GaussianMixture(GaussianFamily):
+    """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
+
+    Config = MixtureConfig
+
+    def __init__(self, gaussians: Gaussians) -> None:
+        super().__init__()
+        self.gaussians = gaussians
+        self.logits = nn.Parameter(torch.zeros(gaussians.mean.shape[0]))
+
+    @classmethod
+    def build(cls, config: MixtureConfig, D: int) -> Self:
+        K = 5 if config.components is None else config.components
+        if config.covariance == "full":
+            return cls(FullGaussians(K, D))
+        factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
+        return cls(FactorGaussians(K, D, factors, RIDGE))
+
+    @torch.no_grad()
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within."""
+        dtype, K = self.gaussians.mean.dtype, self.logits.shape[0]
+        x = x.to(torch.float64)
+        spread = x.std(0, correction=0)
+        unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
+        label = _k_means(unit, K, generator)
+        one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
+        count = one_hot.sum(0)
+        mean = (one_hot.mT @ x + x.mean(0)) / (count + 1)[:, None]
+        within = x - mean[label]
+        covariance = within.mT @ within / x.shape[0]
+        covariance = covariance + 0.05 * torch.diag(x.var(0, correction=0).clamp(min=1e-6))
+        self.double().gaussians.set_moments(mean, covariance.expand(K, -1, -1))
+        self.set_weights(count + 1)
+        self.to(dtype)
+
+    def log_weights(self) -> Tensor:
+        return torch.log_softmax(self.logits, 0)
+
+    @torch.no_grad()
+    def set_weights(self, weights: Tensor) -> None:
+        self.logits.copy_((weights / weights.sum()).log())
+
+    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+        """Pooling of D + 2 pseudo-rows unless told otherwise."""
+        D = self.gaussians.mean.shape[1]
+        pooling = D + 2.0 if pooling is None else pooling
+        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=1e-6)
+
+    def free_parameters(self) -> int:
+        return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
+
+
+def _k_means(x: Tensor, K: int, generator: torch.Generator) -> Tensor:
+    """Labels [R] in 0..K-1: k-means++ seeding (Arthur and Vassilvitskii 2007), then five sweeps."""
+    first = torch.randint(x.shape[0], (1,), generator=generator)
+    centres = x[first]
+    nearest = (x - centres).square().sum(-1)
+    for _ in range(K - 1):
+        chosen = torch.multinomial(nearest + 1e-12, 1, generator=generator)
+        centres = torch.cat([centres, x[chosen]])
+        nearest = torch.minimum(nearest, (x - x[chosen]).square().sum(-1))
+    for _ in range(5):
+        one_hot = torch.nn.functional.one_hot(torch.cdist(x, centres).argmin(-1), K).to(x.dtype)
+        count = one_hot.sum(0)[:, None]
+        centres = torch.where(count > 0, one_hot.mT @ x / count.clamp(min=1), centres)
+    return torch.cdist(x, centres).argmin(-1)
