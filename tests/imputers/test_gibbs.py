@@ -16,8 +16,7 @@ from vgi_cli.imputers.starts import EmpiricalStart
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_stationary_mean_and_covariance(shift: float) -> None:
-    """With conditional means off by c in each hole, Gibbs keeps its covariance and has the mean m with P (m - mu) = c P_jj:
-    the fixed point of m_j = E_q[x_j | m]."""
+    """Conditional means off by c: Gibbs keeps its covariance and has the mean m with P (m - mu) = c diag(P)."""
     s = make_setup(300, seed=1)
     row, holes = s.full[5:6], torch.tensor([[True, True, False, False]])
     mean, cov = gaussian_conditional(s.model, row[0], holes[0])
