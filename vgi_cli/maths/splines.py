@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
@@ -150,8 +149,9 @@ class _Spline(torch.autograd.Function):
         return y, log_slope
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_y: Tensor, grad_log: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        if torch.is_grad_enabled():  # the caller asked for create_graph=True: refuse rather than give half of it
+            raise NotImplementedError("splines have derivatives of first order only, got create_graph=True")
         z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside = ctx.saved_tensors[:13]
         share_w, share_h, below, own, left, right = ctx.saved_tensors[13:]
         bins = ctx.settings.bins
@@ -172,7 +172,8 @@ class _Spline(torch.autograd.Function):
         r = (s * zz).addcmul_(d0, t).mul_(den)
         skew = c - z
         log_z = (d1 * z).addcmul_(s, skew).sub_(d0 * c).mul_(top).sub_(delta.mul_(skew).mul_(den)).mul_(2)
-        rise = full_top.mul_(w).mul_((s * den).square_())
+        slope = s * den
+        rise = full_top.mul_(w).mul_(slope).mul_(slope)
         log_z = log_z.mul_(grad_log)
         if ctx.settings.inverse:
             # x(y, p) solves f(x, p) = y, hence dx/dy = 1 / f' and dx/dp = -(df/dp) / f'; the log is -log f'(x, p).
@@ -248,7 +249,8 @@ def _evaluate(z: Tensor, s: Tensor, d0: Tensor, d1: Tensor) -> tuple[Tensor, Ten
     den = (s + (d0 + d1 - 2 * s) * t).reciprocal_()
     ratio = (s * zz + d0 * t) * den
     top = d1 * zz + 2 * (s * t) + d0 * (c * c)
-    return ratio, top.mul_((s * den).square_()).log_()
+    slope = s * den  # multiplied twice: its square alone could underflow
+    return ratio, top.mul_(slope).mul_(slope).log_()
 
 
 def _solve(ratio: Tensor, s: Tensor, d0: Tensor, d1: Tensor) -> Tensor:
