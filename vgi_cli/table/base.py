@@ -1,0 +1,123 @@
+"""The abstract table: named columns of cells that are observed or missing, whatever file they came from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vgi_cli.errors import InputError, nearest
+from vgi_cli.table.numerals import Floats, Numbers, Spelling
+
+Bools = npt.NDArray[np.bool_]
+Format = Literal["csv", "parquet"]
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""What stands for a missing cell in CSV, blanks around it aside; `--na-values` adds."""
+
+
+class Table(ABC):
+    """N rows of named columns; cells are read on demand, column by column.
+
+    names    column names, in file order (an index column may have the empty name)
+    N        number of rows
+    format   what the table was read from
+    sha256   hash of the data: contents of the files in order, mask and extra missing tokens
+    label    the file's name, for messages
+    stem     the file's name without folder and extensions, for names of outputs
+    suffix   its extensions (`.csv`, `.tsv.gz`, `.parquet`)
+    index    columns that number the rows (unnamed first column of a CSV, index of a pandas Parquet): carried
+    hidden   [N, width] cells that a mask hides, or None
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        N: int,
+        *,
+        format: Format,
+        sha256: str,
+        label: str,
+        stem: str,
+        suffix: str,
+        index: Iterable[str] = (),
+        hidden: Bools | None = None,
+    ) -> None:
+        self.names = tuple(names)
+        self.N = N
+        self.format: Format = format
+        self.sha256 = sha256
+        self.label = label
+        self.stem = stem
+        self.suffix = suffix
+        self.index = frozenset(index)
+        self.hidden = hidden
+        self._place = {name: i for i, name in enumerate(self.names)}
+        self._absent: dict[str, Bools] = {}
+        self._numbers: dict[str, Numbers] = {}
+
+    def place(self, name: str) -> int:
+        """Position of a column. InputError with the nearest name when there is none."""
+        try:
+            return self._place[name]
+        except KeyError:
+            raise InputError(f"{self.label}: no column '{name}'", nearest(name, self.names)) from None
+
+    def missing(self, name: str) -> Bools:
+        """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by the mask."""
+        if name not in self._absent:
+            i = self.place(name)
+            absent = self._missing(i)
+            self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, i]
+        return self._absent[name]
+
+    def numbers(self, name: str) -> Numbers:
+        """The column read as numbers, with where that fails."""
+        if name not in self._numbers:
+            self._numbers[name] = self._read_numbers(self.place(name), self.missing(name))
+        return self._numbers[name]
+
+    def numeric(self, name: str) -> Floats:
+        """[N] float64; NaN where the cell is missing or is not a number."""
+        return self.numbers(name).values
+
+    def text(self, name: str) -> npt.NDArray[np.object_]:
+        """[N] original texts (quotes undone, blanks kept); None where the cell is missing."""
+        cells = self.raw_text(name)
+        cells[self.missing(name)] = None
+        return cells
+
+    @abstractmethod
+    def raw_text(self, name: str) -> npt.NDArray[np.object_]:
+        """[N] texts of all cells, missing tokens and hidden cells included; None only for a null of Parquet."""
+
+    @abstractmethod
+    def typed(self, name: str) -> bool:
+        """Whether the file itself says that the column is no number (text, dates, truth values of a Parquet file)."""
+
+    @abstractmethod
+    def whole(self, name: str) -> bool:
+        """Whether the file itself types the column as integers."""
+
+    @abstractmethod
+    def single(self, name: str) -> bool:
+        """Whether the file types the column in single (or half) precision."""
+
+    @abstractmethod
+    def spelling(self, name: str) -> Spelling | None:
+        """How the observed numbers of the column are written; None where nothing is written (Parquet, all missing)."""
+
+    @abstractmethod
+    def where(self, row: int) -> str:
+        """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
+
+    @abstractmethod
+    def _missing(self, i: int) -> Bools:
+        """[N] bool: absent in the file."""
+
+    @abstractmethod
+    def _read_numbers(self, i: int, missing: Bools) -> Numbers:
+        """The i-th column as numbers."""

@@ -1,0 +1,153 @@
+"""Numbers as they are spelled: which texts are numbers, what they are worth, and to how many decimals.
+
+`02139` is a code, not a number; `1_000`, `0x10` and `1,5` are text; `2.`, `.5`, `+3` and `1e-3` are numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+INFINITE = r"(?i)^[+-]?inf(inity)?$"
+NO_DECIMALS = 400
+"""Beyond the decimals of any float64: stands for `not a decimal fraction`."""
+
+
+class Numbers(NamedTuple):
+    """The cells of one column read as numbers.
+
+    values  [N] float64; NaN where the cell is missing or no number, infinite where it says so
+    number  [N] bool; True where an observed cell is a number
+    padded  [N] bool; True where an observed cell would be a number but for leading zeros (a code, not counted above)
+    """
+
+    values: Floats
+    number: Bools
+    padded: Bools
+
+
+def parse(text: pa.Array, missing: Bools, *, allow_padded: bool = False) -> Numbers:
+    """Read trimmed texts (Arrow large_string [N], nulls allowed) as numbers; `missing` cells are not looked at.
+
+    With `allow_padded` a leading zero is no obstacle (the user said that the column is numeric).
+    """
+    observed = ~missing
+    number = _match(text, NUMBER) & observed
+    if number[observed].all():
+        padded = np.zeros_like(number)
+    else:
+        padded = _match(text, PADDED) & observed
+        number |= _match(text, INFINITE) & observed
+        if allow_padded:
+            number |= padded
+    texts = pc.if_else(pa.array(number), text, None)
+    values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+    return Numbers(np.asarray(values, np.float64), number, padded)
+
+
+def _match(text: pa.Array, pattern: str) -> Bools:
+    return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(zero_copy_only=False), bool)
+
+
+class Spelling(NamedTuple):
+    """How the numbers of a column are written: fewest and most digits after the point, most digits (at most 17).
+
+    `most` is NO_DECIMALS or less; exponents count (`1.5e-3` has 4 decimals), and so do the zeros of `1.50`.
+    """
+
+    fewest: int
+    most: int
+    significant: int
+
+
+def spelling(text: pa.Array, number: Bools) -> Spelling | None:
+    """The spelling of the cells of `text` (trimmed) that are numbers; None where there is none."""
+    chosen = pc.filter(text, pa.array(number)).drop_null()
+    if len(chosen) == 0:
+        return None
+    exponents = pc.any(pc.match_substring_regex(chosen, "[eE]")).as_py()
+    bodies = pc.replace_substring_regex(chosen, r"[eE].*$", "") if exponents else chosen
+    length = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
+    point = pc.find_substring(bodies, ".").to_numpy(zero_copy_only=False).astype(np.int64)
+    decimals = np.where(point < 0, 0, length - point - 1)
+    signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
+    significant = int((length - (point >= 0) - signs).max())
+    if exponents:
+        decimals = np.maximum(decimals - np.array([_exponent(cell) for cell in chosen.to_pylist()], np.int64), 0)
+    return Spelling(int(decimals.min()), min(int(decimals.max()), NO_DECIMALS), min(significant, 17))
+
+
+def _exponent(cell: str) -> int:
+    match = re.search(r"[eE]([+-]?[0-9]+)$", cell)
+    return max(min(int(match.group(1)), NO_DECIMALS), -NO_DECIMALS) if match else 0
+
+
+def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int | None:
+    """Fewest decimals that spell every value exactly, or None: from -0 up to `most`, at most 15 significant digits.
+
+    values  [n] finite float64
+    single  the values are float32 numbers: they count as spelled when they agree to float32
+    """
+    exact = values.astype(np.float32) if single else values
+    rest = np.arange(len(values))
+    limit = 2.0**24 if single else 2.0**50
+    for decimals in range(most + 1):
+        scale = 10.0**decimals
+        units = np.rint(values[rest] * scale)
+        if len(values) and np.abs(values).max() * scale > limit:
+            return None
+        shown = units / scale
+        same = (shown.astype(np.float32) if single else shown) == exact[rest]
+        rest = rest[~same]
+        if len(rest) == 0:
+            return decimals
+    return None
+
+
+def shorten(values: Floats) -> Floats:
+    """float32 numbers as the decimal fractions they were written as (0.1, not 0.10000000149), where all are such."""
+    finite = values[np.isfinite(values)]
+    decimals = decimals_of(finite, single=True)
+    if decimals is None:
+        return values
+    scale = 10.0**decimals
+    return np.where(np.isfinite(values), np.rint(values * scale) / scale, values)
+
+
+def write_numbers(values: Floats, *, fewest: int, most: int) -> list[str]:
+    """Spell values with at most `most` decimals, trailing zeros cut down to `fewest`; never `-0`."""
+    values = values + 0.0
+    if most == 0:
+        return [f"{v:.0f}" for v in values.tolist()]
+    texts = [f"{v:.{most}f}" for v in values.tolist()]
+    if fewest < most:
+        keep = most - fewest
+        texts = [_trim(t, keep) for t in texts]
+    return [t[1:] if t.startswith("-") and not t.strip("-0.") else t for t in texts]
+
+
+def _trim(text: str, most: int) -> str:
+    """Cut at most `most` trailing zeros, and the point when nothing follows it."""
+    short = text.rstrip("0")
+    short = short if len(text) - len(short) <= most else text[: len(text) - most]
+    return short.removesuffix(".")
+
+
+def write_significant(values: Floats, digits: int) -> list[str]:
+    """Spell values with `digits` significant digits, shortest form."""
+    return [_plain(float(f"{v:.{digits}g}")) for v in (values + 0.0).tolist()]
+
+
+def _plain(value: float) -> str:
+    text = repr(value)
+    return text.removesuffix(".0")

@@ -1,0 +1,107 @@
+"""A Parquet file, or a folder of them, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgi_cli.table.base import Bools, Table
+from vgi_cli.table.numerals import NUMBER, Numbers, Spelling, parse, shorten
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Integers, floats and decimals; truth values are categories."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Strings, dictionary-encoded or not."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+class ParquetTable(Table):
+    """A table read from Parquet: the Arrow table stays as it was read."""
+
+    def __init__(
+        self,
+        arrow: pa.Table,
+        *,
+        index: Sequence[str],
+        na_values: Sequence[str],
+        sha256: str,
+        label: str,
+        stem: str,
+        suffix: str,
+        hidden: Bools | None = None,
+    ) -> None:
+        super().__init__(
+            arrow.column_names,
+            arrow.num_rows,
+            format="parquet",
+            sha256=sha256,
+            label=label,
+            stem=stem,
+            suffix=suffix,
+            index=index,
+            hidden=hidden,
+        )
+        self.arrow = arrow
+        self._tokens = tuple(token.strip() for token in na_values)
+
+    def raw_text(self, name: str) -> npt.NDArray[np.object_]:
+        column = self.arrow.column(self.place(name))
+        return np.array([None if v is None else str(v) for v in column.to_pylist()], dtype=object)
+
+    def typed(self, name: str) -> bool:
+        return not is_number(self._type(self.place(name)))
+
+    def whole(self, name: str) -> bool:
+        return bool(pa.types.is_integer(self._type(self.place(name))))
+
+    def single(self, name: str) -> bool:
+        kind = self._type(self.place(name))
+        return bool(pa.types.is_float32(kind) or pa.types.is_float16(kind))
+
+    def spelling(self, name: str) -> Spelling | None:
+        return None
+
+    def where(self, row: int) -> str:
+        return f"row {row + 1}"
+
+    def _type(self, i: int) -> pa.DataType:
+        return self.arrow.schema.field(i).type
+
+    def _missing(self, i: int) -> Bools:
+        column = self.arrow.column(i)
+        absent = np.asarray(pc.is_null(column, nan_is_null=True).to_numpy(), bool)
+        if self._tokens and is_text(self._type(i)):
+            absent |= np.isin(self._strings(i).fill_null("").to_numpy(zero_copy_only=False).astype(str), self._tokens)
+        elif self._tokens and is_number(self._type(i)):
+            codes = pa.array(self._tokens, pa.large_string())
+            numbers = pc.filter(codes, pc.match_substring_regex(codes, NUMBER)).cast(pa.float64())
+            absent |= np.isin(self._floats(i), numbers.to_numpy(zero_copy_only=False))
+        return absent
+
+    def _strings(self, i: int) -> pa.Array:
+        column = self.arrow.column(i).cast(pa.large_string()).combine_chunks()
+        return pc.ascii_trim_whitespace(column)
+
+    def _floats(self, i: int) -> npt.NDArray[np.float64]:
+        column = self.arrow.column(i)
+        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+        return shorten(values) if self.single(self.names[i]) else values
+
+    def _read_numbers(self, i: int, missing: Bools) -> Numbers:
+        kind = self._type(i)
+        if is_number(kind):
+            return Numbers(np.where(missing, np.nan, self._floats(i)), ~missing, np.zeros(self.N, bool))
+        if is_text(kind):
+            return parse(self._strings(i), missing)
+        nothing = np.zeros(self.N, bool)
+        return Numbers(np.full(self.N, np.nan), nothing, nothing)
