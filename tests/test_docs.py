@@ -1,0 +1,165 @@
+"""What README, docs and the help promise is run or compared with the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from vgi_cli.run import registry
+from vgi_cli.run.config import Recipe, TableSettings
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+# -- docs/settings.md against the settings ---------------------------------------------------------------------------
+
+
+def documented(title: str) -> dict[str, str]:
+    """Key -> default, as the table under `## title` states them ('' where it states none)."""
+    section = SETTINGS.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
+    header = next(line for line in section.splitlines() if line.startswith("| key"))
+    default = [cell.strip() for cell in header.split("|")[1:-1]].index("default")
+    return {row[0].strip("`"): row[default].strip("`") for row in rows}
+
+
+def defaults(config: type[BaseModel], section: str, *leave_out: str) -> dict[str, Any]:
+    """`section.field` -> default, as plain JSON values."""
+    values = {name: field.get_default(call_default_factory=True) for name, field in config.model_fields.items()}
+    return {f"{section}.{name}": json.loads(json.dumps(v)) for name, v in values.items() if name not in leave_out}
+
+
+def compare(stated: dict[str, str], actual: dict[str, Any]) -> None:
+    assert sorted(stated) == sorted(actual)
+    for key, value in actual.items():
+        text = stated[key]
+        shown = float(text) if isinstance(value, float) else yaml.safe_load(text)
+        assert shown == value, f"{key}: docs/settings.md says {text}, the default is {value}"
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_settings_page_has_every_key_of_a_model(name: str) -> None:
+    compare(documented(f"Model `{name}`"), defaults(registry.load_model(name).Config, "model"))
+
+
+@pytest.mark.parametrize("name", registry.METHODS)
+def test_settings_page_has_every_key_of_a_method(name: str) -> None:
+    config = registry.load_method(name).Config
+    actual = defaults(config, "method", "optim", "epochs")
+    if "optim" in config.model_fields:
+        actual |= defaults(type(config.model_fields["optim"].get_default()), "optim")
+    compare(documented(f"Method `{name}`"), actual)
+
+
+def test_settings_page_has_every_fixed_key() -> None:
+    free = ("model", "method", "optim", "table")
+    actual = {name: None for name in Recipe.model_fields if name not in free}
+    actual |= {f"table.{name}": None for name in TableSettings.model_fields} | {"model.name": None, "method.name": None}
+    stated = documented("The fit")
+    assert sorted(stated) == sorted(actual)
+    for name, text in stated.items():
+        section, _, key = name.rpartition(".")
+        config = TableSettings if section == "table" else Recipe
+        if section in ("", "table") and name != "data":
+            default = config.model_fields[key].get_default(call_default_factory=True)
+            assert yaml.safe_load(text) == json.loads(json.dumps(default)), name
+
+
+# -- links and commands ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def commands(text: str) -> Iterator[str]:
+    """Lines of code blocks and code spans that start with `vgi `."""
+    for block in re.findall(r"```(?:sh)?\n(.*?)```", text, re.S):
+        yield from (line.split("  #")[0] for line in block.replace("\\\n", " ").splitlines() if line.startswith("vgi "))
+    yield from re.findall(r"`(vgi (?:fit|impute|evaluate|finetune) [^`]+)`", text)
+    yield from re.findall(r"^ {4}(vgi (?:fit|impute|evaluate|finetune) .*)$", text, re.M)
+
+
+def vgi(*arguments: str, cwd: Path = ROOT, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "vgi_cli", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def flags_of(command: str) -> set[str]:
+    """Every flag that `vgi COMMAND --help` lists."""
+    return set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", vgi(command, "--help").stdout))
+
+
+def test_every_flag_that_the_pages_use_exists() -> None:
+    known = {name: flags_of(name) for name in ("fit", "impute", "evaluate", "finetune")}
+    used = [line for page in PAGES for line in commands(page.read_text(encoding="utf-8"))]
+    assert len(used) > 10
+    for line in used:
+        words = shlex.split(line)
+        for flag in (word.split("=")[0] for word in words[2:] if re.match(r"--?[a-z]", word)):
+            assert flag in known[words[1]], f"{flag} in: {line}"
+
+
+def test_the_two_lines_are_there_once_and_use_the_constraints() -> None:
+    lines = [line for line in README.splitlines() if line.startswith("python3 -m venv .venv")]
+    assert len(lines) == 2
+    assert all("pip install" in line and "-c constraints.txt" in line for line in lines)
+    assert "pytest" in lines[1] and "pytest" not in lines[0]
+    assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M)
+
+
+def main_line() -> str:
+    """README's first command line, from the first `vgi` on, with the program of this environment."""
+    line = next(line for line in README.splitlines() if line.startswith("python3 -m venv .venv"))
+    start = line.index("RUN=$(")
+    return line[start:].replace(".venv/bin/vgi", f"{shlex.quote(sys.executable)} -m vgi_cli")
+
+
+def test_main_line_of_readme(tmp_path: Path) -> None:
+    """Fit, impute and evaluate the sample table; then look at what came out."""
+    shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
+    done = subprocess.run(["bash", "-c", main_line()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "sample_data" / "penguins.csv").read_text(encoding="utf-8").splitlines()
+    fills = sorted((tmp_path / "run1" / "imputed").glob("penguins.*.csv"))
+    assert [path.name for path in fills] == [f"penguins.{i}.csv" for i in range(1, 6)]
+    for path in fills:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) == len(source) and lines[0] == source[0]
+        measured = [line.split(",")[6:10] for line in lines[1:] if '"' not in line]
+        assert all(cell != "NA" for row in measured for cell in row)
+        assert sum(a != b for a, b in zip(lines, source, strict=True)) == 14  # rows with a hole in a measured column
+    assert "log" in done.stdout
+
+
+# -- the help --------------------------------------------------------------------------------------------------------
+
+
+def help_examples() -> list[str]:
+    """Every example of every `--help`."""
+    found: list[str] = []
+    for arguments in ([], ["fit"], ["impute"], ["evaluate"], ["finetune"]):
+        text = vgi(*arguments, "--help").stdout
+        examples = [line.strip() for line in text.splitlines() if line.strip().startswith("vgi ")]
+        assert len(examples) == 2, f"vgi {' '.join(arguments)} --help shows {len(examples)} examples"
+        found += examples
+    return found

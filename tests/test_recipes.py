@@ -1,0 +1,100 @@
+"""Recipes open with the command line that runs them; all their settings are valid; the toy tables are what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from vgi_cli.run.config import gather, load_recipe
+from vgi_cli.run.plan import make_plan
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+
+def first_comment(recipe: Path) -> list[str]:
+    lines = recipe.read_text(encoding="utf-8").splitlines()
+    end = next(i for i, line in enumerate(lines) if not line.startswith("#"))
+    return [line.removeprefix("#").strip() for line in lines[:end]]
+
+
+def toy_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_toy", ROOT / "benchmarks" / "make_toy.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_are_recipes() -> None:
+    assert [recipe.name for recipe in RECIPES] == ["toy-fa.yaml"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe_opens_with_its_command_cost_and_target(recipe: Path) -> None:
+    opening = first_comment(recipe)
+    words = shlex.split(opening[0].split("&&")[-1])
+    assert words[:2] == ["vgi", "fit"]
+    assert words[words.index("--recipe") + 1] == recipe.relative_to(ROOT).as_posix()
+    assert any("Cost: " in line for line in opening) and any(line.startswith("To reach: ") for line in opening)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe_has_only_valid_settings(recipe: Path) -> None:
+    settings = gather({"data": (["table.csv"], "DATA")}, recipe=recipe)
+    plan = make_plan(settings)
+    assert plan.recipe.model["name"] == load_recipe(recipe).model["name"]
+
+
+def test_toy_recipe_runs_on_toy_data(tmp_path: Path) -> None:
+    """The two commands of its first line, small and short."""
+    make, fit = (shlex.split(part) for part in first_comment(ROOT / "recipes" / "toy-fa.yaml")[0].split("&&"))
+    out = str(tmp_path / "toy")
+    small = ["--rows", "200", "--test-rows", "50", "--masks", "1", "--sixths", "3"]
+    made = subprocess.run(
+        [sys.executable, *make[1:2], out, *small], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    table = Path(out) / Path(fit[2]).name
+    assert table.exists()
+    arguments = [sys.executable, "-m", "vgi_cli", "fit", str(table), *fit[3:], "--epochs", "2", "--out", f"{out}/run"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((Path(out) / "run" / "manifest.json").read_text(encoding="utf-8"))["stopped_by"] == "epochs"
+
+
+def test_toy_truth_and_masks(tmp_path: Path) -> None:
+    toy = toy_module()
+    made = toy.make(tmp_path / "a", rows=600, test_rows=4000, sixths=(1, 5), masks=2, seed=3, suffix="parquet")
+    assert [path.name for path in made] == [f"train-{k}-{m}.parquet" for k in (1, 5) for m in (1, 2)]
+    truth = json.loads((tmp_path / "a" / "truth.json").read_text(encoding="utf-8"))
+    covariance = np.array(truth["covariance"])
+    assert np.allclose(covariance, np.array(truth["F"]) @ np.array(truth["F"]).T + np.diag(truth["Psi"]))
+    expected = -0.5 * (6 * (math.log(2 * math.pi) + 1) + np.linalg.slogdet(covariance)[1])
+    assert abs(truth["test_loglik"] - expected) < 4 * math.sqrt(6 / 2 / 4000)  # variance of a Gaussian's log p: D / 2
+    train = pq.read_table(tmp_path / "a" / "train.parquet")
+    for path in made:
+        table, k = pq.read_table(path), int(path.stem.split("-")[1])
+        assert sum(table[name].null_count for name in table.column_names) == 600 * k
+        for name in table.column_names:
+            pairs = zip(table[name].to_pylist(), train[name].to_pylist(), strict=True)
+            assert all(cell is None or cell == full for cell, full in pairs)
+
+
+def test_toy_tables_do_not_depend_on_what_else_is_made(tmp_path: Path) -> None:
+    toy = toy_module()
+    toy.make(tmp_path / "a", rows=50, test_rows=10, sixths=(2, 4), masks=2, seed=1, suffix="csv")
+    toy.make(tmp_path / "b", rows=50, test_rows=20, sixths=(4,), masks=1, seed=1, suffix="csv")
+    toy.make(tmp_path / "c", rows=50, test_rows=20, sixths=(4,), masks=1, seed=2, suffix="csv")
+    texts = [(tmp_path / folder / "train-4-1.csv").read_text(encoding="utf-8") for folder in "abc"]
+    assert texts[0] == texts[1] != texts[2]
