@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vgi_cli.conditionals.family import Family
 from vgi_cli.conditionals.gaussian import affine
-from vgi_cli.maths.splines import rational_quadratic
+from vgi_cli.maths.splines import packed_rational_quadratic
 
 BOUND = 3.0  # splines act on [-3, 3] in base space; tails are linear
 
@@ -25,19 +25,17 @@ class SplineFamily(Family):
         self.per_step = 3 * bins - 1
         self.width = 2 + steps * self.per_step
 
-    def _spline(self, params: Tensor, step: int, u: Tensor, inverse: bool) -> tuple[Tensor, Tensor]:
-        start = 2 + step * self.per_step
-        widths, heights, derivatives = params[..., start : start + self.per_step].split(
-            [self.bins, self.bins, self.bins - 1], -1
-        )
-        return rational_quadratic(u, widths, heights, derivatives, bound=BOUND, inverse=inverse)
+    def _splines(self, params: Tensor) -> list[Tensor]:
+        """The parameters of each spline, bins first: one copy for all of them."""
+        packed = params[..., 2:].movedim(-1, 0).contiguous()
+        return list(packed.split(self.per_step))
 
     def to_value(self, params: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """See Family."""
         mean, log_det = affine(params)
         scale = log_det.exp()
-        for step in range(self.steps):
-            u, more = self._spline(params, step, u, inverse=False)
+        for spline in self._splines(params):
+            u, more = packed_rational_quadratic(u, spline, bound=BOUND)
             log_det = log_det + more
         return mean + scale * u, log_det
 
@@ -45,8 +43,8 @@ class SplineFamily(Family):
         """See Family."""
         mean, log_std = affine(params)
         u, log_det = (x - mean) * (-log_std).exp(), -log_std
-        for step in reversed(range(self.steps)):
-            u, more = self._spline(params, step, u, inverse=True)
+        for spline in reversed(self._splines(params)):
+            u, more = packed_rational_quadratic(u, spline, bound=BOUND, inverse=True)
             log_det = log_det + more
         return u, log_det
 

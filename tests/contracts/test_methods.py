@@ -1,0 +1,99 @@
+"""What every registered method promises on every model it works for: exact resume, determinism, honest events."""
+
+import pytest
+import torch
+
+from vgi_cli.data import make_table
+from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.models.base import Model
+from vgi_cli.run import registry
+
+PAIRS = [
+    (model, method)
+    for model, m in registry.MODELS.items()
+    for method, e in registry.METHODS.items()
+    if e.requires <= m.provides
+]
+SMALL = {
+    "vgi": {
+        "epochs": 2,
+        "imputations": 2,
+        "hidden": (4,),
+        "trunk": (6,),
+        "optim": {"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1},
+    },
+    "em": {"epochs": 4},
+}
+every = pytest.mark.parametrize(("model", "method"), PAIRS)
+
+
+def table():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(90, 2, generator=g, dtype=torch.float64) @ torch.randn(2, 4, generator=g, dtype=torch.float64)
+    x = x + 0.5 * torch.randn(90, 4, generator=g, dtype=torch.float64)
+    missing = torch.rand(90, 4, generator=g) < 0.3
+    missing[3] = True  # a fully missing row
+    missing[5:20] = False
+    return make_table(x, missing)
+
+
+def start(model, method, seed=0):
+    cls, made = registry.load_model(model), registry.load_method(method)
+    fresh = cls.build(cls.Config(), 4).double()
+    config = made.Config.model_validate(SMALL[method])
+    return made, made.init(fresh, table(), config, torch.Generator().manual_seed(seed))
+
+
+def events(made, state, stop=None):
+    seen = []
+    for event in made.run(state):
+        seen.append(event)
+        if stop is not None and len(seen) == stop:
+            break
+    return seen
+
+
+@every
+def test_interrupted_and_resumed_equals_uninterrupted(model, method):
+    made, whole = start(model, method)
+    count = len(events(made, whole))
+    for stop in {1, count // 2, count - 1}:
+        _, broken = start(model, method)
+        events(made, broken, stop)
+        _, resumed = start(model, method, seed=7)
+        resumed.epochs = broken.epochs
+        resumed.restore(broken.parts())
+        events(made, resumed)
+        for stem, tensors in whole.parts().items():
+            again = resumed.parts()[stem]
+            assert tensors.keys() == again.keys()
+            assert all(torch.equal(value, again[key]) for key, value in tensors.items()), (stem, stop)
+
+
+@every
+def test_parts_are_tensors_that_do_not_share_memory_with_the_state(model, method):
+    made, state = start(model, method)
+    before = {k: v.clone() for k, v in state.parts()["model"].items()}
+    kept = state.parts()
+    assert {"model", "state"} <= kept.keys() <= {"model", "conditionals", "imputations", "state"}
+    events(made, state)
+    assert all(torch.equal(value, kept["model"][key]) for key, value in before.items())
+    assert any(not torch.equal(value, state.parts()["model"][key]) for key, value in before.items())
+
+
+@every
+def test_events_end_at_the_last_epoch(model, method):
+    made, state = start(model, method)
+    seen = events(made, state)
+    assert all(isinstance(event, (Step, EpochEnd)) for event in seen)
+    ends = [event for event in seen if isinstance(event, EpochEnd)]
+    assert ends[-1].epoch == state.epoch <= state.epochs
+    assert isinstance(state.model, Model)
+    state.check()
+
+
+@every
+def test_registry_says_what_the_method_makes(model, method):
+    _, state = start(model, method)
+    made = {stem for stem in state.parts() if stem in {"conditionals", "imputations"}}
+    assert made == set(registry.METHODS[method].makes)
