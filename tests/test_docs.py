@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import random
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 import yaml
 from pydantic import BaseModel
 
+from vgi_cli.cli.app import main
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe, TableSettings
 
@@ -96,17 +104,28 @@ def commands(text: str) -> Iterator[str]:
     yield from re.findall(r"^ {4}(vgi (?:fit|impute|evaluate|finetune) .*)$", text, re.M)
 
 
-def vgi(*arguments: str, cwd: Path = ROOT, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "vgi_cli", *arguments], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert not check or done.returncode == 0, done.stderr
-    return done
+def vgi(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command in this process and folder."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2)]
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        code = main(arguments)
+    for stream in streams:
+        stream.flush()
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    return code, out, err
+
+
+@cache
+def help_of(*command: str) -> str:
+    """The text of `vgi COMMAND --help`."""
+    code, out, err = vgi(*command, "--help")
+    assert code == 0 and err == ""
+    return out
 
 
 def flags_of(command: str) -> set[str]:
     """Every flag that `vgi COMMAND --help` lists."""
-    return set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", vgi(command, "--help").stdout))
+    return set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", help_of(command)))
 
 
 def test_every_flag_that_the_pages_use_exists() -> None:
@@ -153,13 +172,59 @@ def test_main_line_of_readme(tmp_path: Path) -> None:
 
 # -- the help --------------------------------------------------------------------------------------------------------
 
+COMMANDS = ((), ("fit",), ("finetune",), ("impute",), ("evaluate",))
 
-def help_examples() -> list[str]:
-    """Every example of every `--help`."""
-    found: list[str] = []
-    for arguments in ([], ["fit"], ["impute"], ["evaluate"], ["finetune"]):
-        text = vgi(*arguments, "--help").stdout
-        examples = [line.strip() for line in text.splitlines() if line.strip().startswith("vgi ")]
-        assert len(examples) == 2, f"vgi {' '.join(arguments)} --help shows {len(examples)} examples"
-        found += examples
-    return found
+
+def examples(command: tuple[str, ...]) -> list[str]:
+    """The examples that a `--help` shows."""
+    return [line.strip() for line in help_of(*command).splitlines() if line.strip().startswith("vgi ")]
+
+
+def test_help_names_everything_and_shows_two_examples() -> None:
+    top = help_of()
+    for name in [*registry.MODELS, *registry.METHODS, *registry.SAMPLERS, "fit", "finetune", "impute", "evaluate"]:
+        assert re.search(rf"^ +{name} ", top, re.M), name
+    for command in COMMANDS:
+        assert len(examples(command)) == 2, command
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the examples name, and a small run of `vgi` as run1."""
+    folder = tmp_path_factory.mktemp("examples")
+    draw = random.Random(0)
+    rows = []
+    for i in range(60):
+        z = draw.gauss(0, 1)
+        rows.append([f"p{i}", *(f"{z * k + draw.gauss(0, 0.5):.3f}" for k in (1, -1, 2))])
+    complete = [",".join(row) for row in rows]
+    holes = [",".join("" if j and draw.random() < 0.2 else cell for j, cell in enumerate(row)) for row in rows]
+    header = "patient,a,b,c"
+    for name, lines in (("complete", complete), ("holes", holes), ("data", holes), ("new", holes[:7]), ("test", holes)):
+        (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / "data.csv"), folder / "data.parquet")
+    fitted = ["fit", str(folder / "data.csv"), "--model", "fa", "--method", "vgi", "--set", "model.factors=1"]
+    code, _, err = vgi(*fitted, "--epochs", "2", "--out", str(folder / "run1"))
+    assert code == 0, err
+    return folder
+
+
+@pytest.mark.parametrize("line", [line for command in COMMANDS for line in examples(command)])
+def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(line.split(" > ")[0])[1:]
+    shutil.copytree(workplace, tmp_path / "here")
+    if words[0] == "fit":
+        shutil.rmtree(tmp_path / "here" / "run1")
+    if "flow" in words:
+        words += ["--epochs", "1", "--set", "model.steps=1", "--set", "optim.warmup_conditionals=1"]
+    monkeypatch.chdir(tmp_path / "here")
+    code, out, err = vgi(*words)
+    assert code == 0, err
+    assert "Traceback" not in err
+    if words[0] == "fit":
+        assert Path(out.strip()).is_dir()
+    if "-o" in words and words[words.index("-o") + 1] != "-":
+        stem = Path(words[words.index("-o") + 1]).stem
+        assert any(name.startswith(stem) for name in os.listdir())
+    if " > " in line:
+        assert out.startswith("patient,a,b,c") and ",," not in out
