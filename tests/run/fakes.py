@@ -136,4 +136,4 @@ def new_run(path: Path) -> RunFolder:
 def new_drive(run: RunFolder, epochs: int = 10, **changes: Any) -> Drive:
     state = init(FakeModel(3), table(), None, torch.Generator().manual_seed(1))
     state.epochs = epochs
-    return Drive(METHOD, state, run, table(), ("a", "b", "c"), Silent(), changes.pop("stop", Stop()), **changes)
+    return Drive(METHOD.run, state, run, table(), ("a", "b", "c"), Silent(), changes.pop("stop", Stop()), **changes)

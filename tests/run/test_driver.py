@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def resumed(path: Path, **changes: object) -> driver.Drive:
     return drive
 
 
-def stopping(at: int, stop: Stop, number: int = signal.SIGTERM):
+def stopping(at: int, stop: Stop, number: int = signal.SIGTERM) -> Callable[[Any], Iterator[Step | EpochEnd]]:
     """The fake method, with a signal after `at` whole steps."""
 
     def run(state: FakeState) -> Iterator[Step | EpochEnd]:
@@ -59,7 +60,7 @@ def stopping(at: int, stop: Stop, number: int = signal.SIGTERM):
                 stop.handle(number, None)
             yield event
 
-    return METHOD._replace(run=run)
+    return run
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def whole(tmp_path: Path) -> Path:
 def test_stopped_at_a_step_and_resumed_equals_not_stopped(tmp_path: Path, whole: Path, at: int) -> None:
     path, stop = tmp_path / "cut", Stop()
     drive = new_drive(new_run(path), stop=stop, resume_with="vgi fit --resume --out cut")
-    drive.method = stopping(at, stop)
+    drive.advance = stopping(at, stop)
     with pytest.raises(Interrupted) as caught:
         drive.go()
     assert caught.value.exit_code == 143
@@ -87,7 +88,7 @@ def test_stopped_at_a_step_and_resumed_equals_not_stopped(tmp_path: Path, whole:
 def test_sigint_exits_130(tmp_path: Path) -> None:
     stop = Stop()
     drive = new_drive(new_run(tmp_path / "run"), stop=stop)
-    drive.method = stopping(3, stop, signal.SIGINT)
+    drive.advance = stopping(3, stop, signal.SIGINT)
     with pytest.raises(Interrupted) as caught:
         drive.go()
     assert caught.value.exit_code == 130
@@ -136,7 +137,7 @@ def test_the_best_parameters_are_published_and_the_current_ones_resume(tmp_path:
     assert same_tensors(parts_of(path)["model"], parts_of(early)["model"])
     cut, stop = tmp_path / "cut", Stop()
     drive = new_drive(new_run(cut), stop=stop, validator=FakeValidator(scores), patience=4)
-    drive.method = stopping(17, stop)
+    drive.advance = stopping(17, stop)
     with pytest.raises(Interrupted):
         drive.go()
     assert resumed(cut, validator=FakeValidator(scores), patience=4).go() == outcome
@@ -179,7 +180,7 @@ def test_a_full_disk_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path, mo
 
     drive = resumed(path, epochs=10, resume_with="vgi fit --resume --out run")
     monkeypatch.setattr("vgi_cli.run.checkpoint.write_synced", full)
-    with pytest.raises(FitError, match="cannot save in .*: No space left on device; the last good") as caught:
+    with pytest.raises(FitError, match=r"cannot save in .*: No space left on device; the last good") as caught:
         drive.go()
     assert caught.value.hint == "make room, then: vgi fit --resume --out run"
     monkeypatch.undo()

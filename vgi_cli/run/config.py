@@ -286,7 +286,7 @@ def model_values(recipe: Recipe) -> dict[str, Any]:
 
 def method_values(recipe: Recipe) -> dict[str, Any]:
     """The settings of the method's Config: `method.*` at its top, `optim.*` nested, and `epochs`."""
-    values = {key: value for key, value in recipe.method.items() if key != "name"}
+    values = {key: value for key, value in recipe.method.items() if key not in ("name", "epochs", "optim")}
     if recipe.optim:
         values["optim"] = recipe.optim
     if recipe.epochs is not None:
@@ -307,7 +307,12 @@ def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) ->
     inner: Any = fields["optim"].annotation if "optim" in fields else None
     known += [f"optim.{name}" for name in getattr(inner, "model_fields", {})]
     known += ["epochs"] if "epochs" in fields else []
-    return [_family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))]
+    misplaced = [
+        Problem(settings[f"method.{name}"].origin, f"unknown key 'method.{name}'", nearest(name, known))
+        for name in ("epochs", "optim")
+        if f"method.{name}" in settings
+    ]
+    return misplaced + [_family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))]
 
 
 def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:

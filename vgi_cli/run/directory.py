@@ -39,6 +39,14 @@ class Claim:
             shutil.rmtree(self._replaced, ignore_errors=True)
             self._replaced = None
 
+    def undo_if_empty(self, exit_code: int) -> None:
+        """After a failure: a refused fit leaves nothing, and a replaced run comes back unless a new model is there."""
+        fitted = (self.path / "model.safetensors").exists() or (self.path / COMMITTED).exists()
+        if fitted:
+            self.commit()
+        elif exit_code == 2 or self._replaced is not None:
+            self.rollback()
+
     def rollback(self) -> None:
         """The fit was refused after all: remove the folder, put the replaced one back."""
         shutil.rmtree(self.path, ignore_errors=True)

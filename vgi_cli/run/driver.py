@@ -12,7 +12,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
-from vgi_cli.methods.base import EpochEnd, Method, Parts, State
+from vgi_cli.methods.base import EpochEnd, Parts, State, Step
 from vgi_cli.run.directory import METRICS, RunFolder
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.run.signals import Stop
@@ -62,12 +62,13 @@ class Drive:
 
     deadline    monotonic time at which to stop, or none
     stop_after  whole steps after which to stop, or none
+    advance     the method's `run`
     table       what is fitted, and the names of its columns: for messages
     constant    tensors that every checkpoint carries along
     resume_with the command that continues this fit
     """
 
-    method: Method
+    advance: Callable[[Any], Iterator[Step | EpochEnd]]
     state: State
     run: RunFolder
     table: TensorTable
@@ -86,6 +87,7 @@ class Drive:
     best_epoch: int = 0
     bad: int = 0
     best: Parts = field(default_factory=dict)
+    last_metrics: dict[str, Any] = field(default_factory=dict)
 
     def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
         """Go back to a checkpoint: the state, the best parameters so far, the counters."""
@@ -113,7 +115,7 @@ class Drive:
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
         try:
             with self.stop.deferred():
-                steps = iter(()) if outcome else self.method.run(self.state)
+                steps = iter(()) if outcome else self.advance(self.state)
                 for event in steps:
                     self.steps += 1
                     now = time.monotonic()
@@ -154,6 +156,7 @@ class Drive:
         if self.validator is not None and self.state.epoch >= 1 and self._due():
             score = self._validate()
             line[self.validator.name] = score if math.isfinite(score) else None
+        self.last_metrics = line
         line["seconds"] = round(self.seconds_before + seconds, 3)
         metrics.write(json.dumps(line, allow_nan=False) + "\n")
         metrics.flush()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,13 +13,14 @@ from vgi_cli.errors import InputError, VgiError
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import registry
 from vgi_cli.run.auto import choose
-from vgi_cli.run.bootstrap import BOOTSTRAP, refit, split_bootstrap
-from vgi_cli.run.config import Recipe, Settings, parse_duration
+from vgi_cli.run.bootstrap import refit, split_bootstrap
+from vgi_cli.run.config import Recipe, Setting, Settings, parse_duration, raise_problems
 from vgi_cli.run.device import cores, default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder, check_free, claim
-from vgi_cli.run.driver import Drive, Outcome
+from vgi_cli.run.driver import Drive, Outcome, Validator
+from vgi_cli.run.load import build_model
 from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, method_config, model_config, stream, with_family
-from vgi_cli.run.prepare import Rows, new_schema, read, rows_of, split, training_rows
+from vgi_cli.run.prepare import Rows, match, new_schema, read, rows_of, split, training_rows
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.resume import DONE, find_run, finished, merge
 from vgi_cli.run.signals import Stop, watch_signals
@@ -116,8 +115,7 @@ def _start(
         run = _create(claimed, job, settings)
         run = _train(run, job, state, claimed=claimed)
     except VgiError as error:
-        if error.exit_code == 2:
-            claimed.rollback()
+        claimed.undo_if_empty(error.exit_code)
         raise
     return run
 
@@ -157,8 +155,6 @@ def check_same_data(run: RunFolder, table: Table) -> None:
 
 
 def _as_settings(recipe: Recipe) -> Settings:
-    from vgi_cli.run.config import Setting
-
     values = recipe.model_dump(mode="json")
     settings: Settings = {}
     for key, value in values.items():
@@ -185,8 +181,6 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
         reporter.say(f"method {method}: {registry.MODELS[model].because}")
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
-    from vgi_cli.run.config import raise_problems
-
     raise_problems(check_families(recipe, _as_settings(recipe)))
     return recipe
 
@@ -196,8 +190,6 @@ def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Rep
     if isinstance(recipe.val, float):
         rows, held = split(rows, recipe.val, stream(recipe.seed, "split"))
     elif isinstance(recipe.val, str):
-        from vgi_cli.run.prepare import match
-
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)
         held = rows_of(table, schema, recipe.seed)
@@ -258,7 +250,10 @@ def _create(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
             "metrics_bytes": 0,
         },
     )
-    texts = {"recipe.yaml": job.recipe.model_copy(update={"time_limit": None}).text(), "schema.json": job.schema.to_json()}
+    texts = {
+        "recipe.yaml": job.recipe.model_copy(update={"time_limit": None}).text(),
+        "schema.json": job.schema.to_json(),
+    }
     run.save({}, {}, texts)
     return run
 
@@ -266,7 +261,7 @@ def _create(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
 def _train(run: RunFolder, job: Job, state: State, resumed: bool = False, claimed: Claim | None = None) -> RunFolder:
     recipe = job.recipe
     drive = Drive(
-        method=registry.load_method(recipe.method["name"]),
+        advance=registry.load_method(recipe.method["name"]).run,
         state=state,
         run=run,
         table=job.train.table,
@@ -275,7 +270,7 @@ def _train(run: RunFolder, job: Job, state: State, resumed: bool = False, claime
         stop=job.stop,
         deadline=job.deadline,
         stop_after=recipe.stop_after,
-        validator=make_validator(job, state),
+        validator=_validator(job, state),
         patience=recipe.patience,
         constant=_held_rows(job),
         resume_with=f"vgi fit --resume --out {run.path}",
@@ -297,12 +292,24 @@ def _train(run: RunFolder, job: Job, state: State, resumed: bool = False, claime
     return run
 
 
+def _validator(job: Job, state: State) -> Validator | None:
+    if job.held is None:
+        return None
+    dtype = next(state.model.parameters()).dtype
+    train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
+    return make_validator(job.recipe.select, train, held, job.held.keys, state.epochs, job.recipe.seed)
+
+
 def _held_rows(job: Job) -> Parts:
-    """What imputing chains need to know of the fitted rows: keys, holes, and quantiles of the observed cells."""
     if "imputations" not in registry.METHODS[job.recipe.method["name"]].makes:
         return {}
     table = job.train.table
-    return {"imputations": {"keys": job.train.keys, "missing": table.missing, "start": observed_quantiles(table.x, table.missing)}}
+    return chain_context(job.train.keys, table.missing, observed_quantiles(table.x, table.missing))
+
+
+def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
+    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, D]."""
+    return {"imputations": {"keys": keys, "missing": missing, "start": start}}
 
 
 def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
@@ -319,28 +326,24 @@ def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
 
 def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
     """Bootstrap refits, the final recipe and the final manifest."""
-    model = dict(split_bootstrap(run.tensors("model"))[0])
-    fitting = time.monotonic() - job.started
-    refits: Mapping[str, Tensor] = {}
-    if outcome.stopped_by == "time_limit" and job.recipe.bootstrap != "none":
-        job.reporter.detail("no bootstrap refits: the time limit was reached")
-    else:
-        refits = refit(job.recipe, model, job.train.table, job.device, job.reporter)
     recipe = job.recipe.model_copy(update={"time_limit": None})
+    tensors, _ = split_bootstrap(run.tensors("model"))
+    refits: dict[str, Tensor] = {}
     if outcome.stopped_by == "time_limit":
         recipe = recipe.model_copy(update={"stop_after": outcome.steps, "bootstrap": "none"})
-    parts: Parts = {"model": {**model, **refits}}
-    count = len({name.split("/")[1] for name in refits if name.startswith(BOOTSTRAP)})
-    entries: dict[str, Any] = {
+        job.reporter.detail("no bootstrap refits: the time limit was reached")
+    else:
+        model = build_model(recipe, job.schema, tensors, run.path)
+        refits = refit(recipe, model, job.train.table, job.reporter)
+    entries = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
-        "bootstrap": count,
+        "bootstrap": len({name.split("/")[1] for name in refits}),
         "timings": {
             "training_seconds": run.manifest["progress"]["seconds"],
             "command_seconds": round(time.monotonic() - job.started, 3),
-            "before_bootstrap_seconds": round(fitting, 3),
         },
     }
-    run.save(parts, entries, {"recipe.yaml": recipe.text()})
+    run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
     job.reporter.finish_progress()
     job.reporter.say(f"{outcome.epochs} epochs, stopped by {outcome.stopped_by}")

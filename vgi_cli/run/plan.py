@@ -76,7 +76,9 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
     problems += check_method(registry.load_method(method).Config, recipe, settings)
     if recipe.select == "objective" and "conditionals" not in entry.makes:
         where = origin(settings, "select", "--select")
-        problems.append(Problem(where, f"objective needs {registry.words(frozenset({'conditionals'}))}", "--method vgi"))
+        problems.append(
+            Problem(where, f"objective needs {registry.words(frozenset({'conditionals'}))}", "--method vgi")
+        )
     return problems
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from vgi_cli.data import TensorTable
+from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.reporting import Reporter
@@ -30,7 +31,9 @@ class Rows(NamedTuple):
 
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
     """Read a table as the settings say."""
-    return read_table(data, mask=mask, na_values=settings.na_values, delimiter=settings.delimiter)
+    return read_table(
+        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+    )
 
 
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
@@ -66,8 +69,6 @@ def training_rows(rows: Rows, keep_empty: bool) -> Rows:
 
 def split(rows: Rows, fraction: float, generator: torch.Generator) -> tuple[Rows, Rows]:
     """(training, held out). UsageError when either would be empty."""
-    from vgi_cli.data import split_rows
-
     kept, held = split_rows(rows.table.N, fraction, generator)
     if len(held) == 0 or len(kept) == 0:
         raise UsageError(

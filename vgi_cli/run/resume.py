@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from vgi_cli.errors import UsageError
+from vgi_cli.run.checkpoint import COMMITTED
 from vgi_cli.run.config import Problem, Recipe, Settings, parse_duration, raise_problems
 from vgi_cli.run.directory import MANIFEST, RunFolder
-from vgi_cli.run.checkpoint import COMMITTED
 from vgi_cli.run.plan import absolute
 
 DONE = ("epochs", "converged", "early_stopping", "stop_after")

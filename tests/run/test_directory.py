@@ -1,0 +1,233 @@
+"""Run folders: claiming, atomic checkpoints, refusals of what is damaged, newer or no run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.run.fakes import new_run
+from vgi_cli.errors import RunError, UsageError
+from vgi_cli.run import checkpoint, directory
+from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
+from vgi_cli.run.directory import RunFolder, check_free, claim
+from vgi_cli.run.files import same_tensors, write_atomic
+
+MODEL = {"model": {"mean": torch.arange(3.0)}}
+
+
+def saved(path: Path) -> RunFolder:
+    run = new_run(path)
+    run.save(MODEL, {"stopped_by": "epochs"})
+    return run
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
+
+
+def test_without_a_name_the_next_free_number_is_claimed(tmp_path: Path) -> None:
+    (tmp_path / "run2").mkdir()
+    names = [claim(None, parent=tmp_path).path.name for _ in range(3)]
+    assert names == ["run1", "run3", "run4"]
+
+
+def test_two_claims_at_once_get_two_folders(tmp_path: Path) -> None:
+    claimed: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: claimed.append(claim(None, parent=tmp_path).path.name)) for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(claimed)) == 16
+
+
+def test_an_existing_run_is_kept_without_force(tmp_path: Path) -> None:
+    saved(tmp_path / "run")
+    before = files(tmp_path / "run")
+    for call in (lambda: check_free(tmp_path / "run", False), lambda: claim(tmp_path / "run")):
+        with pytest.raises(UsageError, match=r"--out: '.*run' exists") as caught:
+            call()
+        assert caught.value.hint == "--force replaces it, --resume continues it"
+    assert files(tmp_path / "run") == before
+
+
+def test_a_file_or_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="exists and is a file"):
+        check_free(tmp_path / "file", True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("x")
+    with pytest.raises(UsageError, match="exists and is not a run, so --force does not replace it"):
+        claim(tmp_path / "other", force=True)
+
+
+def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    claimed = claim(tmp_path / "run")
+    claimed.undo_if_empty(2)
+    assert (tmp_path / "run").is_dir()
+
+
+def test_force_keeps_the_old_run_until_a_model_is_there(tmp_path: Path) -> None:
+    saved(tmp_path / "run")
+    before = files(tmp_path / "run")
+    claimed = claim(tmp_path / "run", force=True)
+    assert files(tmp_path / "run") == {}
+    claimed.undo_if_empty(1)
+    assert files(tmp_path / "run") == before
+    claimed = claim(tmp_path / "run", force=True)
+    RunFolder(tmp_path / "run", {"format": 1, "metrics_bytes": 0}).save(MODEL, {})
+    claimed.undo_if_empty(1)
+    assert "recipe.yaml" not in files(tmp_path / "run")
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_refused_fit_leaves_no_folder(tmp_path: Path) -> None:
+    claim(tmp_path / "a" / "run").undo_if_empty(2)
+    assert not (tmp_path / "a" / "run").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(RunError, match="cannot create"):
+        claim(None, parent=tmp_path)
+
+
+def test_a_folder_below_a_file_cannot_be_created(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot create '.*run': Not a directory"):
+        claim(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("moved", range(4))
+def test_a_commit_that_was_cut_off_is_finished_by_whoever_opens_the_run(tmp_path: Path, moved: int) -> None:
+    run = saved(tmp_path / "run")
+    old = files(run.path)
+    new = {"a": b"1", "b": b"2", "manifest.json": b"{}"}
+    committed = run.path / COMMITTED
+    committed.mkdir()
+    for name, data in new.items():
+        (committed / name).write_bytes(data)
+    for name in list(new)[:moved]:
+        os.replace(committed / name, run.path / name)
+    finish_commit(run.path)
+    assert files(run.path) == {**old, **new}
+    assert not committed.exists()
+
+
+def test_what_was_not_committed_is_as_if_it_had_never_been(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    before = files(run.path)
+    (run.path / PENDING).mkdir()
+    (run.path / PENDING / "model.safetensors").write_bytes(b"half")
+    RunFolder.open(run.path)
+    assert files(run.path) == before
+    commit(run.path, {"x": b"1"})
+    assert files(run.path) == {**before, "x": b"1"}
+    assert not (run.path / PENDING).exists()
+
+
+def test_a_folder_that_cannot_be_written_is_read_from_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = saved(tmp_path / "run")
+    whole = files(run.path)
+    committed = run.path / COMMITTED
+    committed.mkdir()
+    for name in ("model.safetensors", "manifest.json"):
+        shutil.move(run.path / name, committed / name)
+
+    def readonly(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(checkpoint.os, "replace", readonly)
+    opened = RunFolder.open(run.path)
+    assert same_tensors(opened.tensors("model"), MODEL["model"])
+    monkeypatch.undo()
+    RunFolder.open(run.path)
+    assert files(run.path) == whole
+
+
+def refused(path: Path) -> RunError:
+    with pytest.raises(RunError) as caught:
+        RunFolder.open(path)
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+def test_no_run_at_all(tmp_path: Path) -> None:
+    assert refused(tmp_path / "none").message.startswith("no run at")
+    assert refused(tmp_path).message.endswith("is not a run: it has no manifest.json")
+    (tmp_path / "file").write_text("")
+    assert refused(tmp_path / "file").message.endswith("is a file, not a run folder")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "recipe.yaml", "schema.json"])
+def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
+    run = saved(tmp_path / "run")
+    data = (run.path / name).read_bytes()
+    (run.path / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert f"is damaged: {name} does not match its SHA-256" in refused(run.path).message
+    (run.path / name).unlink()
+    assert f"is damaged: {name} is missing" in refused(run.path).message
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": "x"}'])
+def test_a_damaged_manifest(tmp_path: Path, text: str) -> None:
+    run = saved(tmp_path / "run")
+    (run.path / "manifest.json").write_text(text)
+    assert "is damaged: cannot read manifest.json" in refused(run.path).message
+
+
+def test_a_newer_run(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    (run.path / "manifest.json").write_text(json.dumps({**manifest, "format": 2, "version": "9.0"}))
+    error = refused(run.path)
+    assert error.message.endswith("has format 2, this program reads up to 1")
+    assert error.hint == "it was written by vgi 9.0: update this program"
+
+
+def test_a_run_without_a_model(tmp_path: Path) -> None:
+    run = RunFolder.open(new_run(tmp_path / "run").path)
+    with pytest.raises(RunError, match="holds no model yet") as caught:
+        run.require_model()
+    assert caught.value.hint == f"continue it with: vgi fit --resume --out {run.path}"
+
+
+def test_lines_logged_after_the_checkpoint_are_dropped_and_not_hashed(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    metrics = run.path / directory.METRICS
+    metrics.write_text("one\n")
+    run.save(MODEL, {"metrics_bytes": 4})
+    metrics.write_text("one\ntwo\nthr")
+    opened = RunFolder.open(run.path)
+    opened.truncate_metrics()
+    assert metrics.read_text() == "one\n"
+    metrics.write_text("oni\n")
+    assert "metrics.jsonl does not match" in refused(run.path).message
+
+
+def test_a_file_that_is_not_safetensors(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    (run.path / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RunError, match=r"model.safetensors: damaged"):
+        RunFolder.open(run.path, verify=False).tensors("model")
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+    monkeypatch.setattr("vgi_cli.run.files.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        write_atomic(path, b"new")
+    assert files(tmp_path) == {"file": b"old"}

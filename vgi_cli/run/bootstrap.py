@@ -1,0 +1,61 @@
+"""Bootstrap refits of a fit: when they are made, and where they lie in a run (`bootstrap/<b>/<parameter>`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.bootstrap import refits
+from vgi_cli.methods.em import EmConfig
+from vgi_cli.models.base import Model
+from vgi_cli.run import registry
+from vgi_cli.run.config import Recipe
+from vgi_cli.run.plan import method_config, stream
+from vgi_cli.run.reporting import Reporter
+
+PREFIX = "bootstrap/"
+COUNT = 20
+SMALL_ROWS = 5_000
+"""Up to here `auto` makes refits: beyond, the uncertainty of the parameters is small beside that of the draws."""
+
+
+def refit_count(recipe: Recipe, N: int) -> int:
+    """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
+    able = "marginal" in registry.MODELS[recipe.model["name"]].provides
+    if recipe.bootstrap == "none" or not able:
+        return 0
+    if recipe.bootstrap == "auto":
+        return COUNT if N <= SMALL_ROWS else 0
+    return recipe.bootstrap
+
+
+def refit(recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter) -> dict[str, Tensor]:
+    """Parameters of all refits under their names in the run; empty where none are made."""
+    count = refit_count(recipe, table.N)
+    if count == 0:
+        return {}
+    config = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
+    table = table.to(dtype=torch.float64)
+    named: dict[str, Tensor] = {}
+    generator = stream(recipe.seed, "bootstrap")
+    for b, tensors in enumerate(refits(model.double(), table, config, count, generator)):  # type: ignore[arg-type]
+        named |= {f"{PREFIX}{b}/{name}": value for name, value in tensors.items()}
+        reporter.progress(f"bootstrap refit {b + 1}/{count}", (b + 1) / count)
+    reporter.finish_progress()
+    return named
+
+
+def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
+    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors."""
+    own: dict[str, Tensor] = {}
+    refitted: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith(PREFIX):
+            number, _, name = key.removeprefix(PREFIX).partition("/")
+            refitted.setdefault(int(number), {})[name] = value
+        else:
+            own[key] = value
+    return own, [refitted[number] for number in sorted(refitted)]

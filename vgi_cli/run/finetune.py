@@ -1,0 +1,147 @@
+"""`vgi finetune`: the model frozen, a copy of the conditionals adapted to new rows (Algorithm 6)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.methods import finetune as algorithm
+from vgi_cli.run import registry
+from vgi_cli.run.config import Settings, parse_duration
+from vgi_cli.run.directory import RunFolder, check_free, claim
+from vgi_cli.run.driver import Drive
+from vgi_cli.run.fit import chain_context
+from vgi_cli.run.impute import compute_on, fitted_or_new, value_of
+from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.plan import absolute, method_config, stream
+from vgi_cli.run.prepare import match, rows_of, training_rows
+from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.run.signals import watch_signals
+from vgi_cli.run.validation import observed_box
+from vgi_cli.table.reader import Table
+from vgi_cli.version import __version__
+
+
+def finetune(
+    checkpoint: Path,
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    reporter: Reporter | None = None,
+    started: float | None = None,
+    table: Table | None = None,
+) -> RunFolder:
+    """Fine-tune a run on new rows and return the new run folder.
+
+    Raises UsageError, InputError or RunError before anything is created, Interrupted after saving.
+    """
+    reporter = Silent() if reporter is None else reporter
+    started = time.monotonic() if started is None else started
+    with watch_signals() as stop:
+        check_free(out, force)
+        fitted = load_run(checkpoint, reporter)
+        q = require_conditionals(fitted)
+        device = compute_on(fitted, settings)
+        table = fitted_or_new(fitted, settings, reporter) if table is None else table
+        match(table, fitted.schema, reporter)
+        seed = value_of(settings, "seed")
+        seed = fitted.run.manifest["seeds"]["fit"] if seed is None else seed
+        rows = training_rows(rows_of(table, fitted.schema, fitted.recipe.seed), keep_empty=True)
+        dtype = next(fitted.model.parameters()).dtype
+        data = rows.table.to(dtype=dtype, device=device)
+        config = method_config(fitted.recipe)
+        inside = _inside(fitted, data)
+        epochs = value_of(settings, "epochs")
+        limit = value_of(settings, "time_limit")
+        state = algorithm.init(fitted.model.to(device), q.to(device), data, config, stream(seed, "finetune"), epochs)
+        claimed = claim(out, force)
+        try:
+            run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
+            recipe = fitted.recipe.model_copy(
+                update={"data": tuple(run.manifest["data"]["paths"]), "mask": run.manifest["data"]["mask"]}
+            )
+            run.save({}, {}, {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()})
+            drive = Drive(
+                advance=lambda tuned: algorithm.run(tuned, inside),
+                state=state,
+                run=run,
+                table=data,
+                columns=fitted.schema.modelled,
+                reporter=reporter,
+                stop=stop,
+                deadline=None if limit is None else started + parse_duration(limit),
+                constant=chain_context(rows.keys, data.missing, fitted.held["start"]),
+            )
+            outcome = drive.go()
+        except VgiError as error:
+            claimed.undo_if_empty(error.exit_code)
+            raise
+        claimed.commit()
+        objective = drive.last_metrics.get("objective")
+        entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
+        entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+        if objective is not None:
+            entries["finetuned_objective"] = {"value": objective, "note": NOTE}
+            reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
+        run.save({}, entries)
+        return run
+
+
+NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"
+
+
+def require_conditionals(fitted: Fitted) -> Conditionals:
+    """The run's conditionals; UsageError where its method fits none."""
+    if fitted.conditionals is None:
+        method = fitted.recipe.method["name"]
+        makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.makes)
+        raise UsageError(
+            f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to fine-tune",
+            f"impute and evaluate take new rows as they are; fine-tuning needs a fit by {makers}",
+        )
+    return fitted.conditionals
+
+
+def _inside(fitted: Fitted, data: TensorTable) -> Tensor:
+    """[2, D]: the box of the first epoch's proposals, observed at the fit, widened by the new table's range."""
+    start = fitted.held["start"].to(data.x)
+    seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.blocks)
+    return observed_box(seen, data)
+
+
+def _manifest(
+    fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
+) -> dict[str, object]:
+    before = fitted.run.manifest
+    paths = value_of(settings, "data")
+    mask = value_of(settings, "mask")
+    return {
+        "format": 1,
+        "version": __version__,
+        "command": "finetune",
+        "status": "running",
+        "stopped_by": None,
+        "checkpoint": str(fitted.run.path.resolve()),
+        "seeds": {**before["seeds"], "finetune": seed},
+        "data": {
+            "paths": [] if paths is None else [absolute(path) for path in paths],
+            "mask": None if mask is None else absolute(mask),
+            "label": table.label,
+            "sha256": table.sha256,
+            "rows": table.N,
+            "rows_fitted": int((~data.missing.all(1)).sum()),
+        },
+        "model": before["model"],
+        "method": before["method"],
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "metrics_bytes": 0,
+    }

@@ -1,0 +1,95 @@
+"""A fitted run in memory: its recipe, schema, model and whatever else its method left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.errors import RunError
+from vgi_cli.models.base import Model
+from vgi_cli.run import registry
+from vgi_cli.run.bootstrap import split_bootstrap
+from vgi_cli.run.config import Recipe
+from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.plan import method_config, model_config
+from vgi_cli.run.reporting import Reporter
+from vgi_cli.table.schema import Schema
+
+
+class Fitted(NamedTuple):
+    """What a run holds, on the CPU in the precision on disk.
+
+    refits        models of the bootstrap, empty where none were made
+    conditionals  none where the method fits none
+    held          tensors of imputations.safetensors: values [C, K], keys [N], missing [N, D], start [Q, D]
+    """
+
+    run: RunFolder
+    recipe: Recipe
+    schema: Schema
+    model: Model
+    refits: tuple[Model, ...]
+    conditionals: Conditionals | None
+    held: dict[str, Tensor]
+
+    @property
+    def marginal(self) -> bool:
+        """Whether the model has exact marginals under any mask."""
+        return "marginal" in registry.MODELS[self.recipe.model["name"]].provides
+
+    def sampler(self, name: str) -> str:
+        """The sampler to use; UsageError where the run cannot offer it."""
+        return registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
+
+
+def load_run(path: Path, reporter: Reporter) -> Fitted:
+    """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used."""
+    run = RunFolder.open(path)
+    run.require_model()
+    if not run.finished:
+        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.manifest['epochs']}")
+    recipe = run.recipe()
+    schema = Schema.from_json(run.schema_text())
+    tensors, refits = split_bootstrap(run.tensors("model"))
+    model = build_model(recipe, schema, tensors, path)
+    conditionals = _conditionals(recipe, len(schema.modelled), run.tensors("conditionals"), path)
+    models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
+    return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
+
+
+def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Model:
+    """The model of a recipe with the parameters of a file."""
+    model: Model = registry.load_model(recipe.model["name"]).build(model_config(recipe), len(schema.modelled))
+    _load(model, tensors, path)
+    return model.eval()
+
+
+def _conditionals(recipe: Recipe, D: int, tensors: dict[str, Tensor], path: Path) -> Conditionals | None:
+    if not tensors:
+        return None
+    from vgi_cli.methods.vgi import build_conditionals
+
+    conditionals = build_conditionals(method_config(recipe), D)
+    _load(conditionals, tensors, path)
+    return conditionals.eval()
+
+
+def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:
+    dtype = next(t.dtype for t in tensors.values() if t.is_floating_point())
+    module.to(dtype)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunError(
+            f"run '{path}' is damaged: its parameters do not fit its recipe ({str(error).splitlines()[-1].strip()})",
+            "fit again",
+        ) from None
+
+
+def default_dtype(sampler: str) -> torch.dtype:
+    """Precision of imputing: float64 where draws are exact, else that of the fit."""
+    return torch.float64 if sampler == "exact" else torch.float32
