@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from vgi_cli.cli.app import main
 from vgi_cli.run import registry
+from vgi_cli.run.bootstrap import COUNT, SMALL_ROWS
 from vgi_cli.run.config import Recipe, TableSettings
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +86,11 @@ def test_settings_page_has_every_fixed_key() -> None:
         if section in ("", "table") and name != "data":
             default = config.model_fields[key].get_default(call_default_factory=True)
             assert yaml.safe_load(text) == json.loads(json.dumps(default)), name
+
+
+def test_pages_state_the_bootstrap_rule() -> None:
+    page = (ROOT / "docs" / "imputation.md").read_text(encoding="utf-8")
+    assert f"up to {SMALL_ROWS:,} rows" in page and f"{COUNT} refits" in page
 
 
 # -- links and commands ----------------------------------------------------------------------------------------------
