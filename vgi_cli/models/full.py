@@ -46,7 +46,7 @@ class FullGaussians(Gaussians):
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
-        K, D = self.mean.shape
+        K = self.mean.shape[0]
         precision, logdet = self.precision()
         W = self.common(precision, scale, penalty)
         shift = self.mean - scale.mean
@@ -59,8 +59,10 @@ class FullGaussians(Gaussians):
         return 0.5 * (prior - pull - penalty.floor * floor - penalty.mean * square)
 
     def common(self, precision: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
-        """W [D, D], the weighted harmonic mean of the covariances and the columns' variances."""
+        """W [D, D], a weighted harmonic mean of the covariances and the columns' variances (unused without pooling)."""
         K = self.mean.shape[0]
+        if penalty.pooling == 0:
+            return torch.diag(scale.variance)
         total = penalty.pooling * precision.sum(0) + penalty.common * torch.diag(1 / scale.variance)
         return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + penalty.common)))
 
@@ -106,7 +108,7 @@ class _FullObserved(Observed):
         self.solved: list[Tensor] = []  # P delta, [R, D] for each component
         self.padded: list[Tensor] = []  # P, [U, D, D]
         log_prob = []
-        observed = (~self.missing).sum(-1)
+        observed = (~self.missing).to(x.dtype).sum(-1)
         for k in range(mean.shape[0]):
             padded, logdet = observed_precision(self.covariance[k], patterns.missing)
             delta = torch.where(self.missing, 0.0, x - mean[k])

@@ -29,6 +29,11 @@ class EmTable(NamedTuple):
     weights: Tensor
     scale: Scale
 
+    def reweighted(self, weights: Tensor) -> EmTable:
+        """The same rows with other weights [N], given in this table's order (the weights of a bootstrap sample are
+        exchangeable, so that their order does not matter)."""
+        return self._replace(weights=weights.to(self.x.dtype))
+
 
 def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
     """An EmTable in float64, rows sorted by their holes; the scale is that of the observed cells (variance 1 where they
@@ -167,7 +172,7 @@ def _sorted_chunks(patterns: Patterns, footprint: int) -> Iterator[tuple[slice, 
     """Rows sorted by pattern, in pieces whose systems fit in MEMORY."""
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
     step = max(1, MEMORY // max(footprint, 1))
-    if step >= U and R <= 64 * step:
+    if step >= U and 64 * step >= R:
         yield slice(0, R), patterns
         return
     ends = torch.bincount(patterns.of_row, minlength=U).cumsum(0).tolist()

@@ -1,0 +1,107 @@
+"""Padded precisions and factor posteriors against dense formulas and scipy, pattern by pattern."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from torch import Tensor
+
+from vgi_cli.maths.gaussian import (
+    apply_by_pattern,
+    factor_posterior,
+    factor_precision,
+    observed_precision,
+    patterns_of,
+)
+
+D, R = 5, 40
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def normal(generator: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+
+def holes(generator: torch.Generator, rows: int = R) -> Tensor:
+    missing = torch.rand(rows, D, generator=generator) < 0.5
+    missing[0], missing[1] = True, False
+    return missing
+
+
+def test_patterns_give_back_the_mask(generator: torch.Generator) -> None:
+    missing = holes(generator)
+    patterns = patterns_of(missing)
+    assert torch.equal(patterns.missing[patterns.of_row], missing)
+    assert len(patterns.missing) == len({tuple(row) for row in missing.tolist()})
+
+
+def test_padded_precision_is_the_inverse_of_the_observed_block(generator: torch.Generator) -> None:
+    root = normal(generator, D, D)
+    covariance = root @ root.mT + torch.eye(D, dtype=torch.float64)
+    missing = holes(generator)
+    padded, logdet = observed_precision(covariance, missing)
+    for row, P, value in zip(missing, padded, logdet, strict=True):
+        o = (~row).nonzero()[:, 0]
+        block = covariance[o][:, o]
+        torch.testing.assert_close(P[o][:, o], torch.linalg.inv(block), rtol=1e-10, atol=1e-12)
+        assert not P[row].any() and not P[:, row].any()
+        assert value.item() == pytest.approx(torch.logdet(block).item() if len(o) else 0.0, abs=1e-10)
+
+
+def test_precision_refuses_an_indefinite_matrix() -> None:
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+        observed_precision(-torch.eye(2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("rows", [7, 100])  # gathered, and one product a pattern
+def test_products_by_pattern(generator: torch.Generator, rows: int) -> None:
+    matrices = normal(generator, 4, 3, 3)
+    of_row = torch.randint(4, (rows,), generator=generator)
+    delta = normal(generator, rows, 3)
+    expected = torch.stack([matrices[u] @ row for u, row in zip(of_row.tolist(), delta, strict=True)])
+    torch.testing.assert_close(apply_by_pattern(matrices, of_row, delta), expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("L", [0, 1, 3])
+def test_factor_posterior_against_dense_formulas(generator: torch.Generator, L: int) -> None:
+    F, log_psi = normal(generator, 2, D, L), normal(generator, 2, D)
+    delta, missing = normal(generator, 2, R, D), holes(generator)
+    patterns = patterns_of(missing)
+    posterior = factor_posterior(F, log_psi, delta, patterns)
+    for k in range(2):
+        covariance = F[k] @ F[k].mT + torch.diag(log_psi[k].exp())
+        for r in range(R):
+            o = (~missing[r]).nonzero()[:, 0]
+            block, values = covariance[o][:, o], delta[k, r, o]
+            expected = multivariate_normal.logpdf(values, cov=block) if len(o) else 0.0
+            assert posterior.log_prob[k, r].item() == pytest.approx(expected, abs=1e-9)
+            gain = F[k][o].mT @ torch.linalg.inv(block)
+            torch.testing.assert_close(posterior.mean[k, r], gain @ values, rtol=1e-9, atol=1e-10)
+            factor = posterior.cholesky[k, patterns.of_row[r]]
+            expected_cov = torch.eye(L, dtype=torch.float64) - gain @ F[k][o]
+            torch.testing.assert_close(torch.cholesky_inverse(factor), expected_cov, rtol=1e-8, atol=1e-10)
+
+
+def test_factor_density_does_not_cancel_at_tiny_noise() -> None:
+    F = torch.tensor([[[1.0], [1.0], [2.0]]], dtype=torch.float64)
+    log_psi = torch.full((1, 3), -25.0, dtype=torch.float64)  # psi = 1.4e-11
+    delta = torch.tensor([[[1.0, 1.0, 2.0]]], dtype=torch.float64)  # exactly on the line
+    none = torch.zeros(1, 3, dtype=torch.bool)
+    value = factor_posterior(F, log_psi, delta, patterns_of(none)).log_prob.item()
+    # log N along the line (variance 6 + psi), and log N(0; 0, psi) twice across it
+    psi = log_psi.exp()[0, 0].item()
+    exact = -0.5 * (6 / (6 + psi) + torch.log(torch.tensor(6 + psi)).item() + 2 * -25.0 + 3 * 1.8378770664093453)
+    assert value == pytest.approx(exact, abs=1e-7)
+
+
+def test_factor_precision_inverts_the_covariance(generator: torch.Generator) -> None:
+    F, log_psi = normal(generator, 3, D, 2), normal(generator, 3, D)
+    precision, logdet = factor_precision(F, log_psi)
+    covariance = F @ F.mT + torch.diag_embed(log_psi.exp())
+    torch.testing.assert_close(precision, torch.linalg.inv(covariance), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(logdet, torch.logdet(covariance), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,146 @@
+"""Gaussian mixtures against sums over dense Gaussians."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.models.gaussian_family import column_law
+from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+
+K, D, R = 3, 4, 25
+COVARIANCES: list[Literal["full", "factor"]] = ["full", "factor"]
+
+
+def model_and_rows(covariance: Literal["full", "factor"]) -> tuple[GaussianMixture, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    model = GaussianMixture.build(MixtureConfig(components=K, covariance=covariance, factors=2), D).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.7 * torch.randn(parameter.shape, dtype=torch.float64, generator=generator))
+    x = torch.randn(R, D, dtype=torch.float64, generator=generator)
+    missing = torch.rand(R, D, generator=generator) < 0.4
+    missing[0], missing[1] = True, False
+    return model, x, missing
+
+
+def dense(model: GaussianMixture) -> tuple[Tensor, Tensor, Tensor]:
+    precision, _ = model.gaussians.precision()
+    return model.log_weights().exp(), model.gaussians.mean, torch.linalg.inv(precision)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_log_prob_and_gradients(covariance: Literal["full", "factor"]) -> None:
+    model, x, _ = model_and_rows(covariance)
+    weights, mean, S = dense(model)
+    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(K)], -1)
+    expected = torch.logsumexp(each + weights.log(), -1)
+    torch.testing.assert_close(model.log_prob(x), expected, rtol=1e-9, atol=1e-9)
+    parameters = list(model.parameters())
+    ours = torch.autograd.grad(model.log_prob(x).sum(), parameters)
+    theirs = torch.autograd.grad(expected.sum(), parameters)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_a_mask_without_holes_gives_the_complete_density(covariance: Literal["full", "factor"]) -> None:
+    model, x, missing = model_and_rows(covariance)
+    torch.testing.assert_close(model.marginal_log_prob(x, torch.zeros_like(missing)), model.log_prob(x))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_marginals_and_conditional_means(covariance: Literal["full", "factor"]) -> None:
+    model, x, missing = model_and_rows(covariance)
+    weights, mean, S = (part.detach() for part in dense(model))
+    log_prob, filled = model.marginal_log_prob(x, missing), model.conditional(x, missing).mean()
+    for r in range(R):
+        o, m = (~missing[r]).nonzero()[:, 0], missing[r].nonzero()[:, 0]
+        joint, means = weights.log().clone(), []
+        for k in range(K):
+            if len(o):
+                joint[k] += MultivariateNormal(mean[k, o], S[k][o][:, o]).log_prob(x[r, o])
+            means.append(mean[k, m] + S[k][m][:, o] @ torch.linalg.solve(S[k][o][:, o], x[r, o] - mean[k, o]))
+        assert log_prob[r].item() == pytest.approx(torch.logsumexp(joint, 0).item(), abs=1e-9)
+        torch.testing.assert_close(filled[r, m], torch.softmax(joint, 0) @ torch.stack(means), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_draws_have_the_conditional_law(covariance: Literal["full", "factor"]) -> None:
+    """With one cell missing the law is `column_law`, and its distribution function is known."""
+    model, x, _ = model_and_rows(covariance)
+    missing = torch.zeros(1, D, dtype=torch.bool)
+    missing[0, 2] = True
+    law = column_law(model.components(), x[:1], torch.tensor([2]))
+    n = 20_000
+    noise = KeyedNoise(1, numbered("c", D), torch.arange(n), torch.arange(1))
+    draws = model.conditional(x[:1].expand(n, D), missing.expand(n, D)).sample(noise)[0, :, 2].detach()
+    cuts = torch.linspace(-3, 3, 13, dtype=torch.float64)
+    normal = torch.distributions.Normal(law.mean[0], law.sd[0])
+    expected = (normal.cdf(cuts[:, None]) * law.log_weights[0].exp()).sum(-1).detach()
+    reached = (draws[:, None] <= cuts).double().mean(0)
+    assert (reached - expected).abs().max() < 4 * 0.5 / n**0.5
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_column_law_is_the_ratio_of_the_joint_to_the_marginal(covariance: Literal["full", "factor"]) -> None:
+    model, x, _ = model_and_rows(covariance)
+    j = torch.arange(R) % D
+    law = column_law(model.components(), x, j)
+    value = x.gather(1, j[:, None])
+    log_density = torch.logsumexp(law.log_weights + torch.distributions.Normal(law.mean, law.sd).log_prob(value), -1)
+    hidden = torch.nn.functional.one_hot(j, D).bool()
+    expected = model.log_prob(x) - model.marginal_log_prob(x, hidden)
+    torch.testing.assert_close(log_density, expected, rtol=1e-9, atol=1e-9)
+    moved = x.scatter(1, j[:, None], 100.0)
+    torch.testing.assert_close(column_law(model.components(), moved, j).mean, law.mean)
+
+
+def test_both_covariances_agree_on_a_factor_covariance() -> None:
+    factor, x, missing = model_and_rows("factor")
+    full = GaussianMixture.build(MixtureConfig(components=K), D).double()
+    weights, mean, S = dense(factor)
+    full.gaussians.set_moments(mean.detach(), S.detach())
+    full.set_weights(weights.detach())
+    torch.testing.assert_close(full.marginal_log_prob(x, missing), factor.marginal_log_prob(x, missing))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_initialise_finds_clusters_and_keeps_the_precision(covariance: Literal["full", "factor"]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[8.0, 0, 0, 0], [0, 8, 0, 0], [0, 0, 8, 0]])
+    x = centres.repeat_interleave(100, 0) + torch.randn(300, D, generator=generator)
+    model = GaussianMixture.build(MixtureConfig(components=3, covariance=covariance), D)
+    model.initialise(x, generator)
+    assert model.gaussians.mean.dtype == torch.float32
+    distance = torch.cdist(model.gaussians.mean.detach(), centres)
+    assert sorted(distance.argmin(0).tolist()) == [0, 1, 2] and distance.min(0).values.max() < 1
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_samples_have_the_mixture_moments(covariance: Literal["full", "factor"]) -> None:
+    model, _, _ = model_and_rows(covariance)
+    weights, mean, S = (part.detach() for part in dense(model))
+    rows = model.sample(100_000, torch.Generator().manual_seed(0)).detach()
+    expected = weights @ mean
+    centred = mean - expected
+    covariance_all = torch.einsum("k,kij->ij", weights, S + centred[:, :, None] * centred[:, None, :])
+    assert (rows.mean(0) - expected).abs().max() < 5 * (covariance_all.diagonal().max() / 1e5) ** 0.5
+    assert (torch.cov(rows.mT) - covariance_all).abs().max() < 0.05 * covariance_all.diagonal().max()
+
+
+def test_chunks_of_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x, missing = model_and_rows("full")
+    whole = model.marginal_log_prob(x, missing)
+    monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", 2 * K * D * D)
+    torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_free_parameters() -> None:
+    assert model_and_rows("full")[0].free_parameters() == K - 1 + K * (D + D * (D + 1) // 2)
+    assert model_and_rows("factor")[0].free_parameters() == K - 1 + K * (2 * D + 2 * D - 1)
