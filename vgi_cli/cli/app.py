@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 warnings.simplefilter("ignore")
             result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
             sys.stdout.flush()
+            if result == 130:  # typer's word for an interrupt
+                console.error("stopped by SIGINT")
             return result if isinstance(result, int) else 0
     except VgiError as error:
         _trace(debug)

@@ -10,7 +10,6 @@ import typer
 
 from vgi_cli.cli import options as o
 from vgi_cli.cli.console import Console
-from vgi_cli.run.config import gather
 
 
 def command(
@@ -47,6 +46,8 @@ def command(
     verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
+    from vgi_cli.run.config import gather
+
     settings = gather(
         {
             "data": (data, "DATA"),
@@ -59,17 +60,18 @@ def command(
         },
         environ=os.environ,
     )
+    from vgi_cli.evaluation.fail_if import check, parse
     from vgi_cli.run.evaluate import EvaluateOptions, evaluate
-    from vgi_cli.run.failif import parse_conditions, raise_if_missed
 
-    conditions = parse_conditions(fail_if or [])
+    conditions = tuple(parse(text) for text in fail_if or [])
     chosen = EvaluateOptions(
         truth=truth,
         objective=objective,
         per_row=per_row,
         out=None if out is None else Path(out),
         force=force,
+        conditions=conditions,
     )
     report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
     print(report.json_text() if json_ else report.text(), end="")
-    raise_if_missed(conditions, report.values)
+    check(conditions, report.values)

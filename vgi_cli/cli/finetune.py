@@ -10,7 +10,6 @@ import typer
 
 from vgi_cli.cli import options as o
 from vgi_cli.cli.console import Console
-from vgi_cli.run.config import gather
 
 
 def command(
@@ -33,6 +32,8 @@ def command(
     verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
+    from vgi_cli.run.config import gather
+
     settings = gather(
         {
             "data": (data, "DATA"),

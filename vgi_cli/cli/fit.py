@@ -11,7 +11,6 @@ import typer
 from vgi_cli.cli import options as o
 from vgi_cli.cli.console import Console
 from vgi_cli.errors import UsageError
-from vgi_cli.run.config import gather
 
 KINDS = ("integer", "numeric", "carry")
 
@@ -77,6 +76,8 @@ def command(
     verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
+    from vgi_cli.run.config import gather
+
     flags = {
         "data": (data, "DATA"),
         "model.name": (model, "--model"),

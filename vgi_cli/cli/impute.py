@@ -9,7 +9,6 @@ import typer
 
 from vgi_cli.cli import options as o
 from vgi_cli.cli.console import Console
-from vgi_cli.run.config import gather
 
 
 def command(
@@ -51,6 +50,8 @@ def command(
     verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
+    from vgi_cli.run.config import gather
+
     settings = gather(
         {
             "data": ([data] if data is not None else None, "DATA"),
@@ -78,4 +79,5 @@ def command(
         ),
         stdin=data == "-",
     )
-    impute(checkpoint, settings, chosen, Console(quiet, verbose))
+    for path in impute(checkpoint, settings, chosen, Console(quiet, verbose)):
+        print(path)

@@ -48,6 +48,7 @@ class TableSettings(BaseModel):
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
+    transform: Literal["linear", "normal"] = "linear"
 
 
 class Recipe(BaseModel):
@@ -312,7 +313,9 @@ def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) ->
         for name in ("epochs", "optim")
         if f"method.{name}" in settings
     ]
-    return misplaced + [_family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))]
+    return misplaced + [
+        _family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))
+    ]
 
 
 def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:

@@ -174,7 +174,11 @@ class RunFolder:
 
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
-        files = {f"{stem}.safetensors": tensor_bytes(tensors) for stem, tensors in parts.items() if tensors}
+        files = {
+            f"{stem}.safetensors": tensor_bytes(tensors)
+            for stem, tensors in parts.items()
+            if tensors or stem == "model"
+        }
         files |= {name: text.encode() for name, text in (texts or {}).items()}
         hashes = self.manifest.get("files", {}) | {name: sha256(data) for name, data in files.items()}
         manifest = {**self.manifest, **entries}

@@ -17,7 +17,7 @@ from vgi_cli.run.config import Settings, parse_duration
 from vgi_cli.run.directory import RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.fit import chain_context
-from vgi_cli.run.impute import compute_on, fitted_or_new, value_of
+from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, value_of
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import absolute, method_config, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
@@ -51,13 +51,12 @@ def finetune(
         device = compute_on(fitted, settings)
         table = fitted_or_new(fitted, settings, reporter) if table is None else table
         match(table, fitted.schema, reporter)
-        seed = value_of(settings, "seed")
-        seed = fitted.run.manifest["seeds"]["fit"] if seed is None else seed
+        seed = seed_of(fitted, settings)
         rows = training_rows(rows_of(table, fitted.schema, fitted.recipe.seed), keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
         config = method_config(fitted.recipe)
-        inside = _inside(fitted, data)
+        inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
         limit = value_of(settings, "time_limit")
         state = algorithm.init(fitted.model.to(device), q.to(device), data, config, stream(seed, "finetune"), epochs)
@@ -109,7 +108,7 @@ def require_conditionals(fitted: Fitted) -> Conditionals:
     return fitted.conditionals
 
 
-def _inside(fitted: Fitted, data: TensorTable) -> Tensor:
+def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
     """[2, D]: the box of the first epoch's proposals, observed at the fit, widened by the new table's range."""
     start = fitted.held["start"].to(data.x)
     seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.blocks)

@@ -94,18 +94,14 @@ def _start(
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     schema = new_schema(table, recipe, reporter)
     rows = rows_of(table, schema, recipe.seed)
+    if not schema.modelled:
+        job = Job(_absolute(recipe, plan), plan.device, table, schema, rows, None, None, started, reporter, stop)
+        return _nothing_to_fit(job, settings, out, force)
     recipe = _choose_family(recipe, rows, reporter)
     train, held = _training_and_held(recipe, rows, schema, reporter)
     size = choose_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
     recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
-    recipe = recipe.model_copy(
-        update={
-            "data": tuple(absolute(path) for path in recipe.data),
-            "mask": None if recipe.mask is None else absolute(recipe.mask),
-            "val": absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
-            "device": str(plan.device),
-        }
-    )
+    recipe = _absolute(recipe, plan)
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
     state = _init(job)
@@ -117,6 +113,27 @@ def _start(
     except VgiError as error:
         claimed.undo_if_empty(error.exit_code)
         raise
+    return run
+
+
+def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
+    """The recipe with paths that hold from everywhere, and the device by name."""
+    return recipe.model_copy(
+        update={
+            "data": tuple(absolute(path) for path in recipe.data),
+            "mask": None if recipe.mask is None else absolute(recipe.mask),
+            "val": absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
+            "device": str(plan.device),
+        }
+    )
+
+
+def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool) -> RunFolder:
+    """The run of a table in which no column varies: it carries columns and fills constants."""
+    claimed = claim(out, force)
+    run = _create(claimed, job, settings)
+    run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
+    claimed.commit()
     return run
 
 
@@ -243,7 +260,7 @@ def _create(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
                 "rows_held_out": 0 if job.held is None else job.held.table.N,
             },
             "model": recipe.model["name"],
-            "method": recipe.method["name"],
+            "method": recipe.method.get("name"),
             "device": str(job.device),
             "threads": recipe.threads,
             "torch": torch.__version__,

@@ -154,10 +154,11 @@ def value_of(settings: Settings, key: str) -> Any:
 def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOptions, reporter: Reporter) -> Imputed:
     """`options.m` draws of every hole."""
     device = compute_on(fitted, settings)
-    seed = value_of(settings, "seed")
-    seed = fitted.run.manifest["seeds"]["fit"] if seed is None else seed
+    seed = seed_of(fitted, settings)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
     sampler = fitted.sampler(options.sampler)
+    if fitted.empty:
+        return Imputed(decode(rows.table.x.expand(options.m or DRAWS, -1, -1), fitted.schema), {}, sampler)
     imputer, dtype = make_imputer(fitted, sampler, options.uncertainty, options.m or DRAWS, device, reporter)
     low, high = box_of(fitted.schema)
     box = Box(low.to(device, dtype), high.to(device, dtype))
@@ -168,6 +169,12 @@ def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOption
     diagnostics = imputer.diagnostics()
     report_diagnostics(sampler, diagnostics, reporter)
     return Imputed(decode(x.cpu(), fitted.schema), diagnostics, sampler)
+
+
+def seed_of(fitted: Fitted, settings: Settings) -> int:
+    """The seed that was said, else the run's."""
+    seed = value_of(settings, "seed")
+    return int(fitted.run.manifest["seeds"]["fit"] if seed is None else seed)
 
 
 def compute_on(fitted: Fitted, settings: Settings) -> torch.device:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
@@ -15,6 +14,7 @@ from vgi_cli.run import registry
 from vgi_cli.run.bootstrap import split_bootstrap
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.empty import EmptyModel
 from vgi_cli.run.plan import method_config, model_config
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.table.schema import Schema
@@ -37,12 +37,19 @@ class Fitted(NamedTuple):
     held: dict[str, Tensor]
 
     @property
+    def empty(self) -> bool:
+        """Whether no column is modelled."""
+        return not self.schema.modelled
+
+    @property
     def marginal(self) -> bool:
         """Whether the model has exact marginals under any mask."""
-        return "marginal" in registry.MODELS[self.recipe.model["name"]].provides
+        return not self.empty and "marginal" in registry.MODELS[self.recipe.model["name"]].provides
 
     def sampler(self, name: str) -> str:
         """The sampler to use; UsageError where the run cannot offer it."""
+        if self.empty:
+            return "exact"
         return registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
 
 
@@ -54,6 +61,8 @@ def load_run(path: Path, reporter: Reporter) -> Fitted:
         reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.manifest['epochs']}")
     recipe = run.recipe()
     schema = Schema.from_json(run.schema_text())
+    if not schema.modelled:
+        return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
     conditionals = _conditionals(recipe, len(schema.modelled), run.tensors("conditionals"), path)
@@ -88,8 +97,3 @@ def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:
             f"run '{path}' is damaged: its parameters do not fit its recipe ({str(error).splitlines()[-1].strip()})",
             "fit again",
         ) from None
-
-
-def default_dtype(sampler: str) -> torch.dtype:
-    """Precision of imputing: float64 where draws are exact, else that of the fit."""
-    return torch.float64 if sampler == "exact" else torch.float32

@@ -13,9 +13,9 @@ from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.reporting import Reporter
-from vgi_cli.table.encoder import check, encode
+from vgi_cli.table.encoder import encode
 from vgi_cli.table.reader import Table, read_table
-from vgi_cli.table.schema import Schema, infer_schema
+from vgi_cli.table.schema import Schema, check, infer_schema
 
 
 class Rows(NamedTuple):
@@ -40,9 +40,14 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
     """The schema of a table that is about to be fitted, with a line for what is unusual."""
     settings = recipe.table
     schema, notes = infer_schema(
-        table, ids=settings.id, exclude=settings.exclude, kinds=settings.columns, unbounded=settings.unbounded
+        table,
+        ids=settings.id,
+        exclude=settings.exclude,
+        kinds=settings.columns,
+        unbounded=settings.unbounded,
+        transform=settings.transform,
     )
-    for note in notes:
+    for note in filter(None, notes):
         reporter.say(note)
     return schema
 

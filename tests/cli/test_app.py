@@ -1,0 +1,193 @@
+"""The program itself: help, version, parse errors, exit codes, what goes where."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Vgi
+from vgi_cli.cli import app, console
+from vgi_cli.cli.console import Console
+from vgi_cli.errors import FailIfMissed, Interrupted, VgiError
+from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
+
+COMMANDS = ("fit", "finetune", "impute", "evaluate")
+PYTHON = [sys.executable, "-m", "vgi_cli"]
+
+
+def test_help_is_quick_and_loads_no_torch() -> None:
+    code = "import sys, vgi_cli, vgi_cli.cli.app as a; c = a.main(['--help']); sys.exit(c or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    best = float("inf")
+    for _ in range(8):
+        started = time.perf_counter()
+        subprocess.run([*PYTHON, "--help"], capture_output=True, check=True)
+        best = min(best, time.perf_counter() - started)
+    assert best < 0.5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_loads_no_torch(command: str) -> None:
+    code = f"import sys, vgi_cli.cli.app as a; sys.exit(a.main(['{command}', '-h']) or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_help_lists_every_name_and_two_examples(vgi: Vgi) -> None:
+    help_ = vgi("--help")
+    assert help_.code == 0 and help_.err == ""
+    for name, entry in [*MODELS.items(), *METHODS.items(), *SAMPLERS.items()]:
+        assert f"    {name} " in help_.out and entry.about in help_.out
+    assert all(f"  {command} " in help_.out for command in COMMANDS)
+    assert help_.out.split("Examples:")[1].count("\n    vgi ") == 2
+    assert vgi().out == help_.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_plain_and_unwrapped(vgi: Vgi, command: str) -> None:
+    help_ = vgi(command, "--help")
+    assert help_.code == 0
+    assert "\x1b" not in help_.out and "╭" not in help_.out
+    assert help_.out.count(f"\n    vgi {command} ") == 2
+    options = [line for line in help_.out.splitlines() if line.startswith("  -")]
+    assert len(options) > 8 and all(line.endswith((".", "]", ")")) for line in options)
+    assert any(len(line) > 100 for line in help_.out.splitlines())
+
+
+def test_version(vgi: Vgi) -> None:
+    assert vgi("--version").out == "vgi 0.1.0\n"
+    done = subprocess.run([*PYTHON, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == "vgi 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["fti"], "no such command 'fti'", "did you mean 'fit'?"),
+        (["quux"], "no such command 'quux'", "expected one of: evaluate, finetune, fit, impute"),
+        (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
+        (["impute"], "missing option '--checkpoint'", "vgi impute --help lists what is possible"),
+        (["evaluate", "--checkpoint", "r"], "missing argument 'DATA'", "vgi evaluate --help lists what is possible"),
+        (["fit", "--epochs"], "option '--epochs' requires an argument", "vgi --help lists what is possible"),
+        (["impute", "--checkpoint", "r", "a", "b"], "got unexpected extra argument(s) (b)", "vgi impute --help"),
+    ],
+)
+def test_command_lines_that_cannot_be_parsed(vgi: Vgi, arguments: list[str], error: str, hint: str) -> None:
+    done = vgi(*arguments)
+    assert done.code == 2 and done.out == ""
+    assert done.error == error
+    assert done.hint.startswith(hint)
+
+
+def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
+    done = vgi("fit", "a.csv", "--seed", "one")
+    assert done.code == 2 and done.error.startswith("invalid value for '--seed'")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "error"),
+    [
+        (VgiError("it failed", "do this"), 1, "it failed"),
+        (FailIfMissed("loglik < 3 holds"), 3, "loglik < 3 holds"),
+        (Interrupted("stopped by SIGTERM", 143), 143, "stopped by SIGTERM"),
+        (OSError(28, "No space left on device", "x.csv"), 1, "'x.csv': No space left on device"),
+        (MemoryError(), 1, "out of memory"),
+        (KeyboardInterrupt(), 130, "stopped by SIGINT"),
+        (ZeroDivisionError("by zero"), 1, "unexpected ZeroDivisionError: by zero"),
+    ],
+)
+def test_outcomes_become_exit_codes(
+    vgi: Vgi, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int, error: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("vgi_cli.run.config.gather", fails)
+    done = vgi("fit", "a.csv")
+    assert (done.code, done.error, done.out) == (code, error, "")
+    assert "Traceback" not in done.err
+    if isinstance(raised, Exception) and not isinstance(raised, Interrupted | FailIfMissed):
+        assert "Traceback" in vgi("fit", "a.csv", "--debug").err
+
+
+def test_a_reader_of_stdout_that_goes_away_is_no_traceback() -> None:
+    with subprocess.Popen([*PYTHON, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(stream: io.StringIO, quiet: bool = False, verbose: bool = False) -> str:
+    reporter = Console(quiet, verbose, stream)
+    reporter.say("said")
+    reporter.warn("warned")
+    reporter.detail("detailed")
+    reporter.error("failed", "do this")
+    return stream.getvalue()
+
+
+def test_lines_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(io.StringIO()) == "said\nwarning: warned\nerror: failed\nhint: do this\n"
+    assert shown(io.StringIO(), verbose=True).count("detailed\n") == 1
+    assert shown(io.StringIO(), quiet=True) == "warning: warned\nerror: failed\nhint: do this\n"
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[1;31merror:\x1b[0m failed" in shown(Terminal())
+    monkeypatch.setenv(name, value)
+    assert "\x1b" not in shown(Terminal())
+
+
+def test_progress_off_a_terminal_is_a_plain_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    reporter = Console(stream=stream)
+    for step in range(25):
+        now[0] = float(step)
+        reporter.progress(f"epoch {step}/25", step / 25)
+    assert stream.getvalue() == "epoch 10/25  (40%, 10 s)\nepoch 20/25  (80%, 20 s)\n"
+    quiet = Console(quiet=True, stream=io.StringIO())
+    now[0] = 100.0
+    quiet.progress("epoch", 0.5)
+    assert quiet.stream.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    reporter = Console(stream=stream)
+    reporter.progress("epoch 1/2", 0.5)
+    reporter.say("a line above the bar")
+    reporter.finish_progress()
+    assert "epoch 1/2" in stream.getvalue() and "a line above the bar" in stream.getvalue()
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    Console(stream=stream).progress("epoch 1/2", 0.5)
+    assert stream.getvalue() == ""
+
+
+def test_the_entry_point_takes_the_arguments_of_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["vgi", "--version"])
+    assert app.main() == 0
+    assert os.environ["OMP_WAIT_POLICY"]

@@ -1,0 +1,249 @@
+"""`vgi evaluate`: log-likelihood of the observed cells, error of the imputations, the fine-tuned objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.evaluation import fail_if
+from vgi_cli.evaluation.diagnostics import remarks
+from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
+from vgi_cli.evaluation.likelihood import LogLik
+from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
+from vgi_cli.evaluation.units import Encoded, data_log_prob
+from vgi_cli.methods import finetune as algorithm
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.run.config import Settings
+from vgi_cli.run.files import json_bytes, write_atomic
+from vgi_cli.run.finetune import inside_of, require_conditionals
+from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
+from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.plan import method_config, stream
+from vgi_cli.run.prepare import match, read, rows_of
+from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.run.signals import watch_signals
+from vgi_cli.table.encoder import log_volume
+from vgi_cli.table.reader import Table
+from vgi_cli.table.writer import write_columns
+
+DEQUANTISATION_DRAWS = 8
+
+
+class EvaluateOptions(NamedTuple):
+    """What `vgi evaluate` was asked for."""
+
+    truth: str | None = None
+    objective: bool = False
+    per_row: str | None = None
+    out: Path | None = None
+    force: bool = False
+    conditions: Sequence[fail_if.Condition] = ()
+
+
+class Report(NamedTuple):
+    """The report as numbers, its title, and log p(observed cells) of each row (0 for a fully missing row)."""
+
+    values: dict[str, Any]
+    title: str
+    per_row: Tensor
+
+    def json_text(self) -> str:
+        """One JSON object."""
+        return json_bytes(self.values).decode()
+
+    def text(self) -> str:
+        """Markdown."""
+        return markdown(self.values, self.title)
+
+
+def evaluate(
+    checkpoint: Path,
+    settings: Settings,
+    options: EvaluateOptions,
+    reporter: Reporter | None = None,
+    table: Table | None = None,
+    truth: Table | None = None,
+) -> Report:
+    """Evaluate a run on a table and write report.json and report.md.
+
+    Raises UsageError, InputError or RunError before anything is written; FailIfMissed after it.
+    """
+    reporter = Silent() if reporter is None else reporter
+    with watch_signals():
+        fitted = load_run(checkpoint, reporter)
+        if options.objective:
+            require_conditionals(fitted)
+        table, truth = _tables(fitted, settings, options, table, truth)
+        match(table, fitted.schema, reporter)
+        folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
+        _check_outputs(folder, options)
+        report = make(fitted, table, truth, settings, options, reporter)
+        _require_paths(options.conditions, report.values)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "report.json", report.json_text().encode())
+        write_atomic(folder / "report.md", report.text().encode())
+        if options.per_row is not None:
+            _write_per_row(Path(options.per_row), table, fitted, report.per_row)
+        reporter.say(f"report.json and report.md are in {folder}")
+        return report
+
+
+def make(
+    fitted: Fitted, table: Table, truth: Table | None, settings: Settings, options: EvaluateOptions, reporter: Reporter
+) -> Report:
+    """The report of a table; nothing is written."""
+    device = compute_on(fitted, settings)
+    seed = seed_of(fitted, settings)
+    missing = rows_of(table, fitted.schema, fitted.recipe.seed).table.missing
+    loglik = _log_likelihood(fitted, table, seed, device, reporter)
+    sd = torch.tensor([column.scale.sd for column in fitted.schema.encoded if column.scale is not None])
+    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    part = loglik_part(loglik, missing, sd.log(), DEQUANTISATION_DRAWS if rounded else 0)
+    notes: list[str] = []
+    if rounded:
+        notes.append("rounded columns enter through their dequantised density (seeded)")
+    scores, sampler = None, None
+    if truth is not None:
+        scored = _score(fitted, table, truth, sd, settings, options, reporter)
+        scores, sampler, more = scored
+        notes += more
+    objective = _objective(fitted, table, seed, device, reporter) if options.objective else None
+    if loglik.warning:
+        reporter.warn(loglik.warning)
+    values = make_report(table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes)
+    return Report(values, f"{table.label} under {fitted.run.path.name}", loglik.values)
+
+
+def _tables(
+    fitted: Fitted, settings: Settings, options: EvaluateOptions, table: Table | None, truth: Table | None
+) -> tuple[Table, Table | None]:
+    """The table to evaluate and, where imputations can be scored, the complete one."""
+    reading = table_settings(settings, fitted.recipe.table)
+    mask = value_of(settings, "mask")
+    if table is None:
+        table = read(value_of(settings, "data"), mask, reading)
+        if options.truth is not None:
+            truth = read([options.truth], None, reading)
+        elif mask is not None:
+            truth = read(value_of(settings, "data"), None, reading)
+    if truth is not None:
+        if truth.N != table.N:
+            raise InputError(
+                f"--truth: {truth.label} has {truth.N} rows, {table.label} has {table.N}",
+                "the truth is the same table with its holes filled, row by row",
+            )
+        match(truth, fitted.schema, Silent())
+    return table, truth
+
+
+def _check_outputs(folder: Path, options: EvaluateOptions) -> None:
+    paths = [folder / "report.json", folder / "report.md"]
+    if options.per_row is not None:
+        paths.append(Path(options.per_row))
+        if not Path(options.per_row).name.lower().endswith((".csv", ".parquet")):
+            raise UsageError(
+                f"--per-row: expected a .csv or .parquet file, got '{options.per_row}'", "for example rows.csv"
+            )
+        if not paths[-1].parent.is_dir():
+            raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out: '{folder}' is a file", "name a folder")
+    for path in paths:
+        if path.exists() and not options.force:
+            raise UsageError(f"'{path}' exists", "--force replaces it, -o DIR writes elsewhere")
+
+
+def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, Any]) -> None:
+    """UsageError for a condition on a number that the report does not have, before anything is written."""
+    never = [condition._replace(op="<", number=float("-inf")) for condition in conditions]
+    fail_if.check(never, report)
+
+
+def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> LogLik:
+    """log p(observed cells) of each row, nats, data units."""
+    if fitted.empty:
+        return LogLik(torch.zeros(table.N, dtype=torch.float64), "exact")
+    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    model = fitted.model.to(device)
+    if fitted.marginal:
+        model = model.double()
+    dtype = next(model.parameters()).dtype
+    draws, missing = [], None
+    for number in range(DEQUANTISATION_DRAWS if rounded else 1):
+        rows = rows_of(table, fitted.schema, seed, draw=number)
+        missing = rows.table.missing
+        volume = log_volume(missing, rows.table.x, fitted.schema)
+        draws.append(Encoded(rows.table.x.to(device, dtype), volume.to(device)))
+    assert missing is not None
+    q = None if fitted.conditionals is None else fitted.conditionals.to(device)
+    reporter.progress("log-likelihood", 0.0)
+    loglik = data_log_prob(model, None if fitted.marginal else q, draws, missing.to(device), seed=seed)
+    reporter.finish_progress()
+    absent = missing.all(1)
+    values = torch.where(absent, 0.0, loglik.values.cpu())
+    return loglik._replace(
+        values=values,
+        ess=None if loglik.ess is None else loglik.ess.cpu(),
+        half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu(),
+    )
+
+
+def _score(
+    fitted: Fitted,
+    table: Table,
+    truth: Table,
+    sd: Tensor,
+    settings: Settings,
+    options: EvaluateOptions,
+    reporter: Reporter,
+) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
+    """Scores of 19 draws of the cells that are missing in `table` and known in `truth`."""
+    names = fitted.schema.modelled
+    true = torch.from_numpy(np.stack([truth.numeric(name) for name in names], 1))
+    hidden = torch.from_numpy(np.stack([table.missing(name) for name in names], 1))
+    if not bool((hidden & torch.isfinite(true)).any()):
+        raise InputError(
+            f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
+        )
+    done = draw(fitted, table, settings, ImputeOptions(m=COVERAGE_DRAWS), reporter)
+    draws = torch.from_numpy(np.asarray(done.draws))
+    scores = score_imputations(draws, true, hidden, names, sd)
+    sampler = {"name": done.sampler, **done.diagnostics}
+    return None if scores is None else imputation_part(scores), sampler, remarks(done.diagnostics)
+
+
+def _objective(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> float:
+    """The VGI objective after fine-tuning a copy of the conditionals on the table (Algorithm 6), encoded units."""
+    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    dtype = next(fitted.model.parameters()).dtype
+    data = rows.table.to(dtype=dtype, device=device)
+    q = require_conditionals(fitted).to(device)
+    generator = stream(seed, "finetune")
+    state = algorithm.init(fitted.model.to(device), q, data, method_config(fitted.recipe), generator)
+    objective = float("nan")
+    for event in algorithm.run(state, inside_of(fitted, data)):
+        if isinstance(event, EpochEnd):
+            objective = event.metrics["objective"]
+            reporter.progress(f"fine-tuning, epoch {event.epoch}/{state.epochs}", event.epoch / state.epochs)
+    reporter.finish_progress()
+    return objective
+
+
+def _write_per_row(path: Path, table: Table, fitted: Fitted, values: Tensor) -> None:
+    """Row number (from 1), the id columns, observed modelled cells and log p(observed cells); empty where none is."""
+    names = fitted.schema.modelled
+    observed = ~np.stack([table.missing(name) for name in names], 1)
+    columns: dict[str, list[Any]] = {"row": list(range(1, table.N + 1))}
+    for name in fitted.schema.ids:
+        if name in table.names:
+            columns[name] = list(table.text(name))
+    counts = observed.sum(1).tolist()
+    columns["observed"] = counts
+    columns["loglik"] = [value if count else None for value, count in zip(values.tolist(), counts, strict=True)]
+    write_columns(path, columns)

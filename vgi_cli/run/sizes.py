@@ -1,0 +1,2 @@
+def choose_size(recipe, table, generator, reporter):
+    return {}
