@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -105,10 +106,12 @@ def observed_log_prob(
             "evaluate this model by its own estimator",
         )
     budget = budget or Budget()
+    if len(x) == 0:
+        return LogLik(x.new_zeros(0, dtype=torch.float64), "exact")
     with frozen(model, conditionals if isinstance(conditionals, torch.nn.Module) else None):
         if isinstance(model, Marginal):
             parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
-            return LogLik(torch.cat(parts).double() if parts else x.new_zeros(0).double(), "exact")
+            return LogLik(torch.cat(parts).double(), "exact")
         return _black_box(model, conditionals, x, missing, budget, seed, rows)
 
 
@@ -170,7 +173,7 @@ def _estimate(
     """Log weights [P, R] and the number of moves [R]; every row has a hole and an observed cell."""
     P, R = len(noise.draws), len(x)
     moves = torch.zeros(R, dtype=torch.int64, device=x.device)
-    pilot = noise.at("pilot").select(draws=torch.arange(budget.pilot))
+    pilot = replace(noise.at("pilot"), draws=torch.arange(budget.pilot))
     for index in _batches(torch.arange(R, device=x.device), budget.pilot, budget):
         g = annealer.conditional(x[index], missing[index])
         weights = annealer.forward(g, pilot.select(rows=index), 1)
@@ -200,7 +203,7 @@ def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, 
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
     weights, moves = _estimate(annealer, x, missing, noise, budget)
     back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-    one = noise.at("reverse").select(draws=torch.arange(1))
+    one = replace(noise.at("reverse"), draws=torch.arange(1))
     for T in moves.unique().tolist():
         for index in _batches((moves == T).nonzero()[:, 0], len(noise.draws), budget):
             g = annealer.conditional(x[index], missing[index])

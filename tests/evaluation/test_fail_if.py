@@ -1,0 +1,83 @@
+"""--fail-if: what parses, what it does, and what its errors say."""
+
+from __future__ import annotations
+
+import pytest
+
+from vgi_cli.errors import FailIfMissed, UsageError
+from vgi_cli.evaluation.fail_if import Condition, check, parse
+
+REPORT = {
+    "format": 1,
+    "rows": 10,
+    "loglik": {"mean": -3.5, "estimator": "exact"},
+    "imputation": {"crps": 0.25, "columns": {"a.b <c": {"crps": 1.5}, "size": {"crps": 2.0}}},
+    "flag": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("loglik < -4", Condition("loglik.mean", "<", -4.0)),
+        ("loglik.mean<=-4e0", Condition("loglik.mean", "<=", -4.0)),
+        ("  imputation.columns.house size.crps >= 1 ", Condition("imputation.columns.house size.crps", ">=", 1.0)),
+        ("rows == 10", Condition("rows", "==", 10.0)),
+        ("rows != 10", Condition("rows", "!=", 10.0)),
+    ],
+)
+def test_parses(text: str, condition: Condition) -> None:
+    assert parse(text) == condition
+    assert parse(str(condition)) == condition
+
+
+@pytest.mark.parametrize("text", ["", "loglik", "loglik <", "< 3", "loglik = 3", "loglik < 3 4", "loglik ~ 3"])
+def test_refuses_other_forms(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a condition") as caught:
+        parse(text)
+    assert text in caught.value.message and "loglik.mean < -12.5" in caught.value.hint
+
+
+@pytest.mark.parametrize("number", ["abc", "nan", "inf", "1,5"])
+def test_refuses_what_is_no_number(number: str) -> None:
+    with pytest.raises(UsageError, match="is not a finite number"):
+        parse(f"loglik < {number}")
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("loglik < -3.5", False),
+        ("loglik <= -3.5", True),
+        ("loglik > -4", True),
+        ("loglik >= -3.5", True),
+        ("loglik == -3.5", True),
+        ("loglik != -3.5", False),
+        ("imputation.columns.size.crps > 1.9", True),
+        ("rows < 5", False),
+    ],
+)
+def test_fails_when_the_condition_holds(text: str, holds: bool) -> None:
+    if not holds:
+        check([parse(text)], REPORT)
+        return
+    with pytest.raises(FailIfMissed, match="holds") as caught:
+        check([parse("rows < 5"), parse(text)], REPORT)
+    assert caught.value.exit_code == 3 and str(parse(text)) in caught.value.message
+    assert "rows < 5" not in caught.value.message
+
+
+def test_every_condition_that_holds_is_named() -> None:
+    with pytest.raises(FailIfMissed) as caught:
+        check([parse("loglik < 0"), parse("rows > 1")], REPORT)
+    assert "loglik.mean is -3.5" in caught.value.message and "rows is 10" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("logik.mean < 0", "did you mean 'loglik.mean'?"), ("loglik.estimator < 0", "loglik.mean"), ("flag < 2", "rows")],
+)
+def test_unknown_paths_name_the_nearest(text: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="the report has no number") as caught:
+        check([parse(text)], REPORT)
+    assert hint in caught.value.hint

@@ -1,0 +1,82 @@
+"""Scores of imputations against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from vgi_cli.evaluation.imputation import coverage, fair_crps, score_imputations, sliced_wasserstein
+
+SQRT_PI = math.sqrt(math.pi)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def gaussian_crps(y: torch.Tensor) -> torch.Tensor:
+    """CRPS of N(0, 1) at y: y (2 Phi(y) - 1) + 2 phi(y) - 1 / sqrt(pi)."""
+    phi = torch.exp(-0.5 * y.square()) / math.sqrt(2 * math.pi)
+    return y * (2 * torch.special.ndtr(y) - 1) + 2 * phi - 1 / SQRT_PI
+
+
+@pytest.mark.parametrize("n", [2, 5, 19])
+def test_fair_crps_is_unbiased_for_the_gaussian_crps_at_any_ensemble_size(n: int) -> None:
+    y = torch.tensor([-2.0, 0.0, 0.7, 3.0], dtype=torch.float64)
+    repeats = 20_000
+    scores = fair_crps(normal(n, repeats, 4), y.expand(repeats, 4))
+    error = (scores.mean(0) - gaussian_crps(y)) / (scores.std(0) / math.sqrt(repeats))
+    assert (error.abs() < 4).all()
+
+
+def test_fair_crps_is_the_pairwise_form() -> None:
+    draws, truth = normal(7, 3), normal(3, seed=1)
+    pairs = (draws[:, None] - draws[None]).abs().sum((0, 1)) / (2 * 7 * 6)
+    torch.testing.assert_close(fair_crps(draws, truth), (draws - truth).abs().mean(0) - pairs)
+    torch.testing.assert_close(fair_crps(draws[:1], truth), (draws[0] - truth).abs())
+
+
+def test_coverage_of_calibrated_draws_is_18_of_20() -> None:
+    cells = 20_000
+    got = coverage(normal(19, cells), normal(cells, seed=1))
+    assert got == pytest.approx(0.9, abs=4 * math.sqrt(0.9 * 0.1 / cells))
+    assert coverage(normal(18, 3), normal(3)) is None
+    more = coverage(normal(40, cells), normal(cells, seed=1))  # the first 19 count
+    assert more == pytest.approx(0.9, abs=4 * math.sqrt(0.9 * 0.1 / cells))
+
+
+def test_sliced_wasserstein_of_a_shift() -> None:
+    """A shift by s in one of 3 directions moves each projection by s times |u_1|, and E|u_1| = 1/2."""
+    x = normal(500, 3)
+    shifted = x + torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64)
+    expected = 2.0 * 0.5
+    got = sliced_wasserstein(x, shifted, torch.Generator().manual_seed(0))
+    assert got == pytest.approx(expected, abs=0.2)
+    assert sliced_wasserstein(x, x.flip(0), torch.Generator().manual_seed(0)) == 0.0
+
+
+def test_scores_by_column_and_overall() -> None:
+    truth = torch.tensor([[0.0, 10.0], [1.0, 20.0], [2.0, torch.nan]], dtype=torch.float64)
+    hidden = torch.tensor([[True, True], [False, True], [True, True]])
+    draws = torch.stack([truth.nan_to_num(0.0) + 1.0, truth.nan_to_num(0.0) + 3.0])
+    sd = torch.tensor([2.0, 0.0], dtype=torch.float64)
+    s = score_imputations(draws, truth, hidden, ["a", "b"], sd)
+    a, b = s.columns["a"], s.columns["b"]
+    assert (a.cells, b.cells) == (2, 2)  # the unknown truth is left out
+    assert a.rmse == a.mae == 2.0 and a.crps == pytest.approx(2.0 - 1.0)  # |2| mean error less half the gap of 2
+    assert b.sd == 1.0  # a constant column is not divided
+    assert s.rmse == pytest.approx((2.0 / 2.0 + 2.0) / 2) and s.crps == pytest.approx((1.0 / 2 + 1.0) / 2)
+    assert s.coverage90 is None and s.sliced_wasserstein is not None and s.sliced_wasserstein > 0
+
+
+def test_nothing_to_score_and_refusals() -> None:
+    truth = torch.zeros(2, 1)
+    none = torch.zeros(2, 1, dtype=torch.bool)
+    assert score_imputations(torch.zeros(3, 2, 1), truth, none, ["a"], torch.ones(1)) is None
+    assert score_imputations(torch.zeros(3, 2, 1), truth * torch.nan, ~none, ["a"], torch.ones(1)) is None
+    one = score_imputations(torch.zeros(19, 1, 1), truth[:1], ~none[:1], ["a"], torch.ones(1))
+    assert one.sliced_wasserstein is None and one.coverage90 == 1.0
+    with pytest.raises(ValueError, match="not finite"):
+        score_imputations(torch.full((3, 2, 1), torch.nan), truth, ~none, ["a"], torch.ones(1))

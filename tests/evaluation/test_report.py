@@ -1,0 +1,98 @@
+"""The report: contract of the JSON object, absent parts left out, text."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import torch
+
+from vgi_cli.evaluation.imputation import score_imputations
+from vgi_cli.evaluation.likelihood import Bracket, LogLik
+from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
+
+MISSING = torch.tensor([[False, False], [True, False], [True, True]])
+SCALE = torch.zeros(2)
+
+
+def annealed() -> LogLik:
+    values = torch.tensor([-1.0, -3.0, 0.0], dtype=torch.float64)
+    ess = torch.tensor([64.0, 32.0, 64.0], dtype=torch.float64)
+    half = torch.tensor([-1.0, -3.5, 0.0], dtype=torch.float64)
+    return LogLik(values, "annealed", ess, half, Bracket(-2.0, -1.9, 0.01, 50), 64, "too low")
+
+
+def test_loglik_object() -> None:
+    part = loglik_part(annealed(), MISSING, SCALE, dequantised=4)
+    assert part["mean"] == -2.0 and part["estimator"] == "annealed"
+    assert part["rows"] == 2 and part["rows_left_out"] == 1
+    assert part["ess"] == 32.0 and part["half_budget"] == -2.25 and part["particles"] == 64
+    assert part["complete"]["mean"] == -1.0 and part["incomplete"]["mean"] == -3.0
+    assert part["complete"]["rows"] == part["incomplete"]["rows"] == 1
+    assert part["complete"]["per_cell"] == -0.5 and part["incomplete"]["per_cell"] == -3.0
+    assert part["simulated"]["upper"] == -1.9 and part["warning"] == "too low"
+    assert part["dequantisation_draws"] == 4
+
+
+def test_exact_loglik_has_no_estimator_parts() -> None:
+    part = loglik_part(LogLik(torch.tensor([-1.0]), "exact"), MISSING[:1], SCALE)
+    assert set(part) == {"mean", "se", "standardised", "per_cell", "estimator", "rows", "complete"}
+    assert loglik_part(LogLik(torch.zeros(1), "exact"), MISSING[2:], SCALE) == {}
+
+
+def test_absent_parts_are_left_out_and_never_nan() -> None:
+    assert make_report(3) == {"format": 1, "rows": 3}
+    part = {**loglik_part(annealed(), MISSING, SCALE), "mean": -math.inf, "half_budget": math.nan}
+    report = make_report(3, loglik=part, imputation={}, objective=None)
+    assert "imputation" not in report and "objective" not in report
+    assert "mean" not in report["loglik"] and "half_budget" not in report["loglik"]
+    assert report["notes"][:2] == [
+        "loglik.mean is not finite and is left out",
+        "loglik.half_budget is not finite and is left out",
+    ]
+    json.dumps(report, allow_nan=False)
+    assert "annealed" in markdown(report, "t")
+
+
+def test_full_report_as_json_and_text() -> None:
+    truth = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
+    draws = truth + torch.randn(19, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    scores = score_imputations(draws, truth, MISSING[1:], ["age", "size"], torch.ones(2))
+    report = make_report(
+        3,
+        loglik=loglik_part(annealed(), MISSING, SCALE, 4),
+        objective=-4.5,
+        imputation=imputation_part(scores),
+        sampler={"acceptance": 0.87654321, "acceptance_by_column": {"age": 0.9}},
+        notes=["parameter uncertainty is not included"],
+    )
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
+    assert list(report) == ["format", "rows", "loglik", "objective", "imputation", "sampler", "notes"]
+    assert {"crps", "rmse", "mae", "coverage90", "columns"} <= set(report["imputation"])
+    assert set(report["imputation"]["columns"]) == {"age", "size"}
+    assert report["sampler"]["acceptance_by_column"] == {"age": 0.9}
+    text = markdown(report, "housing.csv")
+    for line in (
+        "# housing.csv",
+        "| all | 2 | -2.0000 | 1.0000 |",
+        "| incomplete | 1 | -3.0000 |",
+        "64 particles a row: low on average",
+        "mean at half the budget -2.2500",
+        "50 rows simulated from the model, encoded: -2.0000 to -1.9000",
+        "dequantised density, 4 draws (biased low)",
+        "1 fully missing rows are left out",
+        "**warning**: too low",
+        "-4.5000 (fine-tuned; not comparable with a log-likelihood)",
+        "| overall | 3 |",
+        "| age | 2 |",
+        "- acceptance: 0.8765",
+        "- parameter uncertainty is not included",
+        "not comparable with one",
+    ):
+        assert line in text, line
+    assert "nan" not in text
+
+
+def test_exact_text() -> None:
+    report = make_report(1, loglik=loglik_part(LogLik(torch.tensor([-1.0]), "exact"), MISSING[:1], SCALE))
+    assert "- exact" in markdown(report, "t") and "incomplete" not in markdown(report, "t")

@@ -1,0 +1,82 @@
+"""Densities in data units: volumes over observed cells, dequantisation averages, summaries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from tests.evaluation.models import exact_holes
+from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
+from vgi_cli.evaluation.likelihood import Budget
+from vgi_cli.evaluation.units import Encoded, data_log_prob, summarise
+
+G = torch.Generator()
+
+
+def test_standardising_codec_gives_the_density_of_the_data() -> None:
+    """Data = 10 encoded + 3: the density of the observed cells is that of the scaled Gaussian."""
+    G.manual_seed(0)
+    model = GaussianModel(torch.zeros(3, dtype=torch.float64), random_covariance(3, G))
+    scaled = GaussianModel(10 * model.mean + 3, 100 * model.covariance)
+    x, missing = model.sample(12, G), exact_holes(12, 3, 1, G)
+    volume = -(~missing).sum(1) * math.log(10)
+    got = data_log_prob(model, None, [Encoded(x, volume)], missing, budget=Budget(particles=256, samples=4000))
+    expected = gaussian_marginal_log_prob(scaled, 10 * x + 3, missing)
+    assert got.estimator == "annealed"
+    torch.testing.assert_close(got.values, expected, rtol=0, atol=0.1)
+    assert abs(float((got.values - expected).mean())) < 0.03
+    assert (got.values - got.half_budget).abs().max() < 0.1
+
+
+def test_dequantised_density_is_the_probability_of_the_cell() -> None:
+    """A column rounded to 0.5, one dimension: mean over draws of density × resolution tends to P(cell)."""
+    model = GaussianModel(torch.zeros(1, dtype=torch.float64), torch.eye(1, dtype=torch.float64))
+    cells = torch.tensor([-1.0, 0.0, 2.0], dtype=torch.float64)
+    missing = torch.zeros(3, 1, dtype=torch.bool)
+    draws = [
+        Encoded(
+            (cells + 0.5 * (torch.rand(3, generator=G, dtype=torch.float64) - 0.5))[:, None],
+            torch.full((3,), math.log(0.5), dtype=torch.float64),
+        )
+        for _ in range(2000)
+    ]
+    got = data_log_prob(model, None, draws, missing)
+    expected = (torch.special.ndtr(cells + 0.25) - torch.special.ndtr(cells - 0.25)).log()
+    assert got.estimator == "exact" and got.ess is None
+    torch.testing.assert_close(got.values, expected, rtol=0, atol=0.02)
+
+
+def test_particles_are_shared_out_among_dequantisation_draws() -> None:
+    model = GaussianModel(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
+    x, missing = model.sample(5, G.manual_seed(0)), exact_holes(5, 2, 1, G)
+    draws = [Encoded(x, torch.zeros(5)), Encoded(x + 0.01, torch.zeros(5))]
+    got = data_log_prob(model, None, draws, missing, budget=Budget(particles=64, samples=2000))
+    assert got.particles == 64 and got.bracket is not None
+    assert (got.ess > 32).all() and (got.ess <= 64 + 1e-6).all()
+    torch.testing.assert_close(got.values, gaussian_marginal_log_prob(model, x, missing), rtol=0, atol=0.1)
+    few = data_log_prob(model, None, draws, missing, budget=Budget(particles=8, samples=2000, simulated=0))
+    assert few.particles == 32
+
+
+def test_summary() -> None:
+    values = torch.tensor([-1.0, -3.0, 0.0], dtype=torch.float64)
+    missing = torch.tensor([[False, False], [True, False], [True, True]])
+    log_scale = torch.tensor([math.log(2.0), math.log(8.0)])
+    s = summarise(values, missing, log_scale)
+    assert s.rows == 2 and s.mean == -2.0 and s.se == pytest.approx(1.0) and s.per_cell == pytest.approx(-4 / 3)
+    assert s.standardised == pytest.approx(-2.0 + (math.log(16.0) + math.log(8.0)) / 2)
+    assert summarise(values[:1], missing[:1], log_scale).se == 0.0
+    assert summarise(values[2:], missing[2:], log_scale) is None
+
+
+def test_standardised_value_does_not_depend_on_the_units() -> None:
+    """Data in metres or in centimetres: the mean differs, the standardised mean does not."""
+    missing = torch.tensor([[False, True], [False, False]])
+    cells = (~missing).sum(1)
+    metres = torch.tensor([0.3, -0.2], dtype=torch.float64)
+    centimetres = metres - cells * math.log(100)
+    a = summarise(metres, missing, torch.tensor([0.1, 0.4]))
+    b = summarise(centimetres, missing, torch.tensor([0.1, 0.4]) + math.log(100))
+    assert a.mean != b.mean and a.standardised == pytest.approx(b.standardised, abs=1e-5)

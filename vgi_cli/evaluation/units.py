@@ -1,0 +1,108 @@
+"""Log densities in the units of the data, summed up over rows.
+
+The models see encoded rows. The density of the observed cells in data units is the encoded one times the volume
+|det d encoded / d data| over the *observed* cells. A rounded column enters through its dequantised density: the
+average, over dequantisation draws, of density × resolution; the logarithm of that average is biased low, so the number
+of draws is part of the report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.kernels import Proposer
+from vgi_cli.evaluation.likelihood import Budget, LogLik, observed_log_prob
+from vgi_cli.models.base import Model
+
+MIN_PARTICLES = 16
+"""Least number of particles for one of several dequantisation draws."""
+
+
+class Encoded(NamedTuple):
+    """One dequantisation draw of the rows.
+
+    x           [R, D] encoded rows
+    log_volume  [R] log|det d encoded / d data| over the observed cells of each row (and log resolution of rounded ones)
+    """
+
+    x: Tensor
+    log_volume: Tensor
+
+
+def data_log_prob(
+    model: Model,
+    conditionals: Proposer | None,
+    draws: Sequence[Encoded],
+    missing: Tensor,
+    *,
+    budget: Budget | None = None,
+    seed: int = 0,
+) -> LogLik:
+    """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
+
+    With several draws the particles are shared out among them (at least MIN_PARTICLES each): the average over both is
+    what is unbiased.
+    """
+    budget = budget or Budget()
+    if len(draws) > 1:
+        budget = budget._replace(particles=max(MIN_PARTICLES, budget.particles // len(draws)))
+    parts = []
+    for i, draw in enumerate(draws):
+        own = budget if i == 0 else budget._replace(simulated=0)
+        parts.append(observed_log_prob(model, conditionals, draw.x, missing, budget=own, seed=seed + i))
+    volumes = torch.stack([draw.log_volume.double() for draw in draws])
+    values = _log_mean(torch.stack([part.values for part in parts]) + volumes)
+    ess, half = [part.ess for part in parts], [part.half_budget for part in parts]
+    first = parts[0]
+    return first._replace(
+        values=values,
+        ess=None if first.ess is None else torch.stack([e for e in ess if e is not None]).sum(0),
+        half_budget=None
+        if first.half_budget is None
+        else _log_mean(torch.stack([h for h in half if h is not None]) + volumes),
+        particles=first.particles * len(parts),
+        warning=next((part.warning for part in parts if part.warning), None),
+    )
+
+
+def _log_mean(values: Tensor) -> Tensor:
+    return values.logsumexp(0) - math.log(len(values))
+
+
+class Summary(NamedTuple):
+    """Over rows with at least one observed cell.
+
+    rows          their number
+    mean, se      nats a row, data units; se is 0 for one row
+    standardised  the same mean for columns divided by their standard deviation: comparable between tables
+    per_cell      mean nats per observed cell, data units
+    """
+
+    rows: int
+    mean: float
+    se: float
+    standardised: float
+    per_cell: float
+
+
+def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor) -> Summary | None:
+    """Summary of log p(observed cells) [R] in data units; None where no row has an observed cell.
+
+    log_scale [D]: log standard deviation of each column, data units. Dividing a column by its standard deviation
+    multiplies the density by that.
+    """
+    seen = ~missing
+    keep = seen.any(1)
+    if not bool(keep.any()):
+        return None
+    values = log_prob[keep].double()
+    shift = (seen[keep].double() * log_scale.double()).sum(1)
+    n = len(values)
+    se = float(values.std() / math.sqrt(n)) if n > 1 else 0.0
+    cells = int(seen[keep].sum())
+    return Summary(n, float(values.mean()), se, float((values + shift).mean()), float(values.sum()) / cells)
