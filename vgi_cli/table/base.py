@@ -8,8 +8,11 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from vgi_cli.errors import InputError, nearest
+from vgi_cli.table.cells import Ints
+from vgi_cli.table.csv_text import CsvText
 from vgi_cli.table.numerals import Floats, Numbers, Spelling
 
 Bools = npt.NDArray[np.bool_]
@@ -113,6 +116,22 @@ class Table(ABC):
     @abstractmethod
     def where(self, row: int) -> str:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
+
+    @abstractmethod
+    def binary(self, name: str) -> Floats:
+        """[N] float64: as `numeric`, with truth values as 0 and 1 (for masks)."""
+
+    @abstractmethod
+    def as_csv(self) -> CsvText:
+        """The table as CSV text with the offsets of its cells: the file's own bytes where it was CSV."""
+
+    @abstractmethod
+    def as_arrow(self) -> pa.Table:
+        """The table as Arrow: the file's own types where it was Parquet."""
+
+    @abstractmethod
+    def in_quotes(self, name: str, rows: Ints) -> Bools:
+        """[n] whether the raw cells of some rows (indices [n]) are in quotes; never for Parquet."""
 
     @abstractmethod
     def _missing(self, i: int) -> Bools:

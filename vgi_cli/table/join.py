@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgi_cli.errors import InputError
-from vgi_cli.table.cells import quote_if_needed
-from vgi_cli.table.csv_table import CsvText, check_names, line_number, split_csv
+from vgi_cli.table.csv_text import CsvText, check_names, line_number, rewrite
 
 
 def same_names(first: Sequence[str], other: Sequence[str], label: str, first_label: str) -> None:
@@ -43,8 +42,8 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
         begin = text.header[2]
         lines = line_number(text.text, begin) - 1
         if text.names != first.names or text.delimiter != first.delimiter:
-            text = _rewrite(text, first)
-            begin, lines = text.header[2], lines
+            text = rewrite(text, first.names, first.delimiter)
+            begin = text.header[2]
         sources.append((rows, text.label, size, lines))
         chunks.append(text.text[begin:])
         bounds.append(text.bounds + (size - begin))
@@ -62,19 +61,6 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
         first.quoted,
     )
     return joined, sources
-
-
-def _rewrite(text: CsvText, first: CsvText) -> CsvText:
-    """A file in the first one's order of columns and delimiter; the cells keep their texts, blank lines are lost."""
-    order = [text.names.index(name) for name in first.names]
-    lines = [text.text[: text.header[2]]]
-    for bounds, following in zip(text.bounds.tolist(), text.following.tolist(), strict=True):
-        cells = [text.text[bounds[j] : bounds[j + 1] - 1].decode() for j in order]
-        if text.delimiter != first.delimiter:
-            cells = [c if c.startswith('"') else quote_if_needed(c, first.delimiter) for c in cells]
-        lines.append(first.delimiter.join(cells).encode() + (text.text[bounds[-1] - 1 : following] or b"\n"))
-    header = first.text[first.header[0] : first.header[1]] + b"\n"
-    return split_csv(header + b"".join(lines[1:]), text.label, first.delimiter)
 
 
 def join_parquet(parts: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[str]]:

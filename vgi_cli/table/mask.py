@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.numerals import Floats
-from vgi_cli.table.parquet_table import ParquetTable
 
 
 def mask_delimiter(mask: Path, delimiter: str | None) -> str | None:
@@ -42,7 +39,7 @@ def hidden_cells(table: Table, mask: Table) -> Bools:
     for i, name in enumerate(table.names):
         if name in table.index:
             continue
-        values = _truth_values(mask, name)
+        values = mask.binary(name)
         wrong = np.flatnonzero(~((values == 0) | (values == 1)))
         if len(wrong):
             found = mask.raw_text(name)[wrong[0]]
@@ -52,9 +49,3 @@ def hidden_cells(table: Table, mask: Table) -> Bools:
             )
         hidden[:, i] = values == 0
     return hidden
-
-
-def _truth_values(mask: Table, name: str) -> Floats:
-    if isinstance(mask, ParquetTable) and pa.types.is_boolean(mask.arrow.schema.field(name).type):
-        return np.asarray(mask.arrow.column(name).cast(pa.int8()).cast(pa.float64()).to_numpy())
-    return mask.numeric(name)

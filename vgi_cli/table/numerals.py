@@ -19,6 +19,8 @@ Bools = npt.NDArray[np.bool_]
 NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
+EXACT = 2.0**53
+"""From here on, neighbouring whole numbers are no longer float64 numbers."""
 NO_DECIMALS = 400
 """Beyond the decimals of any float64: stands for `not a decimal fraction`."""
 
@@ -36,11 +38,8 @@ class Numbers(NamedTuple):
     padded: Bools
 
 
-def parse(text: pa.Array, missing: Bools, *, allow_padded: bool = False) -> Numbers:
-    """Read trimmed texts (Arrow large_string [N], nulls allowed) as numbers; `missing` cells are not looked at.
-
-    With `allow_padded` a leading zero is no obstacle (the user said that the column is numeric).
-    """
+def parse(text: pa.Array, missing: Bools) -> Numbers:
+    """Read trimmed texts (Arrow large_string [N], nulls allowed) as numbers; `missing` cells are not looked at."""
     observed = ~missing
     number = _match(text, NUMBER) & observed
     if number[observed].all():
@@ -48,8 +47,6 @@ def parse(text: pa.Array, missing: Bools, *, allow_padded: bool = False) -> Numb
     else:
         padded = _match(text, PADDED) & observed
         number |= _match(text, INFINITE) & observed
-        if allow_padded:
-            number |= padded
     texts = pc.if_else(pa.array(number), text, None)
     values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
     return Numbers(np.asarray(values, np.float64), number, padded)
@@ -93,7 +90,7 @@ def _exponent(cell: str) -> int:
 
 
 def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int | None:
-    """Fewest decimals that spell every value exactly, or None: from -0 up to `most`, at most 15 significant digits.
+    """Fewest decimals that spell every value exactly, or None: from 0 up to `most`, 15 significant digits at most.
 
     values  [n] finite float64
     single  the values are float32 numbers: they count as spelled when they agree to float32
@@ -145,9 +142,9 @@ def _trim(text: str, most: int) -> str:
 
 def write_significant(values: Floats, digits: int) -> list[str]:
     """Spell values with `digits` significant digits, shortest form."""
-    return [_plain(float(f"{v:.{digits}g}")) for v in (values + 0.0).tolist()]
+    return [plain(float(f"{v:.{digits}g}")) for v in (values + 0.0).tolist()]
 
 
-def _plain(value: float) -> str:
-    text = repr(value)
-    return text.removesuffix(".0")
+def plain(value: float) -> str:
+    """The shortest text that reads back as `value`; whole numbers without `.0`."""
+    return repr(value).removesuffix(".0")

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.numerals import NUMBER, Numbers, Spelling, parse, shorten
+from vgi_cli.table.cells import Ints, quote_if_needed
+from vgi_cli.table.csv_text import CsvText, split_csv
+from vgi_cli.table.numerals import NUMBER, Floats, Numbers, Spelling, parse, plain, shorten
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -55,8 +57,13 @@ class ParquetTable(Table):
         self._tokens = tuple(token.strip() for token in na_values)
 
     def raw_text(self, name: str) -> npt.NDArray[np.object_]:
-        column = self.arrow.column(self.place(name))
-        return np.array([None if v is None else str(v) for v in column.to_pylist()], dtype=object)
+        i = self.place(name)
+        if pa.types.is_floating(self._type(i)):
+            absent = np.asarray(pc.is_null(self.arrow.column(i)).to_numpy(), bool)
+            cells = [None if a else plain(v) for v, a in zip(self._floats(i).tolist(), absent.tolist(), strict=True)]
+        else:
+            cells = [None if v is None else str(v) for v in self.arrow.column(i).to_pylist()]
+        return np.array(cells, dtype=object)
 
     def typed(self, name: str) -> bool:
         return not is_number(self._type(self.place(name)))
@@ -73,6 +80,23 @@ class ParquetTable(Table):
 
     def where(self, row: int) -> str:
         return f"row {row + 1}"
+
+    def binary(self, name: str) -> Floats:
+        i = self.place(name)
+        if pa.types.is_boolean(self._type(i)):
+            return np.asarray(self.arrow.column(i).cast(pa.int8()).cast(pa.float64()).to_numpy(), np.float64)
+        return self.numeric(name)
+
+    def in_quotes(self, name: str, rows: Ints) -> Bools:
+        return np.zeros(len(rows), bool)
+
+    def as_arrow(self) -> pa.Table:
+        return self.arrow
+
+    def as_csv(self) -> CsvText:
+        columns = [[name, *("" if c is None else c for c in self.raw_text(name))] for name in self.names]
+        lines = (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
+        return split_csv(("\n".join(lines) + "\n").encode(), self.label, ",")
 
     def _type(self, i: int) -> pa.DataType:
         return self.arrow.schema.field(i).type
@@ -92,7 +116,7 @@ class ParquetTable(Table):
         column = self.arrow.column(i).cast(pa.large_string()).combine_chunks()
         return pc.ascii_trim_whitespace(column)
 
-    def _floats(self, i: int) -> npt.NDArray[np.float64]:
+    def _floats(self, i: int) -> Floats:
         column = self.arrow.column(i)
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
         return shorten(values) if self.single(self.names[i]) else values

@@ -14,7 +14,8 @@ from typing import BinaryIO, NamedTuple
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv_table import CsvTable, split_csv
+from vgi_cli.table.csv_table import CsvTable
+from vgi_cli.table.csv_text import split_csv
 from vgi_cli.table.join import join_csv, join_parquet
 from vgi_cli.table.mask import hidden_cells, mask_delimiter
 from vgi_cli.table.parquet_table import ParquetTable

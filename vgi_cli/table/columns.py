@@ -1,0 +1,163 @@
+"""What a fit knows about each column: kind, role, resolution, range, codec and spelling; and its JSON form."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.errors import RunError
+from vgi_cli.table.numerals import Floats
+
+Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
+Role = Literal["data", "id", "exclude", "index"]
+Transform = Literal["linear", "normal"]
+
+SCHEMA_FORMAT = 1
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Lattice:
+    """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
+
+    decimals: int
+    step: int
+    origin: int
+
+    @property
+    def resolution(self) -> float:
+        """Distance of neighbouring values, data units."""
+        return self.step / 10.0**self.decimals
+
+    def snap(self, values: Floats) -> Floats:
+        """The nearest values of the lattice, each the float64 nearest to its decimal fraction."""
+        units = np.rint((values * 10.0**self.decimals - self.origin) / self.step) * self.step + self.origin
+        if abs(self.decimals) > 22:  # 10^23 is no float64: go through decimal text
+            return np.array([float(f"{u:.0f}e{-self.decimals}") for u in units.ravel().tolist()]).reshape(units.shape)
+        scaled = units / 10.0**self.decimals if self.decimals >= 0 else units * 10.0**-self.decimals
+        return np.asarray(scaled + 0.0, np.float64)  # never -0.0
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Scale:
+    """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any."""
+
+    mean: float
+    sd: float
+    knots: tuple[tuple[float, float, float], ...] = ()
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Column:
+    """One column of a fitted table.
+
+    name        its name
+    kind        numeric, integer: modelled when the role is data; constant: holes get `low`; empty: nothing was observed
+    role        data, or why it is carried: id (keys the randomness), exclude, index (numbers the rows)
+    low, high   least and greatest observed value, data units (None where there is none)
+    bounded     whether fills must lie within [low, high]
+    lattice     the values of a rounded column, None where nothing is rounded
+    dequantise  whether noise of one resolution is spread around each value before it is modelled
+    scale       codec state of a modelled column
+    decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
+    digits      most significant digits, for fills of a column without lattice
+    """
+
+    name: str
+    kind: Kind
+    role: Role = "data"
+    low: float | None = None
+    high: float | None = None
+    bounded: bool = True
+    lattice: Lattice | None = None
+    dequantise: bool = False
+    scale: Scale | None = None
+    decimals: int = 0
+    digits: int = 17
+
+    @property
+    def resolution(self) -> float | None:
+        """Distance of neighbouring values, data units; None where nothing is rounded."""
+        return None if self.lattice is None else self.lattice.resolution
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the column is one of the D that a model sees."""
+        return self.role == "data" and self.kind in ("numeric", "integer")
+
+    def snap(self, values: Floats) -> Floats:
+        """Values at the resolution of the column; whole for integers. Rounding does not leave [low, high]."""
+        if self.lattice is None:
+            return np.rint(values) + 0.0 if self.kind == "integer" else values
+        snapped = self.lattice.snap(values)
+        if self.low is None or self.high is None:
+            return snapped
+        half = 0.5 * self.lattice.resolution
+        inside = (values >= self.low - half) & (values <= self.high + half)
+        return np.where(inside, np.clip(snapped, self.low, self.high), snapped)
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Schema:
+    """The columns of a fitted table in its order, and the transform behind the codecs."""
+
+    columns: tuple[Column, ...]
+    transform: Transform = "linear"
+    format: int = SCHEMA_FORMAT
+
+    @property
+    def encoded(self) -> tuple[Column, ...]:
+        """The modelled columns, in encoded order."""
+        return tuple(c for c in self.columns if c.modelled)
+
+    @property
+    def modelled(self) -> tuple[str, ...]:
+        """Names of the modelled columns, in encoded order (D of them)."""
+        return tuple(c.name for c in self.encoded)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Names of the columns that key the randomness."""
+        return tuple(c.name for c in self.columns if c.role == "id")
+
+    @property
+    def constants(self) -> tuple[Column, ...]:
+        """Columns with one observed value: their holes get it."""
+        return tuple(c for c in self.columns if c.role == "data" and c.kind == "constant")
+
+    def to_json(self) -> str:
+        """JSON text; numbers survive the round trip exactly."""
+        return json.dumps(_ADAPTER.dump_python(self, mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Schema:
+        """The schema of a run. RunError when the text is damaged or written by a newer program."""
+        try:
+            raw = json.loads(text)
+        except ValueError as error:
+            raise RunError(f"schema.json: not JSON ({error})", "restore the run folder, or fit again") from None
+        found = raw.get("format") if isinstance(raw, dict) else None
+        if isinstance(found, int) and found > SCHEMA_FORMAT:
+            raise RunError(
+                f"schema.json: format {found} is newer than this program's {SCHEMA_FORMAT}",
+                "upgrade vgi to read this run",
+            )
+        try:
+            schema = _ADAPTER.validate_python(raw)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"schema.json: damaged ({place}: {first['msg']})"
+            raise RunError(message, "restore the run folder, or fit again") from None
+        names = {c.name for c in schema.columns}
+        whole = all(c.scale is not None and c.low is not None and c.high is not None for c in schema.encoded)
+        if found != SCHEMA_FORMAT or len(names) < len(schema.columns) or not whole:
+            raise RunError("schema.json: damaged (columns do not fit together)", "restore the run folder, or fit again")
+        return schema
+
+
+_ADAPTER = TypeAdapter(Schema)

@@ -1,0 +1,166 @@
+"""Split CSV text into rows and cells without changing a byte, and refuse what is no table."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vgi_cli.errors import InputError
+from vgi_cli.table.cells import Ints, find_lines, quote_if_needed, unquote
+
+GUESSES = {";": "';'", "\t": "'\\t'", ",": "','", "|": "'|'"}
+"""Delimiters that a one-column file may have been meant to have, as the shell wants them."""
+
+
+@dataclass(frozen=True)
+class CsvText:
+    """One CSV file: where its cells are.
+
+    text       the bytes, unchanged
+    label      the file's name
+    delimiter  one ASCII character
+    names      column names
+    bounds     [N, width + 1]: cell j of row i is text[bounds[i, j] : bounds[i, j + 1] - 1]
+    starts     [N] where each row begins
+    following  [N] where the line after each row begins
+    header     (begin, end of cells, begin of the next line) of the header
+    quoted     whether all names of the header are in quotes
+    """
+
+    text: bytes
+    label: str
+    delimiter: str
+    names: tuple[str, ...]
+    bounds: Ints
+    following: Ints
+    header: tuple[int, int, int]
+    quoted: bool
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+        return len(self.bounds)
+
+
+def split_csv(text: bytes, label: str, delimiter: str) -> CsvText:
+    """Find the cells of a CSV file. InputError for everything that is not a rectangular table of UTF-8 text."""
+    if not text.removeprefix(codecs.BOM_UTF8).strip():
+        raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
+    _check_bytes(text, label)
+    begin = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
+    lines = find_lines(text, ord(delimiter), begin)
+    if lines.unclosed is not None:
+        line = line_number(text, lines.unclosed)
+        raise InputError(f"{label}: the quote opened on line {line} is never closed", 'close it, or double it: ""')
+    ends = lines.separators[lines.last]
+    starts = np.concatenate([[begin], lines.following[:-1]]).astype(np.int64)
+    counts = np.diff(lines.last, prepend=-1)
+    # Blank lines before the header and, in tables of more than one column, between rows stand for nothing; they stay.
+    filled = np.flatnonzero((counts > 1) | (ends > starts))
+    head = int(filled[0])
+    cells_end = lines.separators[lines.last[head] - counts[head] + 1 : lines.last[head] + 1]
+    names, quoted = _header(text, label, int(starts[head]), cells_end)
+    width = len(names)
+    rows = np.arange(head + 1, len(counts)) if width == 1 else filled[1:]
+    _check_delimiter(text, label, delimiter, width, names, starts[rows], ends[rows])
+    ragged = np.flatnonzero(counts[rows] != width)
+    if len(ragged):
+        row = int(ragged[0])
+        line = line_number(text, int(starts[rows[row]]))
+        found = int(counts[rows[row]])
+        raise InputError(
+            f"{label}: row {row + 1} (line {line}) has {_cells(found)}, the header has {width}",
+            f"every row needs {_cells(width)}; a cell that holds {delimiter!r} must be in quotes",
+        )
+    if len(rows) == 0:
+        raise InputError(f"{label}: the file has a header but no rows", "expected at least one row of data")
+    bounds = np.empty((len(rows), width + 1), np.int64)
+    bounds[:, 0] = starts[rows]
+    for j in range(width):
+        bounds[:, j + 1] = lines.separators[lines.last[rows] - (width - 1 - j)] + 1
+    header = (int(starts[head]), int(ends[head]), int(lines.following[head]))
+    return CsvText(text, label, delimiter, names, bounds, lines.following[rows], header, quoted)
+
+
+def line_number(text: bytes, position: int) -> int:
+    """Line of a byte in its file, from 1."""
+    before = text[:position]
+    return before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n") + 1
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell" if count == 1 else f"{count} cells"
+
+
+def _check_bytes(text: bytes, label: str) -> None:
+    nul = text.find(b"\0")
+    if nul >= 0:
+        hint = "save it as CSV in UTF-8"
+        if text[:4] == b"PAR1":
+            hint = "this is a Parquet file: give it the extension .parquet"
+        elif text[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            hint = "this is UTF-16: save it as UTF-8"
+        raise InputError(f"{label}: NUL byte on line {line_number(text, nul)}: not a text table", hint)
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = line_number(text, error.start)
+        raise InputError(
+            f"{label}: line {line} is not UTF-8 (byte 0x{text[error.start]:02x})",
+            "save the file as UTF-8, for example with `iconv -f latin1 -t utf-8`",
+        ) from None
+
+
+def _header(text: bytes, label: str, start: int, cells_end: Ints) -> tuple[tuple[str, ...], bool]:
+    ends = cells_end.tolist()
+    begins = [start, *(end + 1 for end in ends[:-1])]
+    raw = [text[b:e].decode() for b, e in zip(begins, ends, strict=True)]
+    names = tuple(unquote(cell) for cell in raw)
+    check_names(names, label)
+    return names, all(cell.startswith('"') for cell in raw)
+
+
+def check_names(names: Sequence[str], label: str) -> None:
+    """Refuse empty names (but of the first column, a row index) and duplicate ones."""
+    for i, name in enumerate(names):
+        if not name.strip() and (i > 0 or len(names) == 1):
+            raise InputError(f"{label}: column {i + 1} has no name", "name every column in the header")
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name in seen:
+            raise InputError(
+                f"{label}: duplicate column name '{name}' (columns {seen[name] + 1} and {i + 1})", "rename one of them"
+            )
+        seen[name] = i
+
+
+def _check_delimiter(
+    text: bytes, label: str, delimiter: str, width: int, names: Sequence[str], starts: Ints, ends: Ints
+) -> None:
+    if width != 1:
+        return
+    sample = [text[int(s) : int(e)].decode() for s, e in zip(starts[:100], ends[:100], strict=True)]
+    for guess, shown in GUESSES.items():
+        if guess != delimiter and guess in names[0] and all(guess in row for row in sample):
+            raise InputError(
+                f"{label}: one column only, and every row holds {shown}", f"did you mean `--delimiter {shown}`?"
+            )
+
+
+def rewrite(text: CsvText, names: Sequence[str], delimiter: str) -> CsvText:
+    """The same rows in another order of columns or with another delimiter; the cells keep their spelling."""
+    begin, end, after = text.header
+    if tuple(names) == text.names and delimiter == text.delimiter:
+        return text
+    order = [text.names.index(name) for name in names]
+    newline = text.text[end:after] or b"\n"
+    lines = [delimiter.join(quote_if_needed(name, delimiter) for name in names).encode() + newline]
+    for bounds, following in zip(text.bounds.tolist(), text.following.tolist(), strict=True):
+        cells = [text.text[bounds[j] : bounds[j + 1] - 1].decode() for j in order]
+        if delimiter != text.delimiter:
+            cells = [c if c.startswith('"') else quote_if_needed(c, delimiter) for c in cells]
+        lines.append(delimiter.join(cells).encode() + (text.text[bounds[-1] - 1 : following] or newline))
+    return split_csv(text.text[:begin] + b"".join(lines), text.label, delimiter)

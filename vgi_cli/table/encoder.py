@@ -1,0 +1,128 @@
+"""Between data units and encoded space: dequantise and encode, decode and round, ranges and volumes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable, make_table
+from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.table.base import Table
+from vgi_cli.table.codecs import codec
+from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.numerals import Floats
+
+WIDTH = 1 - 2e-6
+"""Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
+ROUNDING = 4e-6
+"""What float32 arithmetic may add to an encoded value of size 1."""
+
+
+class Encoded(NamedTuple):
+    """An encoded table and what keys the randomness of its rows.
+
+    table  x [N, D] float64 in the order of `schema.modelled`
+    keys   [N] int64
+    """
+
+    table: TensorTable
+    keys: Tensor
+
+
+class Range(NamedTuple):
+    """Admissible fills in encoded space: low [D], high [D] float64, infinite where unbounded."""
+
+    low: Tensor
+    high: Tensor
+
+
+def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0) -> Encoded:
+    """Encode the modelled columns of a table that `check` has passed (or that the schema was inferred from).
+
+    Dequantised columns get uniform noise of one resolution around each value, keyed by seed, column name, row and
+    `draw`: the same cell gets the same noise whatever else the table holds.
+    """
+    keys = table_keys(table, schema)
+    columns = schema.encoded
+    x = np.zeros((table.N, len(columns)))
+    missing = np.zeros(x.shape, bool)
+    for i, column in enumerate(columns):
+        missing[:, i] = table.missing(column.name)
+        values = np.where(missing[:, i], 0.0 if column.low is None else column.low, table.numeric(column.name))
+        if column.dequantise and column.lattice is not None:
+            noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise").uniform()[0, :, 0]
+            values = values + (noise.numpy() - 0.5) * (WIDTH * column.lattice.resolution)
+        x[:, i] = codec(column).encode(values)
+    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
+
+
+def table_keys(table: Table, schema: Schema) -> Tensor:
+    """Row keys [N] int64: the texts of the id columns and their count so far, else (no ids here) the row number."""
+    if not schema.ids or any(name not in table.names for name in schema.ids):
+        return row_keys([f"row {i}" for i in range(table.N)])
+    texts = [table.raw_text(name) for name in schema.ids]
+    seen: Counter[str] = Counter()
+    labels = []
+    for cells in zip(*texts, strict=True):
+        label = json.dumps(cells)
+        labels.append(f"id {label} {seen[label]}")
+        seen[label] += 1
+    return row_keys(labels)
+
+
+def decode(x: Tensor, schema: Schema) -> Floats:
+    """Data units [.., D] float64 of encoded rows x [.., D]: at each column's resolution, whole for integers.
+
+    The exact inverse of `encode` on values of a lattice, the inverse up to float64 rounding elsewhere. What lies in the
+    column's range up to the rounding of float32 decodes into [low, high]; what lies further out is not touched.
+    """
+    z = x.detach().to("cpu", torch.float64).numpy()
+    ranges = box(schema)
+    out = np.empty_like(z)
+    for i, column in enumerate(schema.encoded):
+        values = column.snap(codec(column).decode(z[..., i]))
+        if column.bounded:
+            low, high = float(ranges.low[i]), float(ranges.high[i])
+            inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
+            values = np.where(inside, np.clip(values, *_ends(column)), values)
+        out[..., i] = values
+    return out
+
+
+def box(schema: Schema) -> Range:
+    """The ranges of the columns in encoded space; a value of a lattice stands for everything that rounds to it."""
+    columns = schema.encoded
+    low, high = np.full(len(columns), -np.inf), np.full(len(columns), np.inf)
+    for i, column in enumerate(columns):
+        if column.bounded:
+            half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
+            least, most = _ends(column)
+            low[i], high[i] = codec(column).encode(np.array([least - half, most + half]))
+    return Range(torch.from_numpy(low), torch.from_numpy(high))
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    """The least and greatest admissible fill, data units."""
+    if column.low is None or column.high is None:
+        raise ValueError(f"column '{column.name}' has no range")
+    return column.low, column.high
+
+
+def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
+    """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it).
+
+    Over the OBSERVED cells only: the sum of log |d encoded / d data|, plus the log of the resolution where a column is
+    dequantised (the probability of the value is density times resolution).
+    """
+    z = x.detach().to("cpu", torch.float64).numpy()
+    terms = np.zeros(z.shape)
+    for i, column in enumerate(schema.encoded):
+        terms[:, i] = codec(column).log_det(z[:, i])
+        if column.dequantise and column.lattice is not None:
+            terms[:, i] += np.log(column.lattice.resolution)
+    return torch.from_numpy(np.where(missing.cpu().numpy(), 0.0, terms).sum(1))

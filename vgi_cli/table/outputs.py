@@ -1,0 +1,94 @@
+"""Names of outputs, and files that are whole or absent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.table.base import Format, Table
+
+Layout = Literal["files", "long", "single"]
+EXTENSIONS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".parq": "parquet",
+}
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """`b.c.csv.gz` -> (`b.c`, `.csv.gz`): the name without its extension, and the extension (may be empty)."""
+    name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
+    stem, dot, extension = name.rpartition(".")
+    return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
+
+
+def output_format(out: Path, table: Table) -> Format:
+    """The type that the extension of an output picks, otherwise the input's."""
+    extension = split_name(out)[1].lower().removesuffix(".gz")
+    return EXTENSIONS.get(extension, table.format)
+
+
+def default_output(folder: Path, table: Table) -> Path:
+    """Where imputations of a table go without `-o`: `<folder>/<table>` with the input's extension."""
+    return folder / f"{table.stem}{table.suffix}"
+
+
+def output_paths(out: Path, table: Table, *, m: int, layout: Layout) -> list[Path]:
+    """The files that `write_imputed` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
+    if layout != "files":
+        return [out]
+    stem, suffix = split_name(out)
+    if suffix in ("", ".gz"):
+        suffix = table.suffix if not suffix else f".csv{suffix}"
+    return [out.with_name(f"{stem}.{i}{suffix}") for i in range(1, m + 1)]
+
+
+def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
+    """UsageError when an output exists (unless forced) or is a folder."""
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder", "name a file")
+        if path.exists() and not force:
+            raise UsageError(f"{path} exists", "`--force` overwrites it; `-o` names another")
+
+
+def write_whole(paths: Sequence[Path], contents: Iterable[bytes], *, force: bool) -> None:
+    """Write every file aside and sync it; only when all are written rename them into place.
+
+    Raises UsageError before anything is written when an output exists and is not forced, VgiError when the disk or the
+    permissions fail; then nothing is left behind.
+    """
+    refuse_existing(paths, force=force)
+    aside = [p.with_name(f".{p.name}.{os.getpid()}.tmp") for p in paths]
+    path = paths[0]
+    try:
+        for path, part, data in zip(paths, aside, contents, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(part, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        refuse_existing(paths, force=force)  # whoever made one of them meanwhile keeps it
+        for path, part in zip(paths, aside, strict=True):
+            os.replace(part, path)
+        for folder in {p.parent for p in paths}:
+            _sync(folder)
+    except OSError as error:
+        raise VgiError(f"cannot write {path}: {error.strerror}", "free some space or choose another place") from None
+    finally:
+        for part in aside:
+            part.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Make renames inside a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

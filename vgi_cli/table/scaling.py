@@ -1,0 +1,91 @@
+"""Fit the state of a codec to the observed values of a column."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from vgi_cli.table.codecs import NormalCodec
+from vgi_cli.table.columns import Scale, Transform
+from vgi_cli.table.numerals import Floats
+
+STEEPEST = 50.0
+"""Greatest slope of the normal transform relative to that of standardising by the inter-quartile range."""
+MOST_KNOTS = 16
+FURTHEST = 4.0
+"""Outermost knots, in standard deviations of the normal scores."""
+
+
+def fit_scale(values: Floats, transform: Transform, resolution: float | None) -> Scale:
+    """The codec state for observed values [n] that are not all equal.
+
+    resolution  width of the dequantisation noise, None where the column is not dequantised
+    """
+    linear = _standard(values)
+    if transform == "linear":
+        return linear
+    u = (values - linear.mean) / linear.sd
+    width = 0.0 if resolution is None else resolution / linear.sd
+    knots = _normal_knots(u, width)
+    bent = Scale(linear.mean, linear.sd, _triples(*knots))
+    scores = NormalCodec(bent).encode(values)
+    centre, spread = float(scores.mean()), float(scores.std())
+    u_k, z_k, slope = knots
+    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread))
+
+
+def _standard(values: Floats) -> Scale:
+    """Mean and standard deviation, without overflow or underflow of squares."""
+    unit = float(np.abs(values).max()) or 1.0
+    small = values / unit
+    return Scale(float(small.mean() * unit), float(small.std() * unit))
+
+
+def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, float], ...]:
+    return tuple(zip(u.tolist(), z.tolist(), slope.tolist(), strict=True))
+
+
+def _normal_knots(u: Floats, width: float) -> tuple[Floats, Floats, Floats]:
+    """Knots (u, normal score, slope) of a smooth map to the standard normal.
+
+    The empirical quantile function (of the dequantised values: each distinct value stands for an interval of `width`)
+    is averaged over windows of normal scores around a few equally spaced ones; ties are pulled apart so far that no
+    slope exceeds STEEPEST.
+    """
+    normal = NormalDist()
+    n = len(u)
+    count = int(np.clip(round(1.5 * n ** (1 / 3)), 4, MOST_KNOTS))
+    end = min(normal.inv_cdf(1 - 0.5 / n), FURTHEST)
+    z = np.linspace(-end, end, count)
+    gap = z[1] - z[0]
+    window = np.linspace(-0.5, 0.5, 9) * gap
+    shares = np.vectorize(normal.cdf)(z[:, None] + window)
+    heights, places = _quantiles(u, width)
+    knots = np.interp(shares, heights, places).mean(1)
+    least = gap * _spread(u) / STEEPEST
+    steps = least * np.arange(count)
+    knots = np.maximum.accumulate(knots - steps) + steps
+    secant = gap / np.diff(knots)
+    slope = np.concatenate([secant[:1], 2 * secant[1:] * secant[:-1] / (secant[1:] + secant[:-1]), secant[-1:]])
+    return knots, z, slope
+
+
+def _quantiles(u: Floats, width: float) -> tuple[Floats, Floats]:
+    """The distribution function of the (dequantised) values as a polygon: (shares, places)."""
+    if width == 0.0:
+        ordered = np.sort(u)
+        return (np.arange(len(u)) + 0.5) / len(u), ordered
+    values, counts = np.unique(u, return_counts=True)
+    above = np.cumsum(counts) / len(u)
+    below = np.concatenate([[0.0], above[:-1]])
+    return np.stack([below, above], 1).ravel(), np.stack([values - width / 2, values + width / 2], 1).ravel()
+
+
+def _spread(u: Floats) -> float:
+    """A robust standard deviation that is positive whatever the ties (the values' own is 1)."""
+    for values in (u, np.unique(u)):
+        low, high = np.quantile(values, [0.25, 0.75])
+        if high > low:
+            return min(float(high - low) / 1.349, 1.0)
+    return 1.0
