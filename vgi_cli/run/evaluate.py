@@ -29,8 +29,9 @@ from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.table.encoder import log_volume
+from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
-from vgi_cli.table.writer import write_columns
+from vgi_cli.table.write_columns import columns_bytes
 
 DEQUANTISATION_DRAWS = 8
 
@@ -146,10 +147,6 @@ def _check_outputs(folder: Path, options: EvaluateOptions) -> None:
     paths = [folder / "report.json", folder / "report.md"]
     if options.per_row is not None:
         paths.append(Path(options.per_row))
-        if not Path(options.per_row).name.lower().endswith((".csv", ".parquet")):
-            raise UsageError(
-                f"--per-row: expected a .csv or .parquet file, got '{options.per_row}'", "for example rows.csv"
-            )
         if not paths[-1].parent.is_dir():
             raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
     if folder.exists() and not folder.is_dir():
@@ -246,4 +243,5 @@ def _write_per_row(path: Path, table: Table, fitted: Fitted, values: Tensor) -> 
     counts = observed.sum(1).tolist()
     columns["observed"] = counts
     columns["loglik"] = [value if count else None for value, count in zip(values.tolist(), counts, strict=True)]
-    write_columns(path, columns)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    write_atomic(path, columns_bytes(columns, output_format(path, table), delimiter))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,10 +23,13 @@ from vgi_cli.run.plan import origin
 from vgi_cli.run.prepare import Rows, match, read, rows_of
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
+from vgi_cli.table.columns import Schema
 from vgi_cli.table.encoder import box as box_of
 from vgi_cli.table.encoder import decode
+from vgi_cli.table.numerals import Floats
+from vgi_cli.table.outputs import Layout
 from vgi_cli.table.reader import Table
-from vgi_cli.table.writer import output_paths, write_imputed
+from vgi_cli.table.writer import check_output, default_output, write_imputed
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median")
@@ -49,7 +53,7 @@ class ImputeOptions(NamedTuple):
 class Imputed(NamedTuple):
     """draws [m, N, D] in data units and in the order of the schema's modelled columns; what the sampler reports."""
 
-    draws: Any
+    draws: Floats
     diagnostics: dict[str, object]
     sampler: str
 
@@ -104,30 +108,39 @@ def impute(
         fitted.sampler(options.sampler)
         table = fitted_or_new(fitted, settings, reporter) if table is None else table
         match(table, fitted.schema, reporter)
-        paths = output_paths(
-            table,
-            layout=options.layout,
-            m=options.m,
-            out=options.out,
-            folder=checkpoint / "imputed",
-            force=options.force,
-        )
+        out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
+        if options.out is None:
+            out = default_output(checkpoint / "imputed", table)
+        elif options.out != "-":
+            out = Path(options.out)
+        layout = cast(Layout, options.layout)
+        format = None if isinstance(out, Path) else table.format
+        files = options.m if layout == "files" else 1
+        check_output(table, layout=layout, out=out, m=files or 1, format=format, force=options.force)
         done = draw(fitted, table, settings, options, reporter)
         if options.point is not None:
             reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
         elif options.layout == "single":
             reporter.warn("one draw: not for inference, which needs several (--format files or long)")
-        write_imputed(
+        draws = done.draws if options.point is None else point_estimate(done.draws, options.point, fitted.schema)
+        return write_imputed(
             table,
             fitted.schema,
-            done.draws,
-            layout=options.layout,
-            paths=paths,
-            point=options.point,
+            draws,
+            layout=layout,
+            out=out,
+            format=format,
             original=options.original,
-            stdout=sys.stdout.buffer if stdout is None else stdout,
+            force=options.force,
         )
-        return paths
+
+
+def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
+    """[1, N, D]: mean or median over draws [m, N, D], at each column's resolution (whole for integers)."""
+    value = np.mean(draws, 0, keepdims=True) if point == "mean" else np.median(draws, 0, keepdims=True)
+    return (
+        np.stack([column.snap(value[..., i]) for i, column in enumerate(schema.encoded)], -1) if value.size else value
+    )
 
 
 def fitted_or_new(fitted: Fitted, settings: Settings, reporter: Reporter) -> Table:

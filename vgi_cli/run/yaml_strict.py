@@ -105,6 +105,7 @@ def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
 _Dumper.add_representer(str, _represent_str)
 _Dumper.add_representer(float, _represent_float)
 _Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign, assignment]
