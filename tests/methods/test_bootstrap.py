@@ -10,7 +10,8 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.methods.bootstrap import refits, row_weights
-from vgi_cli.methods.em import EmConfig, climb
+from vgi_cli.methods.em import EmConfig
+from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 

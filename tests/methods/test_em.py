@@ -11,7 +11,8 @@ from torch import Tensor
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.em import METHOD, EmConfig, EmState, climb, iteration
+from vgi_cli.methods.em import METHOD, EmConfig, EmState
+from vgi_cli.methods.em_steps import climb, iteration
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table, weighted_loglik
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig

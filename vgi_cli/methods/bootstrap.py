@@ -1,7 +1,6 @@
-"""Bootstrap refits: the parameter uncertainty of proper multiple imputation (`docs`: Little and Rubin, section 10.2).
+"""Bootstrap refits: the parameter uncertainty of proper multiple imputation (Little and Rubin 2002, section 10.2).
 
-Each refit starts at the fitted parameters and climbs the same penalised objective with other row weights. For every
-refit B, rows weigh as often as they were drawn with replacement (`multinomial`) or by a flat Dirichlet law (`bayesian`,
+Each refit starts at the fitted parameters and climbs the same penalised objective with other row weights: rows weigh as often as they were drawn with replacement (`multinomial`) or by a flat Dirichlet law (`bayesian`,
 Rubin 1981): smooth, and no row is ever left out."""
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.em import EmConfig, climb
+from vgi_cli.methods.em import EmConfig
+from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table
 
 

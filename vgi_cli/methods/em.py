@@ -29,9 +29,10 @@ from torch import Tensor
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, State, Step
+from vgi_cli.methods.em_start import gaussian_draws
+from vgi_cli.methods.em_steps import iteration
 from vgi_cli.models.base import Model
-from vgi_cli.models.gaussian_family import EmTable, EmValue, GaussianFamily, em_table
-from vgi_cli.models.gaussians import Penalty
+from vgi_cli.models.gaussian_family import EmTable, GaussianFamily, em_table
 
 
 class EmConfig(MethodConfig):
@@ -39,7 +40,7 @@ class EmConfig(MethodConfig):
 
     epochs      most iterations (each is up to three EM steps)
     tolerance   stop when an iteration gains less than this many nats a row
-    pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: D + 2
+    pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: 2 (D + 2)
     floor       lambda, the variance floor
     accelerate  squared extrapolation on top of EM
     """
@@ -77,12 +78,24 @@ class EmState(State):
 
 
 def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
-    """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter."""
+    """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter.
+
+    The model starts from rows completed by draws under one Gaussian. Raises FitError when nothing is observed.
+    """
     family = cast(GaussianFamily, model).double()
     used = ~table.missing.all(1)
     if not bool(used.any()):
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
-    return EmState(family, em_table(table.x[used], table.missing[used]), config)
+    table = table.rows(used)
+    family.initialise(completed(table, generator), generator)
+    return EmState(family, em_table(table.x, table.missing), config)
+
+
+def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
+    """[N, D] float64: the rows with their holes filled by one draw under a quick Gaussian fit."""
+    x = table.x.to(torch.float64, copy=True)
+    x[table.missing] = gaussian_draws(table, 1, generator)[:, 0].to(x)
+    return x
 
 
 def run(state: EmState) -> Iterator[Step | EpochEnd]:
@@ -99,57 +112,6 @@ def run(state: EmState) -> Iterator[Step | EpochEnd]:
         state.objective = value.objective
         state.epoch += 1
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
-
-
-@torch.no_grad()
-def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool) -> EmValue:
-    """One iteration in place: an EM step, or two and a safeguarded extrapolation that ends in a third.
-
-    The value returned is that of the last state that was evaluated, one EM step behind the parameters.
-    """
-    before = _flat(model)
-    value = model.em_step(table, penalty)
-    if not accelerate:
-        return value
-    once = _flat(model)
-    value = model.em_step(table, penalty)
-    twice = _flat(model)
-    step, curve = once - before, (twice - once) - (once - before)
-    length = -(step.norm() / curve.norm().clamp(min=1e-300))
-    if length > -1 or not bool(torch.isfinite(length)):
-        return value
-    _unflatten(model, before - 2 * length * step + length.square() * curve)
-    try:
-        reached = model.em_step(table, penalty)
-    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
-        reached = EmValue(value.objective.new_full((), -torch.inf), value.loglik)
-    if bool(reached.objective >= value.objective) and bool(torch.isfinite(_flat(model)).all()):
-        return reached
-    _unflatten(model, twice)
-    return value
-
-
-def climb(
-    model: GaussianFamily, table: EmTable, penalty: Penalty, *, epochs: int, tolerance: float, accelerate: bool = True
-) -> EmValue:
-    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times."""
-    rows = table.weights.sum()
-    value = iteration(model, table, penalty, accelerate)
-    for _ in range(epochs - 1):
-        last, value = value, iteration(model, table, penalty, accelerate)
-        if bool(value.objective - last.objective < tolerance * rows):
-            break
-    return value
-
-
-def _flat(model: GaussianFamily) -> Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-
-
-def _unflatten(model: GaussianFamily, values: Tensor) -> None:
-    parts = values.split([p.numel() for p in model.parameters()])
-    for parameter, part in zip(model.parameters(), parts, strict=True):
-        parameter.copy_(part.view_as(parameter))
 
 
 METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run)

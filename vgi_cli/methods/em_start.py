@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.methods.em import climb
+from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 

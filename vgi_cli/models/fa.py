@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -33,6 +34,14 @@ class FactorAnalysis(GaussianFamily):
     @classmethod
     def build(cls, config: FaConfig, D: int) -> Self:
         return cls(D, min(2, D - 1) if config.factors is None else min(config.factors, D))
+
+    @classmethod
+    def sizes(cls, config: FaConfig, N: int, D: int) -> Sequence[Sequence[FaConfig]]:
+        """Factors up to the Ledermann bound (beyond it a covariance has more than one solution) and N / 5."""
+        if config.factors is not None:
+            return [[config]]
+        bound = min(int(D + 0.5 - (2 * D + 0.25) ** 0.5), N // 5)
+        return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if L <= max(bound, 0)]]
 
     @property
     def F(self) -> Tensor:

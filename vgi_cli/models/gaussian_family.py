@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -99,6 +99,12 @@ class GaussianFamily(Marginal):
     """A finite mixture of Gaussians. Families say how they are built and weighted; everything else is here."""
 
     gaussians: Gaussians
+
+    @classmethod
+    @abstractmethod
+    def sizes(cls, config: Any, N: int, D: int) -> Sequence[Sequence[Any]]:
+        """The configurations among which `methods/sizing` chooses, with the user's own values kept: paths of growing
+        size, each of which may be left when it stops paying."""
 
     @abstractmethod
     def log_weights(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 import torch
@@ -16,18 +17,20 @@ from vgi_cli.models.gaussians import Gaussians, Penalty
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
+FULL_UP_TO = 40
+"""Columns up to which covariances are full unless told otherwise."""
 
 
 class MixtureConfig(ModelConfig):
     """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
 
     components  number K of Gaussians
-    covariance  `full`, or `factor`: F F' + diag(psi), cheaper and steadier in many columns
+    covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns
     factors     number L of factors of each component (`factor` only)
     """
 
     components: int | None = Field(None, ge=1)
-    covariance: Literal["full", "factor"] = "full"
+    covariance: Literal["full", "factor"] | None = None
     factors: int | None = Field(None, ge=0)
 
 
@@ -44,10 +47,21 @@ class GaussianMixture(GaussianFamily):
     @classmethod
     def build(cls, config: MixtureConfig, D: int) -> Self:
         K = 5 if config.components is None else config.components
-        if config.covariance == "full":
+        if _covariance(config, D) == "full":
             return cls(FullGaussians(K, D))
         factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
         return cls(FactorGaussians(K, D, factors, RIDGE))
+
+    @classmethod
+    def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
+        """One path of components for full covariances, one for each number of factors otherwise."""
+        covariance = _covariance(config, D)
+        counts = [K for K in (1, 2, 3, 5, 8, 12, 20) if 10 * K <= N] or [1]
+        components = counts if config.components is None else [config.components]
+        factors: list[int | None] = [config.factors]
+        if covariance == "factor" and config.factors is None:
+            factors = [L for L in (1, 2, 4, 8, 16) if 2 * L <= D] or [0]
+        return [[MixtureConfig(components=K, covariance=covariance, factors=L) for K in components] for L in factors]
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
@@ -75,13 +89,19 @@ class GaussianMixture(GaussianFamily):
         self.logits.copy_((weights / weights.sum()).log())
 
     def penalty(self, pooling: float | None, floor: float) -> Penalty:
-        """Pooling of D + 2 pseudo-rows unless told otherwise."""
+        """Pooling of 2 (D + 2) pseudo-rows unless told otherwise."""
         D = self.gaussians.mean.shape[1]
-        pooling = D + 2.0 if pooling is None else pooling
+        pooling = 2.0 * (D + 2) if pooling is None else pooling
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=1e-6)
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
+
+
+def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
+    if config.covariance is not None:
+        return config.covariance
+    return "full" if D <= FULL_UP_TO else "factor"
 
 
 def _k_means(x: Tensor, K: int, generator: torch.Generator) -> Tensor:

@@ -1,0 +1,81 @@
+"""Sizing: the truth is found on simulated tables, the user's values are kept, work is bounded, seeds decide."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable, make_table
+from vgi_cli.methods import sizing
+from vgi_cli.methods.em import EmConfig
+from vgi_cli.methods.sizing import choose_size
+from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+
+
+def holes(x: Tensor, generator: torch.Generator) -> TensorTable:
+    return make_table(x, torch.rand(x.shape, generator=generator) < 0.3)
+
+
+def clusters(N: int = 300) -> TensorTable:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[4.0, 0, 0], [0, 4.0, 0], [0, 0, 4.0]], dtype=torch.float64)
+    x = centres[torch.arange(N) % 3] + 0.5 * torch.randn(N, 3, dtype=torch.float64, generator=generator)
+    return holes(x, generator)
+
+
+def test_the_number_of_clusters_is_found() -> None:
+    found = choose_size(GaussianMixture, MixtureConfig(), clusters(), EmConfig(), torch.Generator().manual_seed(0))
+    assert found.config.components == 3
+    assert found.reason.startswith("3 components, full: best log-likelihood of held-out rows (")
+    assert [t.config.components for t in found.tried] == [1, 2, 3, 5, 8]
+
+
+def test_the_number_of_factors_is_found() -> None:
+    generator = torch.Generator().manual_seed(1)
+    F = torch.randn(8, 2, dtype=torch.float64, generator=generator)
+    x = torch.randn(600, 2, dtype=torch.float64, generator=generator) @ F.mT
+    table = holes(x + 0.5 * torch.randn(600, 8, dtype=torch.float64, generator=generator), generator)
+    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    assert found.config.factors == 2
+
+
+def test_a_path_for_each_number_of_factors() -> None:
+    config = MixtureConfig(covariance="factor")
+    found = choose_size(GaussianMixture, config, clusters(120), EmConfig(), torch.Generator().manual_seed(0))
+    assert {t.config.factors for t in found.tried} == {1}  # 2 L <= 3 columns
+    assert found.config.covariance == "factor" and found.config.components == 3
+
+
+def test_what_is_set_is_kept() -> None:
+    config = MixtureConfig(components=4, covariance="full")
+    found = choose_size(GaussianMixture, config, clusters(60), EmConfig(), torch.Generator())
+    assert found.config.components == 4 and found.reason == "4 components, full: as set"
+
+
+def test_few_rows_take_the_smallest() -> None:
+    found = choose_size(GaussianMixture, MixtureConfig(), clusters(11), EmConfig(), torch.Generator())
+    assert found.config.components == 1
+    assert found.reason == "1 component, full: as set"
+    factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
+    assert factors.config.factors == 0
+
+
+def test_a_seed_fixes_the_answer() -> None:
+    scores = [
+        [
+            t.score
+            for t in choose_size(
+                GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator().manual_seed(seed)
+            ).tried
+        ]
+        for seed in (0, 0, 1)
+    ]
+    assert scores[0] == scores[1] != scores[2]
+
+
+def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "WORK", 1.0)
+    found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
+    assert [t.config.components for t in found.tried] == [1]
