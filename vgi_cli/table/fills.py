@@ -9,6 +9,7 @@ import numpy as np
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints
 from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.csv_text import CsvText
 from vgi_cli.table.numerals import Floats, plain, write_numbers, write_significant
 
 UNSPELLED = 17
@@ -24,7 +25,7 @@ class Holes:
     d       its position among the modelled columns; None for a constant column
     rows    [n] rows with a hole
     quoted  [n] whether the fill is written in quotes: as the column's numbers are, where it has any
-    token   what stands for a missing cell where a mask hides one
+    blanks  [n] the holes as they stand; where a mask hides a cell, what stands for a missing one
     copy    a constant as the table spells it, if it does
     fewest  fewest decimals
     """
@@ -34,7 +35,7 @@ class Holes:
     d: int | None
     rows: Ints
     quoted: Bools
-    token: bytes
+    blanks: list[bytes]
     copy: bytes | None
     fewest: int
 
@@ -84,18 +85,28 @@ def find_holes(table: Table, schema: Schema) -> list[Holes]:
             continue
         place = table.place(column.name)
         seen = np.flatnonzero(~missing)[:1]
-        token, copy = b"NA", None
+        blanks, copy = [b"NA"] * len(rows), None
         if csv is not None:
-            raw = csv.text
-            shown = rows if table.hidden is None else rows[~table.hidden[rows, place]]
-            if len(shown):
-                token = raw[csv.bounds[shown[0], place] : csv.bounds[shown[0], place + 1] - 1]
+            blanks = _blanks(csv, place, rows, None if table.hidden is None else table.hidden[rows, place])
             if column.kind == "constant" and len(seen):
-                copy = raw[csv.bounds[seen[0], place] : csv.bounds[seen[0], place + 1] - 1]
+                copy = _raw(csv, int(seen[0]), place)
         quoted = table.in_quotes(column.name, rows)
         if len(seen):
             quoted = np.full(len(rows), bool(table.in_quotes(column.name, seen)[0]))
         spelled = table.spelling(column.name)
         fewest = column.decimals if spelled is None else spelled.fewest
-        out.append(Holes(column, place, order.get(column.name), rows, quoted, token, copy, min(fewest, UNSPELLED)))
+        out.append(Holes(column, place, order.get(column.name), rows, quoted, blanks, copy, min(fewest, UNSPELLED)))
     return out
+
+
+def _raw(csv: CsvText, row: int, place: int) -> bytes:
+    return csv.text[csv.bounds[row, place] : csv.bounds[row, place + 1] - 1]
+
+
+def _blanks(csv: CsvText, place: int, rows: Ints, hidden: Bools | None) -> list[bytes]:
+    """The raw cells of holes; in place of hidden ones the column's first missing token, else `NA`."""
+    cells = [_raw(csv, row, place) for row in rows.tolist()]
+    if hidden is None or not hidden.any():
+        return cells
+    token = next((cell for cell, h in zip(cells, hidden.tolist(), strict=True) if not h), b"NA")
+    return [token if h else cell for cell, h in zip(cells, hidden.tolist(), strict=True)]

@@ -69,7 +69,7 @@ def join_parquet(parts: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[str
     index: list[str] = []
     for label, data in parts:
         try:
-            table = pq.read_table(pa.BufferReader(data))
+            table = pq.ParquetFile(pa.BufferReader(data)).read()
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = str(error).splitlines()[0][:120]
             raise InputError(f"{label}: not a Parquet file, or damaged ({reason})", "write it again") from None

@@ -40,5 +40,5 @@ def has_spikes(values: Floats) -> bool:
 
 
 def stand_in(sd: float) -> Lattice:
-    """The lattice for a column that has spikes but no resolution: about 1e-4 standard deviations, from zero."""
+    """The lattice for a column that has spikes but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
     return Lattice(math.ceil(4 - math.log10(sd)), 1, 0)

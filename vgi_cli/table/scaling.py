@@ -67,7 +67,8 @@ def _normal_knots(u: Floats, width: float) -> tuple[Floats, Floats, Floats]:
     steps = least * np.arange(count)
     knots = np.maximum.accumulate(knots - steps) + steps
     secant = gap / np.diff(knots)
-    slope = np.concatenate([secant[:1], 2 * secant[1:] * secant[:-1] / (secant[1:] + secant[:-1]), secant[-1:]])
+    # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
+    slope = np.concatenate([secant[:1], np.sqrt(secant[1:] * secant[:-1]), secant[-1:]])
     return knots, z, slope
 
 

@@ -249,8 +249,8 @@ def _notes(table: Table, schema: Schema) -> list[str]:
         notes.append(f"{table.label} has one row")
     if D == 1:
         notes.append(f"one column to model: '{schema.modelled[0]}'")
-    if D > table.N > 1:
-        notes.append(f"more columns to model ({D}) than rows ({table.N})")
+    if D + len(constants) > table.N > 1:
+        notes.append(f"more numeric columns ({D + len(constants)}) than rows ({table.N})")
     if constants:
         named = _named("column", [c.name for c in constants])
         notes.append(f"{named} {_are(constants)} constant: holes get the constant")

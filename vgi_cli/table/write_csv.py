@@ -37,7 +37,7 @@ class Template:
         begins, ends = np.concatenate([self._begins, row_ends]), np.concatenate([self._ends, row_ends])
         unfinished = newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
         for i in range(0 if original else 1, len(draws) + 1):
-            texts = [h.texts(draws[i - 1]) if i else [h.token] * len(h.rows) for h in self.holes]
+            texts = [h.texts(draws[i - 1]) if i else h.blanks for h in self.holes]
             tails = [f"{csv.delimiter}{i}{csv.delimiter}{row}".encode() for row in range(1, csv.N + 1)]
             tails[-1] += unfinished
             out.append(self._splice(csv.header[2], begins, ends, list(chain.from_iterable([*texts, tails]))))

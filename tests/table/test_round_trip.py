@@ -1,0 +1,132 @@
+"""An output CSV differs from its input only inside filled cells, whatever the input looks like."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.table.helpers import from_text
+from vgi_cli.table.base import MISSING
+from vgi_cli.table.cells import quote
+from vgi_cli.table.schema import infer_schema
+from vgi_cli.table.writer import write_imputed
+
+TOKENS = [*MISSING, "?"]
+
+
+class Written(NamedTuple):
+    """A CSV text by its parts: head, then per row its raw cells and its line end."""
+
+    head: str
+    rows: list[list[str]]
+    ends: list[str]
+    delimiter: str
+
+    def text(self) -> str:
+        lines = (self.delimiter.join(row) + end for row, end in zip(self.rows, self.ends, strict=True))
+        return self.head + "".join(lines)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Written:
+    """Ids, an integer column, a numeric column and free text, each cell quoted or not, with any missing token."""
+    delimiter = draw(st.sampled_from([",", ";", "\t", "|", ":"]))
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    N = draw(st.integers(2, 8))
+    special = f'"\n\r {delimiter}'
+    free = st.text(alphabet="abé,;" + special, max_size=6)
+
+    def cell(text: str) -> str:
+        must = any(c in text for c in f'"\n\r{delimiter}')
+        return quote(text) if must or draw(st.booleans()) else text
+
+    def hole() -> str:
+        blank = draw(st.sampled_from(["", " "]))
+        return cell(blank + draw(st.sampled_from(TOKENS)) + blank)
+
+    names = [cell(n) for n in ("id", "whole\nnumber", "x", "free text", "last")]
+    whole = st.one_of(st.integers(-99, 99).map(str), st.integers(0, 9).map(lambda i: f"{i}.0"))
+    spelled = st.one_of(
+        st.floats(-1e3, 1e3).map(lambda v: f"{v:.3f}"),
+        st.sampled_from(["1.50", "+2.5", ".5", "3.", "1e-2", "1.5E+1", " 7.25"]),
+    )
+    rows = []
+    for i in range(N):
+        first = i < 2  # two values that differ, so that the columns are modelled
+        rows.append(
+            [
+                cell(f"row {i}"),
+                cell(str(i)) if first else draw(st.one_of(whole.map(cell), st.builds(hole))),
+                cell(f"{i}.5") if first else draw(st.one_of(spelled.map(cell), st.builds(hole))),
+                cell("a" if first else draw(free)),
+                cell(f"{i}.25") if first else draw(st.one_of(spelled.map(cell), st.builds(hole))),
+            ]
+        )
+    blank = draw(st.sampled_from(["", end]))
+    ends = [end + draw(st.sampled_from(["", blank])) for _ in range(N)]
+    if draw(st.booleans()):
+        ends[-1] = ""
+    bom = draw(st.sampled_from(["", "\ufeff"]))
+    return Written(bom + delimiter.join(names) + end, rows, ends, delimiter)
+
+
+def is_hole(raw: str) -> bool:
+    text = next(csv.reader([raw], delimiter="\0"), [""])[0] if raw.startswith('"') else raw
+    return text.strip() in TOKENS
+
+
+@settings(max_examples=120, deadline=None)
+@given(tables(), st.integers(0, 2**32 - 1))
+def test_only_filled_cells_differ(written: Written, seed: int) -> None:
+    text = written.text()
+    table = from_text(text, delimiter=written.delimiter, na_values=["?"])
+    schema, _ = infer_schema(table, ids=["id"])
+    assert schema.modelled == ("whole\nnumber", "x", "last")
+    rng = np.random.default_rng(seed)
+    draws = rng.normal(size=(1, table.N, 3)) * 20
+    sink = io.BytesIO()
+    write_imputed(table, schema, draws, layout="single", out=sink)
+    filled = sink.getvalue().decode()
+
+    again = from_text(filled, delimiter=written.delimiter, na_values=["?"])
+    rows = []
+    for i, row in enumerate(written.rows):
+        new = list(row)
+        for d, (j, column) in enumerate(zip((1, 2, 4), schema.encoded, strict=True)):
+            values = again.numeric(column.name)
+            if is_hole(row[j]):
+                begin, end = again.csv.bounds[i, j], again.csv.bounds[i, j + 1] - 1  # type: ignore[attr-defined]
+                new[j] = again.csv.text[begin:end].decode()  # type: ignore[attr-defined]
+                assert new[j] != row[j]
+                expected = column.snap(draws[0, i, [d]])[0]
+                assert values[i] == expected
+                if column.kind == "integer":
+                    assert values[i] == round(values[i])
+            else:
+                assert values[i] == float(row[j].strip('"').strip())
+        rows.append(new)
+    assert filled == written._replace(rows=rows).text()
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables())
+def test_long_tables_hold_the_original_and_every_draw(written: Written) -> None:
+    table = from_text(written.text(), delimiter=written.delimiter, na_values=["?"])
+    schema, _ = infer_schema(table, ids=["id"])
+    draws = np.random.default_rng(0).normal(size=(2, table.N, 3))
+    sink, single = io.BytesIO(), io.BytesIO()
+    write_imputed(table, schema, draws, layout="long", out=sink)
+    long = from_text(sink.getvalue(), delimiter=written.delimiter, na_values=["?"])
+    assert long.names == (*table.names, ".imp", ".id")
+    assert long.numeric(".imp").tolist() == [0] * table.N + [1] * table.N + [2] * table.N
+    assert long.numeric(".id").tolist() == list(range(1, table.N + 1)) * 3
+    write_imputed(table, schema, draws[1:], layout="single", out=single)
+    second = from_text(single.getvalue(), delimiter=written.delimiter, na_values=["?"])
+    for name in table.names:
+        assert long.raw_text(name)[: table.N].tolist() == table.raw_text(name).tolist()
+        assert long.raw_text(name)[2 * table.N :].tolist() == second.raw_text(name).tolist()

@@ -1,0 +1,396 @@
+"""Writing: spelling of fills, layouts, names, formats, refusals; whole files or none."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.table.helpers import from_text, save
+from vgi_cli.errors import InputError, UsageError, VgiError
+from vgi_cli.table.outputs import default_output, output_paths
+from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.schema import Schema, infer_schema
+from vgi_cli.table.writer import check_output, write_imputed
+
+
+def fill(table: Table, schema: Schema, value: float) -> bytes:
+    """The table with `value` drawn in every hole."""
+    sink = io.BytesIO()
+    draws = np.full((1, table.N, len(schema.modelled)), value)
+    assert write_imputed(table, schema, draws, layout="single", out=sink) == []
+    return sink.getvalue()
+
+
+def filled(text: str, value: float, **options: object) -> str:
+    table = from_text(text)
+    return fill(table, infer_schema(table, **options)[0], value).decode()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cells", "value", "expected"),
+    [
+        (["1", "4"], 2.6, "3"),
+        (["2.0", "4.0"], 2.6, "3.0"),
+        (["2.0", "4"], 2.6, "3"),
+        (["1.50", "4.25"], 2.604, "2.60"),
+        (["1.5", "4.25"], 2.604, "2.6"),
+        (["1.5", "4"], 3.96, "4"),
+        ([str(v) for v in range(0, 100, 5)], 22.6, "25"),
+        (["-1", "1"], -0.2, "0"),
+        (["0.1", "-0.1"], -0.04, "0.0"),
+        (["1e-20", "3e-20"], 2.2e-20, "2e-20"),
+        (["0.123456789012345678", "123456.5"], 1 / 3, "0.3333333333333333"),
+        (["10000000000000000000", "30000000000000000000"], 2e19, "20000000000000000000"),
+        (['"1.5"', '"2.5"'], 2.0, '"2.0"'),
+    ],
+)
+def test_fills_are_spelled_like_the_column(cells: list[str], value: float, expected: str) -> None:
+    text = "x\n" + "\n".join(cells) + "\n\n"
+    assert filled(text, value) == text[:-1] + expected + "\n"
+
+
+def test_holes_in_quotes_follow_the_numbers() -> None:
+    assert filled('x,y\n1,1\n2,4\n"",""\n', 1.0) == "x,y\n1,1\n2,4\n1,1\n"
+    schema, _ = infer_schema(from_text("x\n1\n2\n"))
+    assert fill(from_text('x\n""\nNA\n'), schema, 1.0) == b'x\n"1"\n1\n', "nothing is observed: each hole as it was"
+
+
+def test_constant_and_empty_columns() -> None:
+    text = 'a,k,q,e,t\n1,7.0,"5",NA,u\n2,,"5",,\n,7.0,,,NA\n'
+    assert filled(text, 1.0) == 'a,k,q,e,t\n1,7.0,"5",NA,u\n2,7.0,"5",,\n1,7.0,"5",,NA\n'
+
+
+def test_constants_go_into_new_tables_too() -> None:
+    schema, _ = infer_schema(from_text("a,k\n1,7.0\n2,\n"))
+    assert fill(from_text("k,a\n,3\n"), schema, 1.0) == b"k,a\n7.0,3\n"
+    assert fill(from_text("a\n3\n\n"), schema, 1.0) == b"a\n3\n1\n"
+
+
+def test_a_run_from_parquet_fills_csv(tmp_path: Path) -> None:
+    pd.DataFrame({"x": [0.5, 2.25, 3.0], "k": [7, 7, 7]}).to_parquet(tmp_path / "t.parquet")
+    schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]))
+    assert fill(from_text("x,k\n,\n1.50,7\n"), schema, 1.239) == b"x,k\n1.24,7\n1.50,7\n"
+
+
+def test_hidden_cells_are_filled_and_carried_ones_stay(tmp_path: Path) -> None:
+    table = from_text("x,t\n1,a\n2,b\n9,c\n", mask=save(tmp_path, "m.csv", "x,t\n1,1\n1,1\n0,0\n"))
+    schema, _ = infer_schema(table)
+    assert fill(table, schema, 1.0) == b"x,t\n1,a\n2,b\n1,c\n"
+    sink = io.BytesIO()
+    write_imputed(table, schema, np.ones((1, 3, 1)), layout="long", out=sink)
+    assert b"\nNA,c,0,3\n" in sink.getvalue() and b"9" not in sink.getvalue()
+    table = from_text(
+        "x,t\n1,a\n2,b\n-,c\n9,d\n", mask=save(tmp_path, "m.csv", "x,t\n1,1\n1,1\n1,1\n0,0\n"), na_values="-"
+    )
+    sink = io.BytesIO()
+    write_imputed(table, schema, np.ones((1, 4, 1)), layout="long", out=sink)
+    assert b"\n-,d,0,4\n" in sink.getvalue(), "the column has a token of its own"
+
+
+TEXT = "\ufeffid,x\r\n1,1\r\n2,\r\n3,5\r\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return read_table([save(tmp_path, "my.data.csv", TEXT)])
+
+
+@pytest.fixture
+def schema(table: Table) -> Schema:
+    return infer_schema(table, ids=["id"])[0]
+
+
+DRAWS = np.array([2.0, 3.0, 4.0])[:, None, None] * np.ones((3, 3, 1))
+
+
+class TestLayouts:
+    """files, long, single."""
+
+    def test_files(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        paths = write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "new" / "out.csv")
+        assert paths == [tmp_path / "new" / f"out.{i}.csv" for i in (1, 2, 3)]
+        assert [p.read_bytes().decode() for p in paths] == [TEXT.replace("2,\r", f"2,{v}\r") for v in (2, 3, 4)]
+        assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["out.1.csv", "out.2.csv", "out.3.csv"]
+
+    def test_files_of_one_draw_are_numbered_too(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        assert write_imputed(table, schema, DRAWS[:1], layout="files", out=tmp_path / "o.csv") == [tmp_path / "o.1.csv"]
+
+    def test_long(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        (path,) = write_imputed(table, schema, DRAWS[:2], layout="long", out=tmp_path / "out.csv")
+        rows = ["1,1,0,1", "2,,0,2", "3,5,0,3", "1,1,1,1", "2,2,1,2", "3,5,1,3", "1,1,2,1", "2,3,2,2", "3,5,2,3"]
+        assert path.read_bytes().decode() == "\ufeffid,x,.imp,.id\r\n" + "\r\n".join(rows) + "\r\n"
+
+    def test_long_without_the_original(self, table: Table, schema: Schema) -> None:
+        sink = io.BytesIO()
+        write_imputed(table, schema, DRAWS[:1], layout="long", out=sink, original=False)
+        assert sink.getvalue().decode() == "\ufeffid,x,.imp,.id\r\n1,1,1,1\r\n2,2,1,2\r\n3,5,1,3\r\n"
+
+    def test_long_ends_every_line(self) -> None:
+        table = from_text('"x","y"\n1,\n,2\n3,4')
+        sink = io.BytesIO()
+        write_imputed(table, infer_schema(table)[0], np.full((1, 3, 2), 2.0), layout="long", out=sink)
+        assert sink.getvalue().decode() == (
+            '"x","y",".imp",".id"\n1,,0,1\n,2,0,2\n3,4,0,3\n1,2,1,1\n2,2,1,2\n3,4,1,3\n'
+        )
+
+    def test_single(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        assert write_imputed(table, schema, DRAWS[:1], layout="single", out=tmp_path / "o.csv") == [tmp_path / "o.csv"]
+        assert (tmp_path / "o.csv").read_bytes().decode() == TEXT.replace("2,\r", "2,2\r")
+        with pytest.raises(ValueError, match="m = 1 for a single table"):
+            write_imputed(table, schema, DRAWS, layout="single", out=tmp_path / "q.csv")
+
+    def test_wrong_draws_are_a_mistake_of_the_caller(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"expected draws \[m, 3, 1\]"):
+            write_imputed(table, schema, DRAWS[:, :2], layout="files", out=tmp_path / "o.csv")
+        with pytest.raises(ValueError, match="a fill of column 'x' is not finite"):
+            write_imputed(table, schema, DRAWS * np.nan, layout="files", out=tmp_path / "o.csv")
+
+
+class TestNames:
+    """Where outputs go and what they are."""
+
+    @pytest.mark.parametrize(
+        ("out", "expected"),
+        [
+            ("out.csv", "out.2.csv"),
+            ("out.csv.gz", "out.2.csv.gz"),
+            ("a.b.parquet", "a.b.2.parquet"),
+            ("out", "out.2.csv"),
+            ("out.gz", "out.2.csv.gz"),
+            ("out.txt", "out.2.txt"),
+        ],
+    )
+    def test_numbered(self, table: Table, out: str, expected: str) -> None:
+        assert output_paths(Path("x") / out, table, m=2, layout="files")[1] == Path("x") / expected
+        assert output_paths(Path("x") / out, table, m=2, layout="long") == [Path("x") / out]
+
+    def test_default(self, table: Table, tmp_path: Path) -> None:
+        assert default_output(Path("run"), table) == Path("run/my.data.csv")
+        (tmp_path / "folder").mkdir()
+        pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "folder" / "p.parquet")
+        assert default_output(Path("run"), read_table([tmp_path / "folder"])) == Path("run/folder.parquet")
+        assert default_output(Path("run"), from_text("x\n1\n")) == Path("run/stdin.csv")
+        zipped = read_table([save(tmp_path, "z.tsv.gz", gzip.compress(b"x\ty\n1\t2\n"))])
+        assert default_output(Path("run"), zipped) == Path("run/z.tsv.gz")
+
+    def test_compressed(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        (path,) = write_imputed(table, schema, DRAWS[:1], layout="files", out=tmp_path / "o.csv.gz")
+        assert gzip.decompress(path.read_bytes()).decode() == TEXT.replace("2,\r", "2,2\r")
+
+    def test_tabs_and_commas(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        (path,) = write_imputed(table, schema, DRAWS[:1], layout="single", out=tmp_path / "o.tsv")
+        assert path.read_bytes().decode() == TEXT.replace("2,\r", "2,2\r").replace(",", "\t")
+        back = read_table([path])
+        (path,) = write_imputed(back, schema, DRAWS[:1], layout="single", out=tmp_path / "o.csv")
+        assert path.read_bytes().decode() == TEXT.replace("2,\r", "2,2\r")
+        (path,) = write_imputed(back, schema, DRAWS[:1], layout="single", out=tmp_path / "o.txt")
+        assert b"\t" in path.read_bytes(), "another extension says nothing: the input's delimiter"
+
+
+class TestRefusals:
+    """Before anything is written."""
+
+    def refused(self, table: Table, **options: object) -> str:
+        with pytest.raises((UsageError, InputError)) as caught:
+            check_output(table, **{"layout": "files", "m": 3, **options})  # type: ignore[arg-type]
+        return f"{caught.value.message} | {caught.value.hint}"
+
+    def test_existing_files(self, table: Table, schema: Schema, tmp_path: Path) -> None:
+        taken = save(tmp_path, "o.3.csv", "mine")
+        message = f"{taken} exists | `--force` overwrites it; `-o` names another"
+        assert self.refused(table, out=tmp_path / "o.csv") == message
+        with pytest.raises(UsageError, match="exists"):
+            write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "o.csv")
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["my.data.csv", "o.3.csv"]
+        assert taken.read_text() == "mine"
+        write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "o.csv", force=True)
+        assert taken.read_bytes().decode() == TEXT.replace("2,\r", "2,4\r")
+
+    def test_folders(self, table: Table, tmp_path: Path) -> None:
+        message = f"{tmp_path} is a folder | name a file"
+        assert self.refused(table, out=tmp_path, layout="long", force=True) == message
+
+    def test_streams(self, table: Table) -> None:
+        assert self.refused(table, out=io.BytesIO()) == (
+            "several files cannot go to standard output | use `--format long` or `single`, or `-o FILE`"
+        )
+        assert self.refused(table, out=io.BytesIO(), layout="long", format="parquet") == (
+            "Parquet cannot go to standard output | use `-o FILE.parquet`"
+        )
+
+    def test_columns_of_the_long_layout(self) -> None:
+        assert self.refused(from_text("x,.imp\n1,2\n"), out=io.BytesIO(), layout="long") == (
+            "standard input: has a column '.imp', which the long layout adds | rename it, or use `--format files`"
+        )
+
+    def test_what_works_is_named(self, table: Table, tmp_path: Path) -> None:
+        assert check_output(table, layout="files", out=tmp_path / "o.csv", m=2) == [
+            tmp_path / "o.1.csv",
+            tmp_path / "o.2.csv",
+        ]
+        assert check_output(table, layout="long", out=io.BytesIO(), m=2) == []
+
+
+class TestWholeOrAbsent:
+    """A failure leaves what was there and nothing else."""
+
+    def test_disk_full(self, table: Table, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        old = save(tmp_path, "o.1.csv", "old")
+        calls = []
+
+        def fsync(descriptor: int) -> None:
+            calls.append(descriptor)
+            if len(calls) == 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(VgiError) as caught:
+            write_imputed(table, schema, DRAWS, layout="files", out=tmp_path / "o.csv", force=True)
+        assert caught.value.exit_code == 1
+        assert caught.value.message == f"cannot write {tmp_path / 'o.2.csv'}: No space left on device"
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["my.data.csv", "o.1.csv"]
+        assert old.read_text() == "old"
+
+    def test_a_file_that_appears_meanwhile_is_kept(
+        self, table: Table, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "fsync", lambda descriptor: save(tmp_path, "o.csv", "theirs"))
+        with pytest.raises(UsageError, match="exists"):
+            write_imputed(table, schema, DRAWS[:1], layout="single", out=tmp_path / "o.csv")
+        assert (tmp_path / "o.csv").read_text() == "theirs"
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+class TestParquet:
+    """Types stay, as far as the fills fit in."""
+
+    def arrow(self) -> pa.Table:
+        return pa.table(
+            {
+                "id": pa.array([1, 2, 3], pa.int32()),
+                "i8": pa.array([1, None, 120], pa.int8()),
+                "f32": pa.array([0.1, None, 0.3], pa.float32()),
+                "f64": pa.array([1.0, float("nan"), 3.0]),
+                "dec": pa.array([Decimal("1.50"), None, Decimal("2.25")]),
+                "text": pa.array(["a", None, "b"]),
+                "dict": pa.array(["a", None, "b"]).dictionary_encode(),
+                "day": pa.array([0, None, 1], pa.date32()),
+                "list": pa.array([[1], None, []]),
+                "k": pa.array([7, None, 7], pa.int16()),
+                "none": pa.nulls(3),
+            },
+            metadata={"made": "by hand"},
+        )
+
+    def test_types_and_metadata_stay(self, tmp_path: Path) -> None:
+        pq.write_table(self.arrow(), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, _ = infer_schema(table, ids=["id"])
+        assert schema.modelled == ("i8", "f32", "f64", "dec")
+        draws = np.array([[[0.0] * 4, [7.4, 0.22, 2.4, 1.751], [0.0] * 4]])
+        (path,) = write_imputed(table, schema, draws, layout="files", out=tmp_path / "o.parquet")
+        out = pq.read_table(path)
+        assert out.schema.equals(pq.read_schema(tmp_path / "t.parquet"), check_metadata=True)
+        assert out.slice(1, 1).drop_columns(["f32"]).to_pylist() == [
+            {
+                "id": 2,
+                "i8": 7,
+                "f64": 2.0,
+                "dec": Decimal("1.75"),
+                "text": None,
+                "dict": None,
+                "day": None,
+                "list": None,
+                "k": 7,
+                "none": None,
+            }
+        ]
+        assert out["f32"][1].as_py() == pytest.approx(0.2)
+        assert out.take([0, 2]).to_pylist() == self.arrow().take([0, 2]).to_pylist()
+
+    def test_types_grow_when_they_must(self, tmp_path: Path) -> None:
+        pq.write_table(self.arrow().select(["i8"]), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        whole, _ = infer_schema(table, unbounded=["i8"])
+        (path,) = write_imputed(table, whole, np.full((1, 3, 1), 300.0), layout="single", out=tmp_path / "a.parquet")
+        assert pq.read_table(path)["i8"].to_pylist() == [1, 300, 120] and pq.read_schema(path).types == [pa.int64()]
+        halves, _ = infer_schema(from_text("i8\n1.5\n2.5\n"))
+        (path,) = write_imputed(table, halves, np.full((1, 3, 1), 1.5), layout="single", out=tmp_path / "b.parquet")
+        assert pq.read_table(path)["i8"].to_pylist() == [1, 1.5, 120]
+
+    def test_empty_and_text_columns_of_a_new_table(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"x": pa.nulls(2), "y": ["1.5", None], "z": pa.nulls(2)}), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, _ = infer_schema(from_text("x,y,z\n1,2.5,0.1\n2,3.5,0.2\n"))
+        draws = np.array([[[1.0, 2.5, 0.1]] * 2])
+        (path,) = write_imputed(table, schema, draws, layout="single", out=tmp_path / "o.parquet")
+        assert pq.read_table(path).to_pydict() == {"x": [1, 1], "y": ["1.5", "2.5"], "z": [0.1, 0.1]}
+
+    def test_large_integers_stay_exact(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"x": [2**60 + 1, None, 2**60 + 3]}), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, _ = infer_schema(from_text("x\n1\n2\n"))
+        (path,) = write_imputed(table, schema, np.ones((1, 3, 1)), layout="single", out=tmp_path / "o.parquet")
+        assert pq.read_table(path)["x"].to_pylist() == [2**60 + 1, 1, 2**60 + 3]
+
+    def test_long(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame({"x": [1.0, np.nan, 3.0], "t": ["a", "b", None]}, index=[3, 4, 5])
+        frame.to_parquet(tmp_path / "t.parquet")
+        mask = tmp_path / "m.parquet"
+        pd.DataFrame({"x": [1, 1, 0], "t": [1, 1, 1]}).to_parquet(mask)
+        table = read_table([tmp_path / "t.parquet"], mask=mask)
+        schema, _ = infer_schema(from_text("x\n1.5\n3\n2.5\n"))
+        (path,) = write_imputed(table, schema, np.full((1, 3, 1), 1.5), layout="long", out=tmp_path / "o.parquet")
+        out = pd.read_parquet(path)
+        assert list(out.columns) == ["x", "t", "__index_level_0__", ".imp", ".id"]
+        np.testing.assert_array_equal(out["x"], [1, np.nan, np.nan, 1, 1.5, 1.5])
+        assert out[".imp"].tolist() == [0, 0, 0, 1, 1, 1] and out[".id"].tolist() == [1, 2, 3] * 2
+
+    def test_codes_for_missing_are_filled(self, tmp_path: Path) -> None:
+        pd.DataFrame({"x": [1, -200, 3]}).to_parquet(tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"], na_values=["-200"])
+        schema, _ = infer_schema(table)
+        (path,) = write_imputed(table, schema, np.full((1, 3, 1), 2.0), layout="single", out=tmp_path / "o.parquet")
+        assert pd.read_parquet(path)["x"].tolist() == [1, 2, 3]
+
+    def test_csv_to_parquet(self, tmp_path: Path) -> None:
+        table = from_text("id,x,y,t,zip,e\n1,1,2.50,a,02139,\n2,,,NA,,\n3,4,1,c,02140,\n")
+        schema, _ = infer_schema(table, ids=["id"])
+        (path,) = write_imputed(table, schema, np.full((1, 3, 2), 2.0), layout="single", out=tmp_path / "o.parquet")
+        assert pq.read_table(path).to_pydict() == {
+            "id": [1, 2, 3],
+            "x": [1, 2, 4],
+            "y": [2.5, 2.0, 1.0],
+            "t": ["a", None, "c"],
+            "zip": ["02139", None, "02140"],
+            "e": [None] * 3,
+        }
+        assert pq.read_schema(path).field("x").type == pa.int64()
+
+    def test_parquet_to_csv(self, tmp_path: Path) -> None:
+        arrow = pa.table(
+            {
+                "x": [1.0, None, 2.5],
+                "f": pa.array([0.1, 0.2, None], pa.float32()),
+                "t": ['a,"b"', None, "NA"],
+                "b": [True, None, False],
+                "i": [2**60, 1, None],
+            }
+        )
+        pq.write_table(arrow, tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, _ = infer_schema(table, exclude=["i"])
+        (path,) = write_imputed(table, schema, np.full((1, 3, 2), 0.2), layout="single", out=tmp_path / "o.csv")
+        assert path.read_text() == (
+            'x,f,t,b,i\n1,0.1,"a,""b""",True,1152921504606846976\n0.2,0.2,,,1\n2.5,0.2,NA,False,\n'
+        )
