@@ -3,9 +3,8 @@
     python benchmarks/likelihood.py [--rows 200] [--threads 1] [--particles 64 256]
 
 Black boxes: factor analysis and a Gaussian mixture with 43 columns and 20 holes a row (exact value: the models' own
-marginals), once with proposals from the joint mixture and, for factor analysis, once from exact conditionals; and flows
-with 2 and 3 columns, fitted here to a ring and a curved sheet (exact value: quadrature). Errors are in nats a row; `z` is
-the mean error over its standard error.
+marginals), with proposals from the joint mixture; and flows with 2 and 3 columns, fitted here to a ring and a curved
+sheet (exact value: quadrature). Errors are in nats a row; `z` is the mean error over its standard error.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from tests.oracles import (
     random_covariance,
 )
 from vgi_cli.errors import UsageError
+from vgi_cli.evaluation import likelihood
 from vgi_cli.evaluation.annealing import Annealer, _pick
 from vgi_cli.evaluation.joint import JointMixture
-from vgi_cli.evaluation.likelihood import Bracket, Budget, _distrust, effective, observed_log_prob, path_length
+from vgi_cli.evaluation.likelihood import Bracket, Budget, _distrust, effective, effort, observed_log_prob
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
 from vgi_cli.models.flow import Flow, FlowConfig
@@ -294,7 +295,29 @@ def test_effective_sample_size() -> None:
     assert effective(torch.full((4, 1), -torch.inf)).item() == 0
 
 
-def test_path_length_follows_the_pilot() -> None:
-    pilot = torch.stack([torch.full((3,), 1.0), torch.tensor([0.0, 2.0, 4.0]), torch.tensor([0.0, 99.0, -99.0])], 1)
-    lengths = path_length(pilot, torch.tensor([5, 5, 5]), Budget(per_hole=2.0, moves=256))
-    assert lengths.tolist() == [1, 64, 256]  # 2 * 5 * variance 4 = 40 -> 64
+def test_effort_follows_the_pilot() -> None:
+    spread = torch.tensor([0.0, 0.1, 0.5, 2.0, 99.0])
+    pilot = torch.stack([-spread, torch.zeros(5), spread])  # variances 0, 0.01, 0.25, 4, 9801
+    efforts = effort(pilot, torch.full((5,), 5), Budget(per_hole=2.0, moves=256, bundle=8))
+    assert efforts.tolist() == [[1, 1], [1, 1], [1, 8], [64, 1], [256, 1]]  # 2 * 5 * variance 4 = 40 -> 64
+
+
+def test_bundles_have_the_variance_of_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows bundled: the variance of the estimate falls by the size of the bundle, and its mean stays."""
+    monkeypatch.setattr(likelihood, "FLAT", -1.0)
+    monkeypatch.setattr(likelihood, "UNEVEN", 1e9)
+    model = gaussian(3)
+    x = model.sample(300, torch.Generator().manual_seed(1))
+    missing = exact_holes(300, 3, 2, torch.Generator().manual_seed(1))
+    truth = gaussian_marginal_log_prob(model, x, missing)
+    spread = {}
+    for bundle in (1, 8):
+        result = observed_log_prob(
+            model, None, x, missing, budget=Budget(particles=16, bundle=bundle, simulated=300, samples=4000)
+        )
+        error = (result.values - truth).exp() - 1
+        assert abs(float(error.mean())) < 4 * float(error.std()) / math.sqrt(300)
+        spread[bundle] = float(error.var())
+        assert result.bracket.lower - 3 * result.bracket.gap_se <= result.bracket.upper
+        assert result.ess.max() <= 16 + 1e-9
+    assert 5 < spread[1] / spread[8] < 12

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.imputers.chains_setup import D, make_setup, noise_for, unbounded
+from tests.imputers.chains_setup import D, Setup, make_setup, noise_for, unbounded
 from tests.oracles import GaussianConditionals, GaussianModel, gaussian_conditional
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families import make_family
@@ -19,6 +19,8 @@ from vgi_cli.imputers.held import HeldChains
 from vgi_cli.imputers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.imputers.starts import ChainStart, EmpiricalStart, Start
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.models.base import Model
+from vgi_cli.models.flow import Flow, FlowConfig
 
 
 class TruthStart(Start):
@@ -81,26 +83,29 @@ def test_reaches_the_conditional_from_f0(bounded: bool) -> None:
         assert imputer.diagnostics()["outside_range"] > 0
 
 
-def _network_imputer(s: object, dtype: torch.dtype) -> MetropolisImputer:
-    setup = s
+def _network_imputer(setup: Setup, dtype: torch.dtype, flow: bool = False) -> MetropolisImputer:
     g = torch.Generator().manual_seed(3)
     network = HeadNetwork(D, 2, [], [8])
     network.initialise(g)
     q = AmortisedConditionals(make_family("gaussian", steps=1, bins=4), network, extended=False).to(dtype)
-    model = GaussianModel(setup.model.mean.to(dtype), setup.model.covariance.to(dtype))
+    model: Model = GaussianModel(setup.model.mean.to(dtype), setup.model.covariance.to(dtype))
+    if flow:
+        model = Flow.build(FlowConfig(steps=2, hidden=16), D).to(dtype)
+        model.initialise(setup.full.to(dtype), g)
     return MetropolisImputer(model, q, EmpiricalStart(setup.x.to(dtype), setup.missing), BurnIn(minimum=6))
 
 
-def test_draws_do_not_depend_on_batch_rows_or_number_of_draws() -> None:
+@pytest.mark.parametrize("flow", [False, True])
+def test_draws_do_not_depend_on_batch_rows_or_number_of_draws(flow: bool) -> None:
     s = make_setup(300, seed=2)
     x = s.x.float()
     noise = noise_for(300, 7)
-    every = impute(_network_imputer(s, torch.float32), x, s.missing, noise, s.box)
+    every = impute(_network_imputer(s, torch.float32, flow), x, s.missing, noise, s.box)
     assert torch.isfinite(every).all()
-    fewer = impute(_network_imputer(s, torch.float32), x, s.missing, noise.select(draws=torch.arange(2)), s.box)
+    fewer = impute(_network_imputer(s, torch.float32, flow), x, s.missing, noise.select(draws=torch.arange(2)), s.box)
     assert torch.equal(fewer, every[:2])
     pick = torch.tensor([299, 4, 17])
-    some = impute(_network_imputer(s, torch.float32), x[pick], s.missing[pick], noise.select(rows=pick), s.box)
+    some = impute(_network_imputer(s, torch.float32, flow), x[pick], s.missing[pick], noise.select(rows=pick), s.box)
     assert torch.equal(some, every[:, pick])
 
 

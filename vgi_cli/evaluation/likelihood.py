@@ -24,6 +24,8 @@ from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Marginal, Model
 
+FLAT, UNEVEN = 0.05, 0.7
+"""Variance of log weights up to which single draws, and bundles of draws, are enough (see `effort`)."""
 LOW_ESS, LOW_SHARE = 0.1, 0.05
 """Warn when more than this share of rows has an effective sample size below LOW_ESS × particles ..."""
 HALF_GAP = 0.02
@@ -35,9 +37,10 @@ BRACKET_GAP = 0.1
 class Budget(NamedTuple):
     """What an annealed estimate may spend.
 
-    particles   weighted particles a row
+    particles   weighted particles a row: each the end of a path, or the mean weight of `bundle` draws without a path
     pilot       further particles a row that only find out how long its path must be; their weights are not used
-    moves       most moves of a particle; a row whose pilot weights vary little is left without any
+    bundle      draws in one particle of a row that needs no path but whose pilot weights vary
+    moves       longest path
     per_hole    moves per hole and nat² of the variance of the pilot's log weights
     samples     samples of the model to which the joint mixture is fitted
     simulated   rows simulated from the model for the bracket; 0: no bracket
@@ -46,11 +49,16 @@ class Budget(NamedTuple):
 
     particles: int = 64
     pilot: int = 16
+    bundle: int = 8
     moves: int = 256
     per_hole: float = 2.0
     samples: int = 10_000
     simulated: int = 100
     batch: int = 16_384
+
+
+QUICK = Budget(particles=16, pilot=8, bundle=4, moves=64, samples=4000, simulated=0)
+"""Enough to rank two models on the same rows with the same seed, as model selection does."""
 
 
 class Bracket(NamedTuple):
@@ -170,44 +178,58 @@ def make_annealer(
 def _estimate(
     annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget
 ) -> tuple[Tensor, Tensor]:
-    """Log weights [P, R] and the number of moves [R]; every row has a hole and an observed cell."""
+    """Log weights [P, R] and the effort of each row [R, 2]; every row has a hole and an observed cell."""
     P, R = len(noise.draws), len(x)
-    moves = torch.zeros(R, dtype=torch.int64, device=x.device)
+    efforts = torch.zeros(R, 2, dtype=torch.int64, device=x.device)
     pilot = replace(noise.at("pilot"), draws=torch.arange(budget.pilot))
     for index in _batches(torch.arange(R, device=x.device), budget.pilot, budget):
         g = annealer.conditional(x[index], missing[index])
         weights = annealer.forward(g, pilot.select(rows=index), 1)
-        moves[index] = path_length(weights, missing[index].sum(1), budget)
+        efforts[index] = effort(weights, missing[index].sum(1), budget)
     weights = torch.zeros(P, R, dtype=torch.float64, device=x.device)
-    for T in moves.unique().tolist():
-        for index in _batches((moves == T).nonzero()[:, 0], P, budget):
-            g = annealer.conditional(x[index], missing[index])
-            weights[:, index] = annealer.forward(g, noise.select(rows=index), T)
-    return weights, moves
+    for T, B, index in _groups(efforts, P, budget):
+        g = annealer.conditional(x[index], missing[index])
+        draws = replace(noise.select(rows=index), draws=torch.arange(P * B))
+        weights[:, index] = _log_mean(annealer.forward(g, draws, T).view(B, P, -1))
+    return weights, efforts
 
 
-def path_length(log_weights: Tensor, holes: Tensor, budget: Budget) -> Tensor:
-    """T [R] from a pilot's log weights [P0, R]: 1 (no move) where their variance is at most 0.1, else a power of two of
-    at least per_hole · holes · variance, at most `moves`."""
-    variance = log_weights.clamp(min=(-1e6)).var(0)
-    wanted = (budget.per_hole * holes * variance).clamp(min=8, max=budget.moves)
-    return torch.where(variance <= 0.1, 1, 2.0 ** wanted.log2().ceil()).long()
+def effort(log_weights: Tensor, holes: Tensor, budget: Budget) -> Tensor:
+    """(T, B) [R, 2] of each row from a pilot's log weights [P0, R]: path length and draws in a particle.
+
+    With v their variance: (1, 1) where v <= FLAT; (1, bundle) where v <= UNEVEN, which is cheaper than a path; else
+    (T, 1), T the power of two from 8 to `moves` that is at least per_hole · holes · v.
+    """
+    v = log_weights.clamp(min=-1e6).var(0)
+    length = 2.0 ** (budget.per_hole * holes * v).clamp(min=8, max=budget.moves).log2().ceil()
+    T = torch.where(v <= UNEVEN, 1.0, length)
+    B = torch.where((v > FLAT) & (v <= UNEVEN), budget.bundle, 1)
+    return torch.stack([T.long(), B.long()], 1)
 
 
 def _batches(index: Tensor, particles: int, budget: Budget) -> Iterator[Tensor]:
     yield from index.split(max(1, budget.batch // particles))
 
 
+def _groups(efforts: Tensor, P: int, budget: Budget) -> Iterator[tuple[int, int, Tensor]]:
+    """Rows of equal effort: (T, B, index)."""
+    for T, B in efforts.unique(dim=0).tolist():
+        same = (efforts == torch.tensor([T, B], device=efforts.device)).all(1)
+        for index in _batches(same.nonzero()[:, 0], P * B, budget):
+            yield T, B, index
+
+
 def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget) -> Bracket:
     """Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
-    weights, moves = _estimate(annealer, x, missing, noise, budget)
+    weights, efforts = _estimate(annealer, x, missing, noise, budget)
     back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-    one = replace(noise.at("reverse"), draws=torch.arange(1))
-    for T in moves.unique().tolist():
-        for index in _batches((moves == T).nonzero()[:, 0], len(noise.draws), budget):
-            g = annealer.conditional(x[index], missing[index])
-            back[index] = annealer.reverse(g, x[index], one.select(rows=index), T)
+    again = noise.at("reverse")
+    for T, B, index in _groups(efforts, len(noise.draws), budget):
+        g = annealer.conditional(x[index], missing[index])
+        path = annealer.reverse(g, x[index], replace(again, draws=torch.arange(1)).select(rows=index), T)
+        others = annealer.forward(g, replace(again, draws=torch.arange(B - 1)).select(rows=index), 1)
+        back[index] = _log_mean(torch.cat([path[None], others]))
     lower = _log_mean(weights)
     upper = _log_mean(torch.cat([back[None], weights[1:]]))
     gap = upper - lower
@@ -216,7 +238,7 @@ def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, 
 
 
 def _log_mean(log_weights: Tensor) -> Tensor:
-    """[P, R] -> [R]."""
+    """Logarithm of the mean over the first dimension of weights."""
     return log_weights.logsumexp(0) - math.log(len(log_weights))
 
 
