@@ -274,6 +274,7 @@ def test_names() -> None:
     assert text_refusal("a,b,a\n1,2,3\n") == (
         "standard input: duplicate column name 'a' (columns 1 and 3) | rename one of them"
     )
+    assert text_refusal("5.1,3,5.1\n4.9,3,2\n").endswith("| is the header line missing?")
     for text in ("a,,c\n1,2,3\n", "a, ,c\n1,2,3\n"):
         assert text_refusal(text) == "standard input: column 2 has no name | name every column in the header"
 

@@ -224,6 +224,12 @@ def test_what_works_with_one_line(text: str, note: str) -> None:
     assert all(notes)
 
 
+def test_a_header_of_numbers_is_pointed_out() -> None:
+    note = "the column names of standard input are numbers: is the header line missing?"
+    assert note in infer_schema(from_text("5.1,3\n4.9,\n4.7,2\n4.5,4\n"))[1]
+    assert infer_schema(from_text("2019,2020\n4.9,\n4.7,2\n4.5,4\n"))[1] == []
+
+
 def test_an_ordinary_table_needs_no_line() -> None:
     assert infer_schema(from_text("x,y\n1,2\n3,\n5,6\n"))[1] == []
 

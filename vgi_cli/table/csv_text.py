@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -123,6 +124,12 @@ def _header(text: bytes, label: str, start: int, cells_end: Ints) -> tuple[tuple
     return names, all(cell.startswith('"') for cell in raw)
 
 
+def looks_like_data(names: Sequence[str]) -> bool:
+    """Whether a header is rather a row: numbers only, and not all whole (years and positions are common names)."""
+    numbers = [re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?", name.strip()) for name in names if name.strip()]
+    return all(numbers) and any("." in name for name in names)
+
+
 def check_names(names: Sequence[str], label: str) -> None:
     """Refuse empty names (but of the first column, a row index) and duplicate ones."""
     for i, name in enumerate(names):
@@ -131,9 +138,8 @@ def check_names(names: Sequence[str], label: str) -> None:
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
         if name in seen:
-            raise InputError(
-                f"{label}: duplicate column name '{name}' (columns {seen[name] + 1} and {i + 1})", "rename one of them"
-            )
+            hint = "is the header line missing?" if looks_like_data(names) else "rename one of them"
+            raise InputError(f"{label}: duplicate column name '{name}' (columns {seen[name] + 1} and {i + 1})", hint)
         seen[name] = i
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.columns import Column, Kind, Lattice, Role, Scale, Schema, Transform
+from vgi_cli.table.csv_text import looks_like_data
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.rounding import find_lattice, has_spikes, stand_in
 from vgi_cli.table.scaling import fit_scale
@@ -245,6 +246,8 @@ def _notes(table: Table, schema: Schema) -> list[str]:
     D = len(schema.modelled)
     constants = schema.constants
     empty = [c.name for c in schema.columns if c.kind == "empty"]
+    if looks_like_data(table.names):
+        notes.append(f"the column names of {table.label} are numbers: is the header line missing?")
     if table.N == 1:
         notes.append(f"{table.label} has one row")
     if D == 1:
