@@ -41,7 +41,7 @@ class TruthStart(Start):
 )
 def test_rows_of_the_model_stay_rows_of_the_model(shift: float, scale: float, memory: float) -> None:
     """Rows drawn from p and masked, chains started at the hidden values: after 20 sweeps still distributed as p."""
-    N = 4096
+    N = 2048
     s = make_setup(N)
     q = GaussianConditionals(s.model.mean, s.model.covariance, shift, scale, memory)
     imputer = MetropolisImputer(s.model, q, TruthStart(s.full), BurnIn(minimum=20))
@@ -148,7 +148,7 @@ def test_the_walk_frees_a_chain_where_q_is_too_narrow() -> None:
     q = GaussianConditionals(model.mean, model.covariance, scale=0.1)
     start = EmpiricalStart(torch.full((1, 1), 3.0, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.bool))
     n = 512
-    imputer = MetropolisImputer(model, q, start, BurnIn(minimum=200))
+    imputer = MetropolisImputer(model, q, start, BurnIn(minimum=120))
     x, holes = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.bool)
     out = impute(imputer, x, holes, noise_for(1, n, columns=1), unbounded(1))[:, 0, 0]
     assert abs(out.mean()) < 4.5 / math.sqrt(n) and abs(out.var() - 1) < 4.5 * math.sqrt(2 / n)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise, mix64
 
-PACK = 256
+PACK = 512
 
 
 class Pack(NamedTuple):
