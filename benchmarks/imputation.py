@@ -1,10 +1,11 @@
 """How well are hidden cells of real tables imputed? One command, six tables, three mechanisms, seven methods.
 
-    python benchmarks/imputation.py --data FOLDER [--tables banknote …] [--methods mice default …] [--seeds 3] [--json OUT]
+    python benchmarks/imputation.py --data FOLDER [--tables banknote …] [--methods mice default …] [--json OUT]
 
-Cells of complete tables are hidden (MCAR 20 %, MCAR 50 %, MAR 50 %), every method fills them with 19 draws (column means and
-missForest: one), and the draws are scored against the truth. Results are cached one file a cell of the design in `--cache`,
-so that an interrupted run goes on where it stopped. CPU seconds are process time, fit and draws together, on one thread.
+Cells of complete tables are hidden (MCAR 20 %, MCAR 50 %, MAR 50 %), every method fills them with 19 draws (column
+means and missForest: one), and the draws are scored against the truth. Results are cached in `--cache`, one file for
+each table, mechanism, method and seed, so that an interrupted run goes on where it stopped (an empty folder starts
+afresh). CPU seconds are process time, fit and draws together, on one thread.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def hide(values: np.ndarray, mechanism: str, rng: np.random.Generator) -> np.nda
     """Mask [N, d], True where a cell is hidden.
 
     mcarNN  every cell on its own with probability NN %
-    mar50   a random third of the columns stays complete; in every other column a cell is hidden with logistic probability
-            in a random combination of those (normal weights, scaled to unit variance), the intercept set so that half of
-            the column is hidden on average
+    mar50   a random third of the columns stays complete; in every other column a cell is hidden with logistic
+            probability in a random combination of those (normal weights, scaled to unit variance), the intercept set
+            so that half of the column is hidden on average
     """
     N, d = values.shape
     if mechanism.startswith("mcar"):
@@ -74,7 +75,7 @@ def hide(values: np.ndarray, mechanism: str, rng: np.random.Generator) -> np.nda
 
 @dataclass(frozen=True)
 class Scores:
-    """Means over the hidden cells of a column, then over the columns; all but coverage in column standard deviations."""
+    """Means over the hidden cells of a column, then over columns; all but coverage in column standard deviations."""
 
     crps: float
     rmse: float

@@ -17,9 +17,9 @@ class ExactImputer(Imputer):
     """Draw i comes from refit i modulo their number, so that parameter uncertainty is in the draws.
 
     A row with a draw outside the box is redrawn as a whole, at most `attempts` times, which is rejection sampling from
-    the truncated law. Rows that are still outside are finished by Gibbs sweeps: every missing cell in turn is drawn from
-    its law given the other columns, truncated to the box. Such a step leaves the truncated law as it is, and the sweeps
-    forget the start; no draw is ever clamped.
+    the truncated law. Rows that are still outside are finished by Gibbs sweeps: every missing cell in turn is drawn
+    from its law given the other columns, truncated to the box. Such a step leaves the truncated law as it is, and the
+    sweeps forget the start; no draw is ever clamped.
     """
 
     def __init__(self, models: Sequence[GaussianFamily], attempts: int = 12, sweeps: int = 10) -> None:

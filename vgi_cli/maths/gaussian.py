@@ -54,8 +54,8 @@ class Precision(NamedTuple):
 def observed_precision(covariance: Tensor, missing: Tensor) -> Precision:
     """Padded precisions of a covariance [D, D] under patterns [U, D].
 
-    Rows and columns of missing cells are replaced by those of the identity, which leaves the determinant of the observed
-    block and its inverse as they are. Raises torch.linalg.LinAlgError when a block is not positive definite.
+    Rows and columns of missing cells are replaced by those of the identity, which leaves the determinant of the
+    observed block and its inverse as they are. Raises torch.linalg.LinAlgError where a block is not positive definite.
     """
     o = (~missing).to(covariance.dtype)
     pairs = o[:, :, None] * o[:, None, :]

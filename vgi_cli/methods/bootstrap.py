@@ -1,7 +1,9 @@
 """Bootstrap refits: the parameter uncertainty of proper multiple imputation (Little and Rubin 2002, section 10.2).
 
-Each refit starts at the fitted parameters and climbs the same penalised objective with other row weights: rows weigh as often as they were drawn with replacement (`multinomial`) or by a flat Dirichlet law (`bayesian`,
-Rubin 1981): smooth, and no row is ever left out."""
+Each refit starts at the fitted parameters and climbs the same penalised objective with other row weights. Rows
+weigh as often as they were drawn with replacement (`multinomial`), or by a flat Dirichlet law (`bayesian`, Rubin 1981),
+which is smooth and leaves no row out.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def refits(
     epochs: int = 10,
     tolerance: float = 1e-4,
 ) -> Iterator[dict[str, Tensor]]:
-    """The parameters (state_dict, float64) of `count` warm-started refits of a fitted model; the model is left alone."""
+    """The parameters (state_dict, float64) of `count` warm-started refits of a fitted model, which is left alone."""
     used = ~table.missing.all(1)
     x, missing = table.x[used], table.missing[used]
     penalty = model.penalty(config.pooling, config.floor)

@@ -97,13 +97,11 @@ def held_out(
 
 def describe(config: ModelConfig) -> str:
     """`5 components, full`: the settings that a size has."""
-    values = config.model_dump(exclude_none=True)
-    numbers = [
-        f"{value} {name if value != 1 else name.removesuffix('s')}"
-        for name, value in values.items()
-        if value in range(10**9)
-    ]
-    return ", ".join(numbers + [str(value) for value in values.values() if isinstance(value, str)])
+    words = []
+    for name, value in config.model_dump(exclude_none=True).items():
+        noun = name.removesuffix("s") if value == 1 else name
+        words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
+    return ", ".join(words)
 
 
 def _work(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> float:

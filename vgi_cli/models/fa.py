@@ -41,7 +41,7 @@ class FactorAnalysis(GaussianFamily):
         if config.factors is not None:
             return [[config]]
         bound = min(int(D + 0.5 - (2 * D + 0.25) ** 0.5), N // 5)
-        return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if L <= max(bound, 0)]]
+        return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if bound >= L or L == 0]]
 
     @property
     def F(self) -> Tensor:
