@@ -56,6 +56,7 @@ class VgiState(State):
         self.stage_epoch = 0  # whole epochs done in this stage
         self.position = 0  # batches done in this epoch
         self.averaged = 0  # steps in the average
+        self.order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
         D = chains.x.shape[1]
         zeros = chains.x.new_zeros
         self.tally = {"objective": zeros(()), "tried": zeros(D), "accepted": zeros(D)}  # of this epoch
@@ -76,14 +77,14 @@ class VgiState(State):
 
     def batch(self) -> Batch:
         """The batch at this position. Every batch has the same share of complete and of incomplete rows."""
-        if self.position == 0 or not hasattr(self, "_order"):
+        if self.position == 0 or not self.order:
             g = self.generator(0)
             device = self.chains.x.device
-            self._order = [
+            self.order = [
                 part[torch.randperm(len(part), generator=g, device=device)] for part in (self.incomplete, self.complete)
             ]
         picks = []
-        for order in self._order:
+        for order in self.order:
             n = len(order)
             picks.append(order[self.position * n // self.batches : (self.position + 1) * n // self.batches])
         return self.chains.batch(*picks)
@@ -133,8 +134,7 @@ class VgiState(State):
             value.copy_(state[f"tally/{name}"])
         _restore_optimiser("optim_theta", self.optim_theta, state)
         _restore_optimiser("optim_q", self.optim_q, state)
-        if hasattr(self, "_order"):
-            del self._order
+        self.order = []
 
 
 def parameters_of(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
