@@ -58,3 +58,29 @@ def test_a_seed_fixes_the_refits_and_fewer_are_the_first_of_more() -> None:
     for a, b in zip(few, more, strict=False):
         assert all(torch.equal(a[name], b[name]) for name in a)
     assert not torch.equal(more[0]["gaussians.mean"], more[1]["gaussians.mean"])
+
+
+def test_refits_of_a_mixture_explore_its_tops() -> None:
+    """With two components and three clusters there are several tops: restarted refits do not all find the same one."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[8.0, 0], [0, 8.0], [-8.0, -8.0]], dtype=torch.float64)
+    x = centres[torch.arange(150) % 3] + torch.randn(150, 2, dtype=torch.float64, generator=generator)
+    missing = torch.rand(150, 2, generator=generator) < 0.2
+    model = GaussianMixture.build(MixtureConfig(components=2), 2).double()
+    model.initialise(x, generator)
+    table = make_table(x, missing)
+    climb(model, em_table(table.x, missing), model.penalty(None, 1e-3), epochs=50, tolerance=1e-6)
+    alone = set()  # which cluster has a component of its own
+    for refit in refits(model, table, EmConfig(), 12, torch.Generator().manual_seed(0), epochs=20):
+        distance = torch.cdist(refit["gaussians.mean"], centres)
+        alone.add(int(distance.min(0).values.argmin()))
+    assert len(alone) > 1
+
+
+def test_weights_follow_their_rows() -> None:
+    """Rows are sorted by their holes inside; a weight must reach its own row."""
+    x = torch.arange(6, dtype=torch.float64)[:, None].repeat(1, 2)
+    missing = torch.zeros(6, 2, dtype=torch.bool)
+    missing[[0, 2, 4], 1] = True
+    table = em_table(x, missing).reweighted(torch.arange(6, dtype=torch.float64))
+    assert torch.equal(table.weights, table.x[:, 0])

@@ -1,8 +1,13 @@
 """Bootstrap refits: the parameter uncertainty of proper multiple imputation (Little and Rubin 2002, section 10.2).
 
-Each refit starts at the fitted parameters and climbs the same penalised objective with other row weights. Rows
-weigh as often as they were drawn with replacement (`multinomial`), or by a flat Dirichlet law (`bayesian`, Rubin 1981),
-which is smooth and leaves no row out.
+Each refit climbs the same penalised objective with other row weights. Rows weigh as often as they were drawn with
+replacement (`multinomial`), or by a flat Dirichlet law (`bayesian`, Rubin 1981), which is smooth and leaves no row out.
+
+A likelihood with one top (one component) is climbed from the fitted parameters. That of a mixture has many, and which
+one EM finds is uncertainty too: its refits start anew, from the bootstrap rows with their holes filled by a draw under
+the fitted model (that draw is the warm part: no quick Gaussian fit is needed, and a few iterations suffice). Measured
+on real tables this is what brings the coverage of a mixture's imputations to its nominal value, and it lowers their
+CRPS as any averaging over unstable fits does (docs/defaults.md).
 """
 
 from __future__ import annotations
@@ -15,9 +20,13 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table
+
+ROWS = 512
+"""Rows that are filled at a time: bounds the memory of their conditionals."""
 
 
 def row_weights(N: int, kind: Literal["multinomial", "bayesian"], generator: torch.Generator) -> Tensor:
@@ -36,16 +45,35 @@ def refits(
     generator: torch.Generator,
     *,
     kind: Literal["multinomial", "bayesian"] = "multinomial",
-    epochs: int = 10,
+    epochs: int = 8,
     tolerance: float = 1e-4,
 ) -> Iterator[dict[str, Tensor]]:
-    """The parameters (state_dict, float64) of `count` warm-started refits of a fitted model, which is left alone."""
+    """The parameters (state_dict, float64) of `count` refits of a fitted model, which is left alone.
+
+    Deterministic given the generator; the first refits are the same whatever the count.
+    """
     used = ~table.missing.all(1)
-    x, missing = table.x[used], table.missing[used]
-    penalty = model.penalty(config.pooling, config.floor)
+    x, missing = table.x[used].to(torch.float64), table.missing[used]
+    fitted = copy.deepcopy(model).double()
+    penalty = fitted.penalty(config.pooling, config.floor)
     base = em_table(x, missing)
-    for _ in range(count):
-        refit = copy.deepcopy(model).double()
+    anew = fitted.log_weights().shape[0] > 1
+    seed = int(torch.randint(2**62, (), generator=generator))
+    for number in range(count):
+        refit = copy.deepcopy(fitted)
         weights = row_weights(x.shape[0], kind, generator)
+        if anew:
+            rows = torch.multinomial(weights, x.shape[0], replacement=True, generator=generator)
+            refit.initialise(_filled(fitted, x, missing, seed, number)[rows], generator)
         climb(refit, base.reweighted(weights), penalty, epochs=epochs, tolerance=tolerance)
         yield {name: value.detach().clone() for name, value in refit.state_dict().items()}
+
+
+def _filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int, number: int) -> Tensor:
+    """[N, D] the rows with their holes filled by draw `number` under the model."""
+    parts = []
+    for start in range(0, x.shape[0], ROWS):
+        rows = torch.arange(start, min(start + ROWS, x.shape[0]))
+        noise = KeyedNoise(seed, numbered("column", x.shape[1]), rows, torch.tensor([number]), "restart")
+        parts.append(model.conditional(x[rows], missing[rows]).sample(noise)[0])
+    return torch.cat(parts)

@@ -27,7 +27,7 @@ FEWEST_ROWS = 12
 """With fewer rows nothing is held out: the smallest candidate is taken."""
 WORK = 1e11
 """Multiplications that all fits together may take, roughly half a minute on one core."""
-EPOCHS, TOLERANCE = 25, 1e-4
+EPOCHS, TOLERANCE = 15, 3e-4
 
 
 class Candidate(NamedTuple):

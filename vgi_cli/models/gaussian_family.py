@@ -19,20 +19,21 @@ class EmTable(NamedTuple):
     """An incomplete table as EM sees it.
 
     x         [N, D] float64; missing cells hold 0. Rows are sorted by their holes
+    order     [N] where each row stood in the table that was given
     patterns  of the holes
     weights   [N] row weights (1, or those of a bootstrap sample)
     scale     units of the penalties: the same for every bootstrap sample
     """
 
     x: Tensor
+    order: Tensor
     patterns: Patterns
     weights: Tensor
     scale: Scale
 
     def reweighted(self, weights: Tensor) -> EmTable:
-        """The same rows with other weights [N], given in this table's order (the weights of a bootstrap sample are
-        exchangeable, so that their order does not matter)."""
-        return self._replace(weights=weights.to(self.x.dtype))
+        """The same rows with other weights [N], in the order of the table that was given."""
+        return self._replace(weights=weights.to(self.x.dtype)[self.order])
 
 
 def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
@@ -48,7 +49,7 @@ def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTab
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)
     sorted_patterns = Patterns(patterns.missing, patterns.of_row[order])
-    return EmTable(x[order], sorted_patterns, weights[order], Scale(mean, variance))
+    return EmTable(x[order], order, sorted_patterns, weights[order], Scale(mean, variance))
 
 
 class EmValue(NamedTuple):
