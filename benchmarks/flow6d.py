@@ -2,8 +2,8 @@
 
     python benchmarks/flow6d.py [--rows 20000] [--epochs 40] [--variants] [--json FILE]
 
-Rows of `density6d.Density6D` with half of the cells missing completely at random. The same flow is fitted by maximum
-likelihood on the complete rows, on imputations drawn from the marginals (K of them, stacked), and by VGI on the
+Rows of `density6d.Density6D`, half of the cells missing completely at random. The same flow is fitted by maximum
+likelihood on the complete rows, on draws from the marginals (K imputations, stacked), and by VGI on the
 incomplete rows. Printed: the mean log-density of complete test rows, and which share of the gap between the two ends VGI
 closes. Then 19 draws for every hidden cell of some of the rows, by Metropolis-within-Gibbs on the fitted model: coverage
 of [min, max] (90 % when calibrated) and CRPS over that of 19 draws from the true conditionals. `--variants` fits the

@@ -6,6 +6,7 @@ Every family is final: it implements the abstract methods once and nobody overri
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import torch
@@ -26,7 +27,9 @@ class Model(nn.Module, ABC):
 
     Config: ClassVar[type[ModelConfig]]
     exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
-    learning_rate: ClassVar[float] = 1e-3  # of Adam on standardised data, where a recipe gives none
+    learning_rate: ClassVar[float] = 0.02  # of Adam on standardised data, where a recipe gives none
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
 
     @classmethod
     @abstractmethod

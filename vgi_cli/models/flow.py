@@ -34,6 +34,8 @@ class Flow(Bijective):
     """A density over D columns: an invertible map x -> u, u ~ N(0, I). D = 1 is a chain of unconditional splines."""
 
     Config: ClassVar[type[ModelConfig]] = FlowConfig
+    learning_rate = 3e-3
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, config: FlowConfig, D: int) -> None:
         super().__init__()

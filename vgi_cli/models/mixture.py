@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field
@@ -38,6 +38,7 @@ class GaussianMixture(GaussianFamily):
     """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
 
     Config = MixtureConfig
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, gaussians: Gaussians) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +86,10 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
 def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[str, Any]) -> Recipe:
     """The recipe with model, method and their settings named in full (defaults written out)."""
     registry.check_pair(model, method)
-    config = load_config(registry.load_model(model).Config, {**model_values(recipe), **model_settings})
-    chosen = load_config(registry.load_method(method).Config, method_values(recipe)).model_dump(mode="json")
+    family = registry.load_model(model)
+    config = load_config(family.Config, {**model_values(recipe), **model_settings})
+    values = merged(family.suited.get(method, {}), method_values(recipe))
+    chosen = load_config(registry.load_method(method).Config, values).model_dump(mode="json")
     optim = chosen.pop("optim", {})
     epochs = chosen.pop("epochs", None)
     return recipe.model_copy(
@@ -97,6 +100,15 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
             "epochs": epochs,
         }
     )
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, the second winning; nested mappings are merged alike."""
+    out = {**first, **second}
+    for key in first.keys() & second.keys():
+        if isinstance(first[key], Mapping) and isinstance(second[key], Mapping):
+            out[key] = merged(first[key], second[key])
+    return out
 
 
 def load_config(config: Any, values: dict[str, Any]) -> Any:
