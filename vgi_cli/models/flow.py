@@ -8,6 +8,7 @@ parameters come out of one product with the bins first, and sums over columns ar
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast
 
 import torch
