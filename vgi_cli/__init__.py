@@ -1,0 +1,33 @@
+"""Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws.
+
+    import vgi_cli
+
+    run = vgi_cli.fit("data.csv")              # or a pandas DataFrame
+    tables = run.impute(m=20)                  # completed DataFrames
+    report = run.evaluate("test.csv")
+
+`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; importing this package loads no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vgi_cli.version import __version__
+
+if TYPE_CHECKING:
+    from vgi_cli.run.api import Run, evaluate, finetune, fit, impute, load
+
+__all__ = ["Run", "__version__", "evaluate", "finetune", "fit", "impute", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'vgi_cli' has no attribute '{name}'")
+    from vgi_cli.run import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,7 +22,7 @@ def choose(N: int, d: int, share_missing: float) -> Choice:
     A mixture by EM is exact, quick and hard to beat until the observed rows are many enough to teach a flow what a
     mixture cannot say.
     """
-    size = f"{N:,} rows, {d:,} columns, {share_missing:.0%} of the cells missing"
+    size = f"{N:,} row{'s' * (N != 1)}, {d:,} column{'s' * (d != 1)}, {share_missing:.0%} of the cells missing"
     needed = max(FLOW_ROWS, FLOW_ROWS_PER_COLUMN * d)
     if d > 1 and N * (1.0 - share_missing) >= needed:
         return Choice("flow", "vgi", f"{size}: enough rows to learn a flow ({needed:,} after the holes)")

@@ -45,6 +45,7 @@ class EvaluateOptions(NamedTuple):
     out: Path | None = None
     force: bool = False
     conditions: Sequence[fail_if.Condition] = ()
+    write: bool = True
 
 
 class Report(NamedTuple):
@@ -83,14 +84,17 @@ def evaluate(
         table, truth = _tables(fitted, settings, options, table, truth)
         match(table, fitted.schema, reporter)
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
-        _check_outputs(folder, options)
+        if options.write:
+            _check_outputs(folder, options)
         report = make(fitted, table, truth, settings, options, reporter)
         _require_paths(options.conditions, report.values)
+        if options.per_row is not None:
+            _write_per_row(Path(options.per_row), table, fitted, report.per_row)
+        if not options.write:
+            return report
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "report.json", report.json_text().encode())
         write_atomic(folder / "report.md", report.text().encode())
-        if options.per_row is not None:
-            _write_per_row(Path(options.per_row), table, fitted, report.per_row)
         reporter.say(f"report.json and report.md are in {folder}")
         return report
 

@@ -49,7 +49,7 @@ def finetune(
         fitted = load_run(checkpoint, reporter)
         q = require_conditionals(fitted)
         device = compute_on(fitted, settings)
-        table = fitted_or_new(fitted, settings, reporter) if table is None else table
+        table = fitted_or_new(fitted, settings) if table is None else table
         match(table, fitted.schema, reporter)
         seed = seed_of(fitted, settings)
         rows = training_rows(rows_of(table, fitted.schema, fitted.recipe.seed), keep_empty=True)

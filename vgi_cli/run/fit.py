@@ -26,7 +26,7 @@ from vgi_cli.run.prepare import Rows, match, new_schema, read, rows_of, split, t
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.resume import DONE, find_run, finished, merge
 from vgi_cli.run.signals import Stop, watch_signals
-from vgi_cli.run.sizes import choose_size
+from vgi_cli.run.sizes import model_size
 from vgi_cli.run.validation import make_validator
 from vgi_cli.table.reader import Table
 from vgi_cli.table.schema import Schema
@@ -101,7 +101,7 @@ def _start(
         return _nothing_to_fit(job, settings, out, force)
     recipe = _choose_family(recipe, rows, reporter)
     train, held = _training_and_held(recipe, rows, schema, reporter)
-    size = choose_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
+    size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
     recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
     recipe = _absolute(recipe, plan)
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
@@ -132,6 +132,7 @@ def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
 
 def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool) -> RunFolder:
     """The run of a table in which no column varies: it carries columns and fills constants."""
+    job.recipe = job.recipe.model_copy(update={"threads": job.recipe.threads or 1})
     claimed = claim(out, force)
     run = _create(claimed, job, settings)
     run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})

@@ -106,7 +106,7 @@ def impute(
     with watch_signals():
         fitted = load_run(checkpoint, reporter)
         fitted.sampler(options.sampler)
-        table = fitted_or_new(fitted, settings, reporter) if table is None else table
+        table = fitted_or_new(fitted, settings) if table is None else table
         match(table, fitted.schema, reporter)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if options.out is None:
@@ -122,11 +122,10 @@ def impute(
             reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
         elif options.layout == "single":
             reporter.warn("one draw: not for inference, which needs several (--format files or long)")
-        draws = done.draws if options.point is None else point_estimate(done.draws, options.point, fitted.schema)
         return write_imputed(
             table,
             fitted.schema,
-            draws,
+            done.draws,
             layout=layout,
             out=out,
             format=format,
@@ -143,7 +142,7 @@ def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
     )
 
 
-def fitted_or_new(fitted: Fitted, settings: Settings, reporter: Reporter) -> Table:
+def fitted_or_new(fitted: Fitted, settings: Settings) -> Table:
     """The table that is named, else the one that the run was fitted on (InputError when it has changed)."""
     named, mask = value_of(settings, "data"), value_of(settings, "mask")
     if named is not None:
@@ -165,7 +164,7 @@ def value_of(settings: Settings, key: str) -> Any:
 
 
 def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOptions, reporter: Reporter) -> Imputed:
-    """`options.m` draws of every hole."""
+    """`options.m` draws of every hole, or their mean or median."""
     device = compute_on(fitted, settings)
     seed = seed_of(fitted, settings)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
@@ -181,7 +180,10 @@ def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOption
     x = draw_rows(imputer, rows, noise, box, dtype, reporter)
     diagnostics = imputer.diagnostics()
     report_diagnostics(sampler, diagnostics, reporter)
-    return Imputed(decode(x.cpu(), fitted.schema), diagnostics, sampler)
+    draws = decode(x.cpu(), fitted.schema)
+    if options.point is not None:
+        draws = point_estimate(draws, options.point, fitted.schema)
+    return Imputed(draws, diagnostics, sampler)
 
 
 def seed_of(fitted: Fitted, settings: Settings) -> int:

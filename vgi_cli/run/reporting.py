@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 
 class Reporter(ABC):
@@ -30,7 +31,7 @@ class Reporter(ABC):
 
 
 class Silent(Reporter):
-    """Says nothing: the default of the Python API's quiet mode and of tests."""
+    """Says nothing: the default of the Python API."""
 
     def say(self, line: str) -> None:
         """See Reporter."""
@@ -46,3 +47,18 @@ class Silent(Reporter):
 
     def finish_progress(self) -> None:
         """See Reporter."""
+
+
+class Lines(Silent):
+    """Hands the lines of `say` and `warn` to a function."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def say(self, line: str) -> None:
+        """See Reporter."""
+        self._say(line)
+
+    def warn(self, line: str) -> None:
+        """See Reporter."""
+        self._say(f"warning: {line}")

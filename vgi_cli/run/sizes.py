@@ -1,2 +1,32 @@
-def choose_size(recipe, table, generator, reporter):
-    return {}
+"""How large the model is where nobody said so: asked of the data, before the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.em import EmConfig
+from vgi_cli.methods.sizing import choose_size
+from vgi_cli.run import registry
+from vgi_cli.run.config import Recipe
+from vgi_cli.run.plan import method_config, model_config
+from vgi_cli.run.reporting import Reporter
+
+
+def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, reporter: Reporter) -> dict[str, Any]:
+    """The settings of the recipe's model with its size filled in, and a line that says why.
+
+    Models without exact marginals keep what their Config says.
+    """
+    name = recipe.model["name"]
+    config = model_config(recipe)
+    if "marginal" not in registry.MODELS[name].provides:
+        return dict(config.model_dump(mode="json"))
+    em = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
+    reporter.progress(f"choosing the size of model {name}", 0.0)
+    sizing = choose_size(registry.load_model(name), config, table, em, generator)
+    reporter.finish_progress()
+    reporter.say(f"{name} with {sizing.reason}")
+    return dict(sizing.config.model_dump(mode="json"))

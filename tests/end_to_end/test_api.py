@@ -1,0 +1,107 @@
+"""The Python twins: paths and tables in memory, with the answers of the commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import vgi_cli
+from vgi_cli.errors import InputError, RunError, UsageError
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=80)
+    frame = pd.DataFrame({"name": [f"r{i}" for i in range(80)], "a": z, "b": 2 * z + rng.normal(size=80)})
+    frame["count"] = np.round(5 + z).astype("float64")
+    frame.loc[3:9, "b"] = np.nan
+    frame.loc[7:20, "count"] = np.nan
+    return frame
+
+
+FIT = {"model": "fa", "set": {"model.factors": 1, "bootstrap": 3}, "threads": 1}
+
+
+def test_the_package_is_lazy() -> None:
+    code = "import vgi_cli, sys; print(vgi_cli.__version__, dir(vgi_cli)); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'fits'"):
+        vgi_cli.fits  # noqa: B018
+
+
+def test_a_frame_is_fitted_imputed_and_evaluated(frame: pd.DataFrame, tmp_path: Path) -> None:
+    said: list[str] = []
+    run = vgi_cli.fit(frame, out=tmp_path / "run", id=["name"], say=said.append, **FIT)
+    assert run.path == tmp_path / "run" and run.manifest["stopped_by"] == "converged"
+    tables = run.impute(m=3, say=said.append)
+    assert len(tables) == 3 and "parameter uncertainty: 3 bootstrap refits" in said
+    for table in tables:
+        assert not table[["a", "b", "count"]].isna().any().any()
+        observed = frame.notna().to_numpy()
+        assert (table.to_numpy()[observed] == frame.to_numpy()[observed]).all()
+        assert (table["count"] == table["count"].round()).all()
+    assert not tables[0].equals(tables[1])
+    again = vgi_cli.impute(tmp_path / "run", frame, m=1)
+    pd.testing.assert_frame_equal(again[0], tables[0])
+    report = run.evaluate(frame)
+    assert report["loglik"]["estimator"] == "exact" and report["rows"] == 80
+    assert not (run.path / "evaluations").exists()
+    assert run.model().log_prob.__self__ is not None
+
+
+def test_a_truth_in_memory_scores_the_imputations(frame: pd.DataFrame, tmp_path: Path) -> None:
+    run = vgi_cli.fit(frame, out=tmp_path / "run", **FIT)
+    truth = frame.assign(b=frame["b"].fillna(0.0), count=frame["count"].fillna(5.0))
+    report = vgi_cli.evaluate(run, frame, truth=truth, out=tmp_path / "report")
+    assert set(report["imputation"]["columns"]) == {"b", "count"}
+    assert (tmp_path / "report" / "report.json").exists()
+
+
+def test_an_arrow_table_gives_arrow_tables(frame: pd.DataFrame, tmp_path: Path) -> None:
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    run = vgi_cli.fit(arrow, out=tmp_path / "run", **FIT)
+    (table,) = vgi_cli.impute(run.path, arrow, m=1)
+    assert isinstance(table, pa.Table) and table.column("b").null_count == 0
+
+
+def test_paths_give_what_the_commands_give(frame: pd.DataFrame, tmp_path: Path) -> None:
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    run = vgi_cli.fit(tmp_path / "data.csv", out=tmp_path / "run", exclude=["name"], **FIT)
+    (path,) = run.impute(out=tmp_path / "filled.csv", layout="single", m=1)
+    (filled,) = vgi_cli.load(tmp_path / "run").impute(m=1)
+    pd.testing.assert_frame_equal(pd.read_csv(path), filled, check_dtype=False)
+    (mean,) = run.impute(point="mean", m=4)
+    assert not mean[["a", "b", "count"]].isna().any().any()
+
+
+def test_refusals(frame: pd.DataFrame, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"model fa disagrees with set\['model.name'\] 'flow'"):
+        vgi_cli.fit(frame, model="fa", set={"model.name": "flow"})
+    with pytest.raises(InputError, match="the table in memory is empty"):
+        vgi_cli.fit(pd.DataFrame({"a": []}))
+    with pytest.raises(InputError, match="the table in memory cannot be read"):
+        vgi_cli.fit(pd.DataFrame({"a": [1, "x", object()]}))
+    with pytest.raises(RunError, match="no run at"):
+        vgi_cli.load(tmp_path / "none")
+    vgi_cli.fit(frame, out=tmp_path / "run", **FIT)
+    with pytest.raises(UsageError, match="the run was fitted on a table in memory, which it does not keep"):
+        vgi_cli.impute(tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_fine_tuning_a_frame(frame: pd.DataFrame, tmp_path: Path) -> None:
+    small = {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "method.trunk": [8], "method.hidden": [8]}
+    run = vgi_cli.fit(
+        frame, model="fa", method="vgi", epochs=2, set={"model.factors": 1, "bootstrap": "none", **small},
+        threads=1, out=tmp_path / "run",
+    )  # fmt: skip
+    tuned = vgi_cli.finetune(run, frame.iloc[:30], epochs=1, out=tmp_path / "tuned")
+    assert tuned.manifest["command"] == "finetune" and "finetuned_objective" in tuned.manifest
+    assert len(tuned.impute(m=1, sampler="chains")[0]) == 30

@@ -1,0 +1,288 @@
+"""The Python twins of the commands: the same bodies, with paths or tables in memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vgi_cli.errors import UsageError
+from vgi_cli.models.base import Model
+from vgi_cli.run.config import Settings, gather
+from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.evaluate import EvaluateOptions
+from vgi_cli.run.evaluate import evaluate as evaluate_run
+from vgi_cli.run.finetune import finetune as finetune_run
+from vgi_cli.run.fit import fit as fit_run
+from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new
+from vgi_cli.run.impute import impute as impute_run
+from vgi_cli.run.load import load_run
+from vgi_cli.run.prepare import match
+from vgi_cli.run.reporting import Lines, Reporter, Silent
+from vgi_cli.table.memory import Frame, from_frame, is_frame, to_frames
+from vgi_cli.table.reader import Table
+
+Say = Callable[[str], None] | None
+Data = str | Path | Sequence[str | Path] | Frame
+
+
+class Run:
+    """A run folder: what `fit`, `finetune` and `load` return.
+
+    path      the folder
+    manifest  its manifest (format, seeds, hash of the data, timings, `stopped_by`, …)
+    """
+
+    def __init__(self, folder: RunFolder, table: Table | None = None) -> None:
+        self.path = folder.path
+        self.manifest = folder.manifest
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def model(self) -> Model:
+        """The fitted density (a torch module) over encoded rows."""
+        return load_run(self.path, Silent()).model
+
+    def impute(self, data: Data | None = None, **options: Any) -> Any:
+        """See `vgi_cli.impute`. Without data: the table that was fitted, also where it was handed over in memory."""
+        if data is None and self._table is not None:
+            return _impute(self.path, self._table, **options)
+        return impute(self.path, data, **options)
+
+    def evaluate(self, data: Data, **options: Any) -> dict[str, Any]:
+        """See `vgi_cli.evaluate`."""
+        return evaluate(self.path, data, **options)
+
+
+def fit(
+    data: Data | None = None,
+    *,
+    model: str | None = None,
+    method: str | None = None,
+    recipe: str | Path | None = None,
+    set: Mapping[str, Any] | None = None,
+    val: str | float | None = None,
+    select: str | None = None,
+    epochs: int | None = None,
+    time_limit: str | float | None = None,
+    resume: bool = False,
+    force: bool = False,
+    id: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    unbounded: Sequence[str] = (),
+    mask: str | Path | None = None,
+    na_values: Sequence[str] = (),
+    delimiter: str | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    out: str | Path | None = None,
+    say: Say = None,
+) -> Run:
+    """Fit a model on a table with holes and return its run.
+
+    data  paths, or a pandas DataFrame or Arrow table; the other arguments are the flags of `vgi fit`
+    set   settings by dotted key, as `--set`: `{"model.factors": 3}`
+    say   takes the lines that the command would write to stderr; none: silence
+
+    Raises UsageError, InputError, RunError (nothing was created), FitError, Interrupted (after saving).
+    """
+    table, paths = _source(data)
+    flags = {
+        "data": (paths, "data"),
+        "model.name": (model, "model"),
+        "method.name": (method, "method"),
+        "val": (val, "val"),
+        "select": (select, "select"),
+        "epochs": (epochs, "epochs"),
+        "time_limit": (time_limit, "time_limit"),
+        "table.id": (list(id), "id"),
+        "table.exclude": (list(exclude), "exclude"),
+        "table.columns": (dict(columns or {}), "columns"),
+        "table.unbounded": (list(unbounded), "unbounded"),
+        **_reading(mask, na_values, delimiter, seed, device, threads),
+    }
+    for key, value in (set or {}).items():
+        if flags.get(key, (None, ""))[0] not in (None, [], {}, value):
+            raise UsageError(f"{flags[key][1]} {flags[key][0]} disagrees with set[{key!r}] {value!r}", "say it once")
+        flags[key] = (value, "set")
+    run = fit_run(
+        gather(flags, environ=os.environ, recipe=None if recipe is None else Path(recipe)),
+        out=None if out is None else Path(out),
+        resume=resume,
+        force=force,
+        reporter=_reporter(say),
+        started=time.monotonic(),
+        table=table,
+    )
+    return Run(run, table)
+
+
+def finetune(
+    checkpoint: str | Path | Run,
+    data: Data,
+    *,
+    epochs: int | None = None,
+    time_limit: str | float | None = None,
+    force: bool = False,
+    mask: str | Path | None = None,
+    na_values: Sequence[str] = (),
+    delimiter: str | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    out: str | Path | None = None,
+    say: Say = None,
+) -> Run:
+    """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
+    table, paths = _source(data)
+    flags = {
+        "data": (paths, "data"),
+        "epochs": (epochs, "epochs"),
+        "time_limit": (time_limit, "time_limit"),
+        **_reading(mask, na_values, delimiter, seed, device, threads),
+    }
+    run = finetune_run(
+        _path(checkpoint),
+        gather(flags, environ=os.environ),
+        out=None if out is None else Path(out),
+        force=force,
+        reporter=_reporter(say),
+        table=table,
+    )
+    return Run(run, table)
+
+
+def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Any) -> Any:
+    """Fill the holes of a table (default: the one that was fitted) with draws from the model.
+
+    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
+    tables where data is one. With `out`: the files are written as `vgi impute` does (`layout` is its --format), and
+    their paths are returned.
+    Options: m=5, point, sampler, uncertainty, out, layout, original, force, mask, na_values, delimiter, seed, device,
+    threads, say.
+    """
+    if data is None and isinstance(checkpoint, Run):
+        return checkpoint.impute(**options)
+    table, paths = _source(data)
+    return _impute(_path(checkpoint), table, paths=paths, arrow=is_frame(data) == "arrow", **options)
+
+
+def _impute(
+    checkpoint: Path,
+    table: Table | None,
+    *,
+    paths: list[str] | None = None,
+    arrow: bool = False,
+    m: int | None = None,
+    point: str | None = None,
+    sampler: str = "auto",
+    uncertainty: str = "auto",
+    out: str | Path | None = None,
+    layout: str | None = None,
+    original: bool = True,
+    force: bool = False,
+    mask: str | Path | None = None,
+    na_values: Sequence[str] = (),
+    delimiter: str | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    say: Say = None,
+) -> Any:
+    flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
+    settings = gather(flags, environ=os.environ)
+    destination = None if out is None else str(out)
+    options = ImputeOptions(m, layout, point, sampler, uncertainty, original, destination, force)
+    options = check_options(options, stdin=False)
+    reporter = _reporter(say)
+    if out is not None:
+        return impute_run(checkpoint, settings, options, reporter, table)
+    fitted = load_run(checkpoint, reporter)
+    fitted.sampler(sampler)
+    table = fitted_or_new(fitted, settings) if table is None else table
+    match(table, fitted.schema, reporter)
+    return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)
+
+
+def evaluate(
+    checkpoint: str | Path | Run,
+    data: Data,
+    *,
+    truth: Data | None = None,
+    objective: bool = False,
+    per_row: str | Path | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    mask: str | Path | None = None,
+    na_values: Sequence[str] = (),
+    delimiter: str | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    say: Say = None,
+) -> dict[str, Any]:
+    """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder."""
+    table, paths = _source(data)
+    true_table, true_paths = _source(truth)
+    options = EvaluateOptions(
+        truth=true_paths[0] if true_paths else None,
+        objective=objective,
+        per_row=None if per_row is None else str(per_row),
+        out=None if out is None else Path(out),
+        force=force,
+        write=out is not None,
+    )
+    flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
+    settings = gather(flags, environ=os.environ)
+    return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
+
+
+def load(checkpoint: str | Path) -> Run:
+    """Open a run folder. Raises RunError when it is damaged, newer than this program, or no run."""
+    return Run(RunFolder.open(Path(checkpoint)))
+
+
+def _reading(
+    mask: str | Path | None,
+    na_values: Sequence[str],
+    delimiter: str | None,
+    seed: int | None,
+    device: str | None,
+    threads: int | None,
+) -> dict[str, tuple[Any, str]]:
+    return {
+        "mask": (None if mask is None else str(mask), "mask"),
+        "table.na_values": (list(na_values), "na_values"),
+        "table.delimiter": (delimiter, "delimiter"),
+        "seed": (seed, "seed"),
+        "device": (device, "device"),
+        "threads": (threads, "threads"),
+    }
+
+
+def _source(data: Data | None) -> tuple[Table | None, list[str] | None]:
+    """(table in memory, paths): one of them, or neither."""
+    if data is None:
+        return None, None
+    if is_frame(data):
+        return from_frame(data), None
+    if isinstance(data, str | Path):
+        return None, [str(data)]
+    return None, [str(path) for path in data]
+
+
+def _path(checkpoint: str | Path | Run) -> Path:
+    return checkpoint.path if isinstance(checkpoint, Run) else Path(checkpoint)
+
+
+def _reporter(say: Say) -> Reporter:
+    return Silent() if say is None else Lines(say)
+
+
+__all__ = ["Run", "Settings", "evaluate", "finetune", "fit", "impute", "load"]

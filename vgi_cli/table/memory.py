@@ -1,0 +1,52 @@
+"""Tables in memory: pandas DataFrames and Arrow tables in, completed ones out."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from vgi_cli.errors import InputError
+from vgi_cli.table.columns import Schema
+from vgi_cli.table.csv_text import check_names
+from vgi_cli.table.fills import find_holes
+from vgi_cli.table.numerals import Floats
+from vgi_cli.table.parquet_table import ParquetTable
+from vgi_cli.table.write_parquet import fill_arrow, parquet_bytes
+
+Frame: TypeAlias = Any
+"""A pandas DataFrame or an Arrow table."""
+
+
+def is_frame(data: object) -> Literal["", "pandas", "arrow"]:
+    """Whether something is a table in memory, and of which library (pandas is only looked at if it is loaded)."""
+    if isinstance(data, pa.Table):
+        return "arrow"
+    kind = type(data)
+    return "pandas" if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame" else ""
+
+
+def from_frame(frame: Frame) -> ParquetTable:
+    """A DataFrame (its index is carried) or an Arrow table as a Table. InputError where it has no rows or columns."""
+    try:
+        arrow = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(f"the table in memory cannot be read: {error}", "give every column one type") from None
+    if arrow.num_columns == 0 or arrow.num_rows == 0:
+        raise InputError("the table in memory is empty", "expected at least one column and one row")
+    check_names(arrow.column_names, "the table in memory")
+    described = (arrow.schema.pandas_metadata or {}).get("index_columns", [])
+    index = [name for name in described if isinstance(name, str) and name in arrow.column_names]
+    digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
+    return ParquetTable(
+        arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
+    )
+
+
+def to_frames(table: Any, schema: Schema, draws: Floats, arrow: bool) -> list[Frame]:
+    """One completed table per draw [m, N, D] (data units): Arrow tables, else pandas DataFrames."""
+    holes = find_holes(table, schema)
+    filled = [fill_arrow(table.as_arrow(), holes, np.asarray(draw, np.float64)) for draw in draws]
+    return filled if arrow else [one.to_pandas() for one in filled]
