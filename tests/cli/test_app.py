@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Vgi
+from tests.program import Vgi
 from vgi_cli.cli import app, console
 from vgi_cli.cli.console import Console
 from vgi_cli.errors import FailIfMissed, Interrupted, VgiError

@@ -106,6 +106,13 @@ def test_files_that_are_no_mapping(text: str, problem: str) -> None:
 Leaf = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)
 
 
+@pytest.mark.parametrize("value", [1e-6, 1e22, -1e-300, 0.1, 1.0, 3e300, "1e-6", "1.", "-.5e3", "07", "1_0", "12:30"])
+def test_numbers_and_texts_that_look_like_numbers(value: object) -> None:
+    text = yaml_strict.dump({"a": value})
+    assert "!!" not in text
+    assert yaml_strict.parse(text).values == {"a": value}
+
+
 Key = st.text("abc_1-", min_size=1, max_size=3)
 
 
@@ -170,7 +177,11 @@ def test_flag_and_set_that_agree() -> None:
         ("threads=0", "--set: threads: input should be greater than or equal to 1, got 0", ""),
         ("select=loglike", "--set: select: expected 'loglik' or 'objective', got 'loglike'", "did you mean 'loglik'?"),
         ("table.id=a", "--set: table.id: expected a list, got 'a'", ""),
-        ("time_limit=soon", "--set: time_limit: expected a time such as 90, 40s, 30m or 2h, got 'soon'", "for example 30m"),
+        (
+            "time_limit=soon",
+            "--set: time_limit: expected a time such as 90, 40s, 30m or 2h, got 'soon'",
+            "for example 30m",
+        ),
         ("val=1.5", "--set: val: expected a file or a fraction between 0 and 1, got 1.5", "for example 0.1"),
         ("model.name=3", "--set: model.name: expected a name, got 3", ""),
         ("model.a.b=3", "--set: unknown key 'model.a.b'", "did you mean 'model.name'?"),
@@ -226,7 +237,11 @@ def test_a_recipe_survives_its_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("item", "message", "hint"),
     [
-        ("method.imputation=3", "--set: unknown key 'method.imputation' for method 'm'", "did you mean 'method.imputations'?"),
+        (
+            "method.imputation=3",
+            "--set: unknown key 'method.imputation' for method 'm'",
+            "did you mean 'method.imputations'?",
+        ),
         ("method.imputations=3.0", "--set: method.imputations: expected a whole number, got 3.0", None),
         ("optim.lr=0", "--set: optim.lr: input should be greater than 0, got 0", None),
         ("optim.rl=1", "--set: unknown key 'optim.rl' for method 'm'", "did you mean 'optim.lr'?"),

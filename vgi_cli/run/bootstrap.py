@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.methods.bootstrap import refits
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.plan import method_config, stream
@@ -20,6 +22,9 @@ PREFIX = "bootstrap/"
 COUNT = 20
 SMALL_ROWS = 5_000
 """Up to here `auto` makes refits: beyond, the uncertainty of the parameters is small beside that of the draws."""
+
+SCARCE = 30
+"""A column with fewer observed cells may be left without any in a resample: rows are then reweighted smoothly."""
 
 
 def refit_count(recipe: Recipe, N: int) -> int:
@@ -41,7 +46,10 @@ def refit(recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter) 
     table = table.to(dtype=torch.float64)
     named: dict[str, Tensor] = {}
     generator = stream(recipe.seed, "bootstrap")
-    for b, tensors in enumerate(refits(model.double(), table, config, count, generator)):  # type: ignore[arg-type]
+    scarce = int((~table.missing).sum(0).min()) < SCARCE
+    kind: Literal["bayesian", "multinomial"] = "bayesian" if scarce else "multinomial"
+    made = refits(cast(GaussianFamily, model), table, config, count, generator, kind=kind)
+    for b, tensors in enumerate(made):
         named |= {f"{PREFIX}{b}/{name}": value for name, value in tensors.items()}
         reporter.progress(f"bootstrap refit {b + 1}/{count}", (b + 1) / count)
     reporter.finish_progress()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -173,7 +174,7 @@ def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.devic
     rounded = any(column.dequantise for column in fitted.schema.encoded)
     model = fitted.model.to(device)
     if fitted.marginal:
-        model = model.double()
+        model = copy.deepcopy(model).double()
     dtype = next(model.parameters()).dtype
     draws, missing = [], None
     for number in range(DEQUANTISATION_DRAWS if rounded else 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -229,6 +230,12 @@ def make_imputer(
         )
     if uncertainty == "bootstrap" and sampler != "exact":
         raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
+    held_out = fitted.run.manifest["data"].get("rows_held_out", 0)
+    if sampler == "chains" and held_out:
+        raise UsageError(
+            f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
+            f"use --sampler {fitted.sampler('auto')}",
+        )
     if sampler == "exact" and refits and uncertainty != "none":
         more = f" (they are reused: {m} draws were asked for)" if m > len(refits) else ""
         reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
@@ -249,7 +256,7 @@ def build_imputer(
     from vgi_cli.imputers.metropolis import MetropolisImputer
 
     if sampler == "exact":
-        return ExactImputer([model.double() for model in models]), torch.float64
+        return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
     dtype = next(fitted.model.parameters()).dtype
     held, start = held_chains(fitted, device)
     q = fitted.conditionals

@@ -1,0 +1,377 @@
+"""Everything that the contract of the commands refuses: text, hint, exit code 2, and nothing created."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tests.program import Vgi
+from vgi_cli.run.bootstrap import PREFIX
+from vgi_cli.run.directory import RunFolder
+
+FA = ["--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=2", "--threads", "1"]
+TINY_VGI = [
+    *("--model", "fa", "--method", "vgi", "--epochs", "1", "--threads", "1", "--set", "model.factors=1"),
+    *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "bootstrap=none"),
+    *("--set", "method.trunk=[4]", "--set", "method.hidden=[4]"),
+]
+
+
+def text(rows: int = 30, seed: int = 0) -> str:
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=rows)
+    b = a + rng.normal(size=rows)
+    lines = [f"{x:.3f},{y:.3f},{round(5 + x)},w{i}" for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    lines[1] = f"{a[1]:.3f},,4,w1"
+    lines[2] = f",{b[2]:.3f},4,w2"
+    return "a,b,count,name\n" + "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def data(vgi: Vgi) -> Path:
+    Path("data.csv").write_text(text())
+    return Path("data.csv")
+
+
+def listing() -> list[str]:
+    return sorted(str(path) for path in Path().rglob("*"))
+
+
+def refused(vgi: Vgi, *arguments: str, code: int = 2) -> tuple[str, str]:
+    """The texts of error and hint of a command that is refused and leaves everything as it was."""
+    before = listing()
+    done = vgi(*arguments)
+    assert (done.code, done.out) == (code, ""), done.err
+    assert listing() == before
+    assert "Traceback" not in done.err
+    errors = done.err.split("error: ", 1)[1]
+    error, _, hint = errors.partition("\nhint: ")
+    return error.strip(), hint.strip()
+
+
+FILES: dict[str, bytes] = {
+    "empty.csv": b"",
+    "header.csv": b"a,b\n",
+    "fake.parquet": b"a,b\n1,2\n",
+    "damaged.parquet": b"PAR1" + b"\0" * 40 + b"PAR1",
+    "nul.csv": b"a,b\n1,\x002\n",
+    "latin1.csv": "a,b\n1,caf\xe9\n".encode("latin-1"),
+    "ragged.csv": b"a,b\n1,2\n3\n",
+    "twice.csv": b"a,a\n1,2\n3,4\n",
+    "unnamed.csv": b"a,,b\n1,2,3\n",
+    "infinite.csv": b"a,b\n1,2\n3,inf\n",
+    "words.csv": b"a,b\nx,y\nz,w\n",
+    "semicolons.csv": b"a;b\n1;2\n3;4\n",
+    "tabs.csv": b"a\tb\n1\t2\n3\t4\n",
+    "mixed.csv": b"a,b\n" + b"".join(b"%d,1\n" % i for i in range(20)) + b"oops,2\n",
+    "damaged.csv.gz": gzip.compress(b"a,b\n1,2\n")[:-6],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "hint"),
+    [
+        ("missing.csv", "missing.csv: no such file", "check the path"),
+        ("dta.csv", "dta.csv: no such file", "did you mean 'data.csv'?"),
+        ("empty.csv", "empty.csv: the file is empty", "header"),
+        ("header.csv", "header.csv: the file has a header but no rows", "row"),
+        ("fake.parquet", "fake.parquet: not a Parquet file, or damaged", ""),
+        ("damaged.parquet", "damaged.parquet: not a Parquet file, or damaged", ""),
+        ("nul.csv", "nul.csv: ", ""),
+        ("latin1.csv", "latin1.csv: line 2 is not UTF-8 (byte 0xe9)", "save the file as UTF-8"),
+        ("ragged.csv", "ragged.csv: ", ""),
+        ("twice.csv", "twice.csv: ", ""),
+        ("unnamed.csv", "unnamed.csv: ", ""),
+        ("infinite.csv", "infinite.csv: column 'b' holds an infinity: 'inf' in row 2 (line 3)", ""),
+        ("words.csv", "words.csv: no numeric column to model", "found 'a' (text), 'b' (text)"),
+        ("semicolons.csv", "semicolons.csv: ", "--delimiter"),
+        ("tabs.csv", "tabs.csv: ", "--delimiter"),
+        ("mixed.csv", "mixed.csv: column 'a' holds numbers, but also 'oops' in row 21 (line 22)", "--na-values 'oops'"),
+        ("damaged.csv.gz", "damaged.csv.gz: damaged gzip file", ""),
+    ],
+)
+def test_tables_that_cannot_be_used(vgi: Vgi, data: Path, name: str, error: str, hint: str) -> None:
+    if name in FILES:
+        Path(name).write_bytes(FILES[name])
+    for arguments in (["fit", name], ["fit", name, "--out", "new"]):
+        found, suggestion = refused(vgi, *arguments, *FA)
+        assert error in found
+        assert hint in suggestion
+
+
+def test_held_out_tables_that_cannot_be_used(vgi: Vgi, data: Path) -> None:
+    assert "none.csv: no such file" in refused(vgi, "fit", "data.csv", "--val", "none.csv", *FA)[0]
+    Path("other.csv").write_text("a,b\n1,2\n")
+    assert "other.csv: lacks the fitted column 'count'" in refused(vgi, "fit", "data.csv", "--val", "other.csv", *FA)[0]
+
+
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        ("a,b,count,name\n1,1,1,1\n", "the mask has 1 rows, data.csv has 30"),
+        ("a,b,x,name\n" + "1,1,1,1\n" * 30, "the mask lacks the column 'count'"),
+        ("a,b,count,name\n" + "1,2,1,1\n" * 30, "column 'b', row 1 (line 2) holds '2': expected 0 or 1"),
+    ],
+)
+def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> None:
+    Path("mask.csv").write_text(mask)
+    assert error in refused(vgi, "fit", "data.csv", "--mask", "mask.csv", *FA)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        ([], "fit needs DATA", "for example: vgi fit data.csv"),
+        (["data.csv", "--model", "flwo"], "unknown model 'flwo'", "did you mean 'flow'?"),
+        (["data.csv", "--method", "vgu"], "unknown method 'vgu'", "did you mean 'vgi'?"),
+        (
+            ["data.csv", "--model", "flow", "--method", "em"],
+            "method 'em' needs exact marginals under any mask, which model 'flow' does not have",
+            "with --model flow use --method vgi; --method em works with --model fa or mixture",
+        ),
+        (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
+        (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
+        (
+            ["data.csv", "--model", "fa", "--set", "model.factrs=2"],
+            "--set: unknown key 'model.factrs' for model 'fa'",
+            "did you mean 'model.factors'?",
+        ),
+        (
+            ["data.csv", "--model", "fa", "--set", "method.accept=gibs", "--method", "vgi"],
+            "--set: method.accept: expected 'gibbs' or 'metropolis', got 'gibs'",
+            "did you mean 'gibbs'?",
+        ),
+        (
+            ["data.csv", "--model", "fa", "--set", "model.factors=two"],
+            "--set: model.factors: expected a whole number, got 'two'",
+            "",
+        ),
+        (["data.csv", "--seed", "1", "--set", "seed=2"], "--seed 1 disagrees with --set seed=2", "say it once"),
+        (["data.csv", "--time-limit", "soon"], "--time-limit: expected a time such as 90, 40s, 30m or 2h", "30m"),
+        (["data.csv", "--epochs", "0"], "--epochs: epochs: input should be greater than or equal to 1, got 0", ""),
+        (["data.csv", "--threads", "0"], "--threads: threads: input should be greater than or equal to 1, got 0", ""),
+        (["data.csv", "--device", "gpu"], "--device: unknown device 'gpu'", "did you mean 'cpu'?"),
+        (["data.csv", "--val", "1.5"], "--val: val: expected a file or a fraction between 0 and 1, got 1.5", ""),
+        (["data.csv", "--val", "0.001", *FA], "--val 0.001: of 30 rows 0 would be held out", "another fraction"),
+        (["data.csv", "--select", "best"], "--select: select: expected 'loglik' or 'objective', got 'best'", ""),
+        (
+            ["data.csv", "--model", "fa", "--val", "0.5", "--select", "objective"],
+            "--select: objective needs fitted conditionals (a fit by vgi)",
+            "--method vgi",
+        ),
+        (["data.csv", "--id", "nmae"], "--id nmae: data.csv has no such column", "did you mean 'name'?"),
+        (["data.csv", "--exclude", "x"], "--exclude x: data.csv has no such column", "expected one of"),
+        (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
+        (["data.csv", "--column", "name=numeric"], "--column name=numeric, but the column holds 'w0'", ""),
+        (["data.csv", "--unbounded", "name"], "--unbounded name: the column is not modelled", ""),
+        (["data.csv", "--recipe", "none.yaml"], "--recipe: no file 'none.yaml'", "give the path of a YAML recipe"),
+        (["data.csv", "--resume"], "--resume needs the run to continue", "say --out RUN"),
+        (["data.csv", "--resume", "--force", "--out", "x"], "--resume and --force exclude each other", "--resume"),
+        (["data.csv", "--delimiter", "abc"], "--delimiter 'abc': expected one ASCII character", ""),
+        (["-", "data.csv"], "- (standard input) cannot be joined with other files", "pass - alone"),
+    ],
+)
+def test_flags_of_fit(vgi: Vgi, data: Path, arguments: list[str], error: str, hint: str) -> None:
+    found, suggestion = refused(vgi, "fit", *arguments)
+    assert error in found
+    assert hint in suggestion
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize("said", [["--device", "cuda"], ["--device", "cuda:1"], ["--set", "device=cuda"]])
+def test_cuda_without_a_gpu(vgi: Vgi, data: Path, said: list[str]) -> None:
+    error, hint = refused(vgi, "fit", "data.csv", *FA, *said)
+    assert "expected a CUDA GPU, found none" in error
+    assert hint == "use --device cpu or --device auto"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_from_the_environment_is_named_so(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGI_DEVICE", "cuda")
+    assert refused(vgi, "fit", "data.csv", *FA)[0].startswith("VGI_DEVICE cuda: expected a CUDA GPU")
+    assert vgi("fit", "data.csv", *FA, "--device", "cpu").code == 0
+
+
+def test_a_recipe_with_mistakes_names_them_all(vgi: Vgi, data: Path) -> None:
+    Path("r.yaml").write_text("modle: fa\nseed: x\nseed: 1\n")
+    error, _ = refused(vgi, "fit", "data.csv", "--recipe", "r.yaml")
+    assert error.splitlines()[0] == "3 settings cannot be used"
+    assert "r.yaml, line 1: unknown key 'modle' (did you mean 'model'?)" in error
+    assert "r.yaml: line 3: duplicate key 'seed' (first on line 2)" in error
+
+
+@pytest.fixture
+def run(vgi: Vgi, data: Path) -> Path:
+    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
+    return Path("run")
+
+
+def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
+    before = {path: path.read_bytes() for path in run.iterdir()}
+    error, hint = refused(vgi, "fit", "data.csv", *FA, "--out", "run")
+    assert (error, hint) == ("--out: 'run' exists", "--force replaces it, --resume continues it")
+    assert refused(vgi, "fit", "data.csv", *FA, "--out", "data.csv")[0] == "--out: 'data.csv' exists and is a file"
+    assert {path: path.read_bytes() for path in run.iterdir()} == before
+    assert vgi("impute", "--checkpoint", "run", "--m", "2").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "--m", "2")
+    assert "run/imputed/data.1.csv exists" in error and "--force" in hint
+    assert vgi("impute", "--checkpoint", "run", "--m", "2", "--force").code == 0
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv").code == 0
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv")
+    assert "run/evaluations/data/report.json' exists" in error and "--force" in hint
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "--force").code == 0
+    assert vgi("fit", "data.csv", *FA, "--out", "run", "--force").code == 0
+    assert not (run / "imputed").exists()
+
+
+def commands(checkpoint: str) -> list[list[str]]:
+    names = ["impute", "evaluate", "finetune"]
+    return [[name, "--checkpoint", checkpoint, "data.csv"] for name in names]
+
+
+def test_runs_that_cannot_be_used(vgi: Vgi, run: Path) -> None:
+    for arguments in commands("none"):
+        assert refused(vgi, *arguments) == ("no run at 'none'", "give the folder that `vgi fit` printed")
+    Path("folder").mkdir()
+    for arguments in commands("folder"):
+        assert refused(vgi, *arguments)[0] == "'folder' is not a run: it has no manifest.json"
+    model = run / "model.safetensors"
+    good = model.read_bytes()
+    model.write_bytes(good[:-1] + bytes([good[-1] ^ 255]))
+    for arguments in [*commands("run"), ["fit", "--resume", "--out", "run"]]:
+        assert "run 'run' is damaged: model.safetensors does not match" in refused(vgi, *arguments)[0]
+    model.write_bytes(good)
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+    for arguments in commands("run"):
+        assert "run 'run' has format 2, this program reads up to 1" in refused(vgi, *arguments)[0]
+
+
+def test_a_fitted_table_that_changed(vgi: Vgi, run: Path) -> None:
+    Path("data.csv").write_text(text(seed=1))
+    error, hint = refused(vgi, "impute", "--checkpoint", "run")
+    assert error.startswith("data.csv has changed since run was fitted") and "give DATA" in hint
+    assert "has changed since" in refused(vgi, "fit", "--resume", "--out", "run", "--epochs", "9999")[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "error"),
+    [
+        ("a,b\n1,2\n", "lacks the fitted column 'count'"),
+        ("a,b,count\n1,x,2\n", "column 'b' is numeric in the fit but holds 'x' in row 1 (line 2)"),
+        ("a,b,count\n1,inf,2\n", "column 'b' holds an infinity"),
+    ],
+)
+def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, error: str) -> None:
+    Path("new.csv").write_text(table)
+    for name in ("impute", "evaluate"):
+        assert error in refused(vgi, name, "--checkpoint", "run", "new.csv")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["--m", "0"], "--m: expected a whole number from 1, got 0", "for example --m 5"),
+        (["--format", "wide"], "--format: expected files, long or single, got 'wide'", ""),
+        (["--format", "fles"], "--format: expected files, long or single, got 'fles'", "did you mean 'files'?"),
+        (["--point", "mode"], "--point: expected mean or median, got 'mode'", ""),
+        (["--point", "mean", "--format", "long"], "--point gives one table, --format long several", "leave out"),
+        (["--format", "single", "--m", "3"], "--format single is one draw, --m 3 asks for more", "--point mean"),
+        (["--format", "files", "-o", "-"], "--format files cannot go to stdout", "name a file with -o"),
+        (["--no-original"], "--no-original belongs to --format long", "leave it out"),
+        (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap or none, got 'bayes'", ""),
+        (["--sampler", "mice"], "unknown sampler 'mice'", "expected one of: auto, chains, exact, gibbs, metropolis"),
+        (
+            ["--sampler", "metropolis"],
+            "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method 'em' lacks",
+            "this run can use --sampler exact",
+        ),
+        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi)", "--sampler exact"),
+        (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
+        (["-o", "folder"], "folder", "name"),
+    ],
+)
+def test_flags_of_impute(vgi: Vgi, run: Path, arguments: list[str], error: str, hint: str) -> None:
+    Path("folder.1.csv").mkdir()
+    found, suggestion = refused(vgi, "impute", "--checkpoint", "run", *arguments)
+    assert error in found
+    assert hint in suggestion
+
+
+def test_bootstrap_without_refits(vgi: Vgi, data: Path) -> None:
+    vgi("fit", "data.csv", *FA[:4], "--set", "bootstrap=none", "--out", "run", "--threads", "1")
+    assert not any(name.startswith(PREFIX) for name in RunFolder.open(Path("run")).tensors("model"))
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "--uncertainty", "bootstrap")
+    assert error == "--uncertainty bootstrap: run 'run' holds no bootstrap refits"
+    assert hint == "fit again with --set bootstrap=20 (fa and mixture)"
+
+
+def test_parquet_to_stdout(vgi: Vgi, run: Path) -> None:
+    pq.write_table(pa.table({"a": [1.0, None], "b": [1.0, 2.0], "count": [1, 2]}), "new.parquet")
+    error, _ = refused(vgi, "impute", "--checkpoint", "run", "new.parquet", "--format", "single", "-o", "-")
+    assert error == "Parquet cannot go to standard output"
+
+
+def test_long_into_a_table_that_has_its_columns(vgi: Vgi, data: Path) -> None:
+    Path("imp.csv").write_text("a,.imp\n1,2\n,3\n4,5\n")
+    assert vgi("fit", "imp.csv", *FA, "--out", "run").code == 0
+    error, _ = refused(vgi, "impute", "--checkpoint", "run", "--format", "long")
+    assert "has a column '.imp', which the long layout adds" in error
+
+
+def test_a_run_from_stdin_does_not_keep_its_table(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text().encode())))
+    assert vgi("fit", "-", *FA, "--out", "run").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "run")
+    assert (error, hint) == ("the run was fitted on standard input, which it does not keep", "give DATA")
+
+
+def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
+    for arguments in (["finetune"], ["evaluate", "--objective"]):
+        error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
+        assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
+        assert hint.endswith("fine-tuning needs a fit by vgi")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["--fail-if", "loglik"], "--fail-if 'loglik' is not a condition", "write it as"),
+        (["--fail-if", "loglik < x"], "--fail-if 'loglik < x': 'x' is not a finite number", ""),
+        (["--fail-if", "loglk < 1"], "the report has no number 'loglk'", "did you mean"),
+        (["--fail-if", "objective < 1"], "the report has no number 'objective'", ""),
+        (["--truth", "short.csv"], "--truth: short.csv has 2 rows, data.csv has 30", "row by row"),
+        (["--truth", "data.csv"], "no cell that is missing in data.csv is known in the truth", "the complete table"),
+        (["--per-row", "none/rows.csv"], "--per-row: no folder 'none'", "create it first"),
+        (["--per-row", "data.csv"], "'data.csv' exists", "--force"),
+        (["-o", "data.csv"], "--out: 'data.csv' is a file", "name a folder"),
+    ],
+)
+def test_flags_of_evaluate(vgi: Vgi, run: Path, arguments: list[str], error: str, hint: str) -> None:
+    Path("short.csv").write_text("a,b,count\n1,2,3\n3,4,5\n")
+    found, suggestion = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", *arguments)
+    assert error in found
+    assert hint in suggestion
+
+
+def test_chains_are_for_the_table_that_the_run_holds(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
+    Path("new.csv").write_text("a,b,count\n1,,3\n3,4,\n")
+    error, _ = refused(vgi, "impute", "--checkpoint", "run", "new.csv", "--sampler", "chains")
+    assert "sampler 'chains' works only for the table that the run holds" in error
+    assert (
+        "sampler 'chains' has 5 draws of each cell"
+        in refused(vgi, "impute", "--checkpoint", "run", "--sampler", "chains", "--m", "6")[0]
+    )
+    assert vgi("fit", "data.csv", *TINY_VGI, "--val", "0.5", "--out", "half").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "half", "--sampler", "chains")
+    assert error == "sampler 'chains' needs chains of every row, and run 'half' held out 15 rows (--val)"
+    assert hint == "use --sampler exact"

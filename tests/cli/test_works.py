@@ -1,0 +1,329 @@
+"""Odd tables that work, each with one line on stderr; what goes to stdout; what the flags do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_refusals import FA, TINY_VGI, text
+from tests.program import Vgi
+from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.files import same_tensors
+
+
+@pytest.fixture
+def data(vgi: Vgi) -> Path:
+    Path("data.csv").write_text(text())
+    return Path("data.csv")
+
+
+@pytest.fixture
+def run(vgi: Vgi, data: Path) -> Path:
+    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
+    return Path("run")
+
+
+def cells(path: str | Path) -> list[list[str]]:
+    return list(csv.reader(Path(path).read_text().splitlines()))
+
+
+ODD = {
+    "one row": ("a,b\n1,2\n", "one.csv has one row"),
+    "one column": ("a\n1\n2\n\n4\n", "one column to model: 'a'"),
+    "more columns than rows": ("a,b,c,d\n1,2,3,4\n2,3,5,\n4,,1,2\n", "more numeric columns (4) than rows (3)"),
+    "no hole": ("a,b\n1,2\n2,3\n4,1\n5,5\n", "one.csv has no hole in a modelled column"),
+    "constant": ("a,b\n1,2\n1,3\n,1\n1,5\n", "column 'a' is constant: holes get the constant"),
+    "all missing": ("a,b,c\n,2,1\n,3,4\n,1,\n,5,2\n", "column 'a' is empty: carried, nothing to learn from"),
+    "fully missing row": (
+        "a,b\n1,2\n,\n3,\n4,5\n2,2\n",
+        "1 row is fully missing: not used by the fit, imputed from the model",
+    ),
+    "nothing varies": ("a,b\n1,2\n1,2\n,2\n", "no column varies: there is nothing to model"),
+}
+
+
+@pytest.mark.parametrize("model", ["auto", "fa", "flow"])
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_tables_are_fitted_with_a_line_and_imputed(vgi: Vgi, odd: str, model: str) -> None:
+    table, line = ODD[odd]
+    Path("one.csv").write_text(table)
+    flags = ["--threads", "1", "--model", model, "--epochs", "2"]
+    if model == "flow":
+        flags += ["--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "model.hidden=4"]
+    done = vgi("fit", "one.csv", *flags)
+    assert (done.code, done.out) == (0, "run1\n"), done.err
+    assert done.err.splitlines().count(line) == 1
+    assert vgi("impute", "--checkpoint", "run1", "--m", "1", "-o", "out.csv").code == 0
+    filled = cells("out.1.csv")
+    empty = {"a"} if odd == "all missing" else set()
+    for before, after in zip(cells("one.csv")[1:], filled[1:], strict=True):
+        for name, old, new in zip(filled[0], before or [""], after, strict=True):
+            assert new == old if old or name in empty else float(new) == float(new)
+    assert vgi("evaluate", "--checkpoint", "run1", "one.csv", "--json").code == 0
+
+
+def test_a_constant_fills_its_holes(vgi: Vgi) -> None:
+    Path("one.csv").write_text("a,b\n1.50,2\n1.50,3\n,1\n1.50,5\n")
+    assert vgi("fit", "one.csv", *FA).code == 0
+    vgi("impute", "--checkpoint", "run1", "--m", "1", "-o", "out.csv")
+    assert cells("out.1.csv")[3] == ["1.50", "1"]
+
+
+def test_swapped_columns_and_empty_columns_of_new_rows(vgi: Vgi, run: Path) -> None:
+    Path("new.csv").write_text("count,extra,b,a\n5,x,,0.1\n,y,,0.2\n")
+    done = vgi("impute", "--checkpoint", "run", "new.csv", "--m", "1", "-o", "out.csv")
+    assert done.code == 0 and done.out == "out.1.csv\n"
+    lines = done.err.splitlines()
+    assert "columns are in another order than in the fit: matched by name" in lines
+    assert "column 'b' is empty in new.csv: imputed from the model" in lines
+    header, *rows = cells("out.1.csv")
+    assert header == ["count", "extra", "b", "a"] and [row[1] for row in rows] == ["x", "y"]
+    assert all(all(row) for row in rows)
+
+
+def test_one_new_row_by_stdin_to_stdout(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b,count\n0.5,,5\n")))
+    done = vgi("impute", "--checkpoint", "run", "-")
+    assert done.code == 0
+    (header, row) = csv.reader(done.out.splitlines())
+    assert header == ["a", "b", "count"] and row[0] == "0.5" and float(row[1])
+    assert "warning: one draw: not for inference, which needs several (--format files or long)" in done.err
+
+
+def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
+    assert [vgi("fit", "data.csv", *FA).out for _ in range(2)] == ["run1\n", "run2\n"]
+    done = vgi("fit", "data.csv", *FA, "-q")
+    assert (done.out, done.err) == ("run3\n", "")
+
+
+def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=2")
+    (line,) = [line for line in done.err.splitlines() if line.startswith("model ")]
+    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing: ")
+    done = vgi("fit", "data.csv", *FA)
+    assert "method em: exact and quick for this model" in done.err.splitlines()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(vgi: Vgi, data: Path) -> None:
+    for number, seed in enumerate((3, 3, 4), 1):
+        assert vgi("fit", "data.csv", *TINY_VGI, "--seed", str(seed)).code == 0
+        vgi("impute", "--checkpoint", f"run{number}", "--m", "1", "-o", f"out{number}.csv")
+    parts = [RunFolder.open(Path(f"run{number}")).parts() for number in (1, 2, 3)]
+    assert all(same_tensors(parts[0][stem], parts[1][stem]) for stem in parts[0])
+    assert not same_tensors(parts[0]["model"], parts[2]["model"])
+    outputs = [Path(f"out{number}.1.csv").read_bytes() for number in (1, 2, 3)]
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_the_saved_recipe_runs_the_same_fit(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--val", "0.3", "--seed", "3").code == 0
+    Path("again.yaml").write_text(Path("run1/recipe.yaml").read_text())
+    assert vgi("fit", "--recipe", "again.yaml").code == 0
+    first, second = (RunFolder.open(Path(name)) for name in ("run1", "run2"))
+    assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in ("model", "state"))
+    assert Path("run1/recipe.yaml").read_text() == Path("run2/recipe.yaml").read_text()
+
+
+def test_more_draws_leave_the_first_ones_unchanged_and_order_of_rows_does_not_matter(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *FA, "--id", "name", "--out", "run").code == 0
+    vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "two.csv")
+    vgi("impute", "--checkpoint", "run", "--m", "7", "-o", "seven.csv")
+    assert Path("two.2.csv").read_bytes() == Path("seven.2.csv").read_bytes()
+    header, *rows = Path("data.csv").read_text().splitlines()
+    Path("turned.csv").write_text("\n".join([header, *rows[::-1]]) + "\n")
+    vgi("impute", "--checkpoint", "run", "turned.csv", "--m", "1", "-o", "turned_out.csv")
+    header, *turned = Path("turned_out.1.csv").read_text().splitlines()
+    assert [header, *turned[::-1]] == Path("two.1.csv").read_text().splitlines()
+
+
+def test_formats(vgi: Vgi, run: Path) -> None:
+    long = vgi("impute", "--checkpoint", "run", "--m", "2", "--format", "long", "-o", "-")
+    header, *rows = csv.reader(long.out.splitlines())
+    assert header[-2:] == [".imp", ".id"] and [row[-2] for row in rows] == ["0"] * 30 + ["1"] * 30 + ["2"] * 30
+    assert [row[-1] for row in rows[:3]] == ["1", "2", "3"]
+    bare = vgi("impute", "--checkpoint", "run", "--m", "2", "--format", "long", "--no-original", "-o", "-")
+    assert len(bare.out.splitlines()) == 61
+    assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "out.parquet").out == "out.1.parquet\n"
+    assert pq.read_table("out.1.parquet").column("b").null_count == 0
+    mean = vgi("impute", "--checkpoint", "run", "--m", "9", "--point", "mean", "-o", "mean.csv")
+    assert mean.out == "mean.csv\n" and "warning: the mean of 9 draws: not for inference" in mean.err
+    vgi("impute", "--checkpoint", "run", "--m", "9", "-o", "draw.csv")
+    draws = [float(cells(f"draw.{i}.csv")[2][1]) for i in range(1, 10)]
+    assert float(cells("mean.csv")[2][1]) == pytest.approx(np.mean(draws), abs=6e-4)
+    assert cells("mean.csv")[1] == cells("data.csv")[1]
+
+
+def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
+    done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "a.csv")
+    assert "parameter uncertainty: 2 bootstrap refits" in done.err.splitlines()
+    done = vgi("impute", "--checkpoint", "run", "-o", "b.csv")
+    assert "parameter uncertainty: 2 bootstrap refits (they are reused: 5 draws were asked for)" in done.err
+    done = vgi("impute", "--checkpoint", "run", "--uncertainty", "none", "-o", "c.csv")
+    assert "parameter uncertainty is not included in the draws" in done.err.splitlines()
+    assert Path("c.1.csv").read_bytes() != Path("b.1.csv").read_bytes()
+
+
+def test_evaluate_writes_reports_and_one_json_object(vgi: Vgi, run: Path) -> None:
+    done = vgi("evaluate", "--checkpoint", "run", "data.csv", "--json", "--per-row", "rows.csv")
+    report = json.loads(done.out)
+    assert report["format"] == 1 and report["rows"] == 30 and report["loglik"]["estimator"] == "exact"
+    assert "imputation" not in report and "objective" not in report
+    assert json.loads(Path("run/evaluations/data/report.json").read_text()) == report
+    shown = vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "elsewhere").out
+    assert shown == Path("elsewhere/report.md").read_text()
+    header, *rows = cells("rows.csv")
+    assert header == ["row", "observed", "loglik"] and len(rows) == 30
+    assert report["loglik"]["mean"] == pytest.approx(np.mean([float(row[2]) for row in rows]))
+
+
+@pytest.mark.parametrize("way", ["mask", "truth"])
+def test_evaluate_scores_hidden_cells(vgi: Vgi, data: Path, way: str) -> None:
+    Path("full.csv").write_text("a,b,count,name\n" + "\n".join(text().splitlines()[4:]) + "\n")
+    holes, mask = cells("full.csv"), cells("full.csv")
+    for row in range(1, 28):
+        mask[row] = ["1"] * 4
+        if row < 12:
+            mask[row][row % 3], holes[row][row % 3] = "0", ""
+    for name, rows in (("holes.csv", holes), ("mask.csv", mask)):
+        Path(name).write_text("\n".join(",".join(row) for row in rows) + "\n")
+    assert vgi("fit", "full.csv", "--mask", "mask.csv", *FA, "--out", "run").code == 0
+    chosen = ["full.csv", "--mask", "mask.csv"] if way == "mask" else ["holes.csv", "--truth", "full.csv"]
+    report = json.loads(vgi("evaluate", "--checkpoint", "run", *chosen, "--json").out)
+    assert report["imputation"]["columns"]["a"]["cells"] == 3
+    assert 0 < report["imputation"]["crps"] < 2 and 0 <= report["imputation"]["coverage90"] <= 1
+
+
+def test_fail_if(vgi: Vgi, run: Path) -> None:
+    ask = ["evaluate", "--checkpoint", "run", "data.csv", "--json", "--force"]
+    assert vgi(*ask, "--fail-if", "loglik < -1000").code == 0
+    done = vgi(*ask, "--fail-if", "loglik > -1000", "--fail-if", "rows == 30", "--fail-if", "loglik.se < 0")
+    assert done.code == 3 and json.loads(done.out)["rows"] == 30
+    assert done.error.startswith("--fail-if 'loglik.mean > -1000' holds: loglik.mean is -")
+    assert "rows == 30" in done.error and "loglik.se" not in done.error
+
+
+def test_a_time_limit_keeps_a_model_and_its_recipe_repeats_it(vgi: Vgi, data: Path) -> None:
+    long = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "100000" for i, flag in enumerate(TINY_VGI)]
+    started = time.monotonic()
+    done = vgi("fit", "data.csv", *long, "--time-limit", "2s", "--out", "run")
+    assert done.code == 0 and time.monotonic() - started < 8
+    manifest = RunFolder.open(Path("run")).manifest
+    assert (manifest["status"], manifest["stopped_by"]) == ("finished", "time_limit")
+    Path("again.yaml").write_text(Path("run/recipe.yaml").read_text())
+    assert "time_limit: null" in Path("again.yaml").read_text()
+    assert vgi("fit", "--recipe", "again.yaml", "--out", "again").code == 0
+    again = RunFolder.open(Path("again"))
+    assert again.manifest["epochs"] == manifest["epochs"] and again.manifest["stopped_by"] == "stop_after"
+    assert same_tensors(again.tensors("model"), RunFolder.open(Path("run")).tensors("model"))
+
+
+def test_resume(vgi: Vgi, data: Path) -> None:
+    ask = ["fit", "data.csv", *TINY_VGI, "--out", "run"]
+    assert vgi(*ask).code == 0
+    done = vgi(*ask, "--resume")
+    assert (done.code, done.out) == (0, "run\n")
+    assert "run is finished (1 epochs, stopped by epochs): nothing to do" in done.err
+    assert vgi("fit", "--resume", "--out", "run").code == 0
+    done = vgi(*ask, "--resume", "--set", "method.imputations=9", "--seed", "5")
+    assert done.code == 2
+    assert "method.imputations differs from the run's: it has 5, got 9" in done.err
+    assert "seed differs from the run's: it has 0, got 5" in done.err
+    more = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "3" for i, flag in enumerate(TINY_VGI)]
+    done = vgi("fit", "data.csv", *more, "--out", "run", "--resume")
+    assert done.code == 0 and RunFolder.open(Path("run")).manifest["epochs"] == 3
+    done = vgi(*ask, "--resume")
+    assert done.code == 2 and "epochs may grow but not shrink: the run has 3, got 1" in done.error
+
+
+def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
+    assert done.code == 0 and "run holds nothing to resume: the fit starts at the beginning" in done.err
+    assert RunFolder.open(Path("run")).finished
+
+
+def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
+    Path("new.csv").write_text(text(12, seed=4))
+    done = vgi("finetune", "--checkpoint", "run", "new.csv", "--epochs", "2")
+    assert (done.code, done.out) == (0, "run1\n")
+    assert "not comparable with a log-likelihood" in done.err
+    tuned, first = RunFolder.open(Path("run1")), RunFolder.open(Path("run"))
+    assert "not comparable" in tuned.manifest["finetuned_objective"]["note"]
+    assert same_tensors(tuned.tensors("model"), first.tensors("model"))
+    assert not same_tensors(tuned.tensors("conditionals"), first.tensors("conditionals"))
+    for sampler in ("exact", "chains", "metropolis", "gibbs"):
+        done = vgi("impute", "--checkpoint", "run1", "--m", "2", "--sampler", sampler, "-o", f"{sampler}.csv")
+        assert done.code == 0 and all(all(row) for row in cells(f"{sampler}.1.csv"))
+
+
+def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
+    report = json.loads(vgi("evaluate", "--checkpoint", "run", "data.csv", "--json", "--objective").out)
+    assert isinstance(report["objective"], float)
+    assert any("not comparable" in note for note in report["notes"])
+
+
+def test_validation_selects_and_imputes_held_out_rows(vgi: Vgi, data: Path) -> None:
+    for select in ("loglik", "objective"):
+        more = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "3" for i, flag in enumerate(TINY_VGI)]
+        assert vgi("fit", "data.csv", *more, "--val", "0.5", "--select", select, "--out", select).code == 0
+        lines = [json.loads(line) for line in Path(select, "metrics.jsonl").read_text().splitlines()]
+        assert all(f"val_{select}" in line for line in lines if line["stage"] == "main")
+        manifest = RunFolder.open(Path(select)).manifest
+        assert manifest["progress"]["best_epoch"] >= 1 and manifest["data"]["rows_held_out"] == 15
+        assert vgi("impute", "--checkpoint", select, "--m", "1", "-o", f"{select}.csv").code == 0
+        assert all(all(row) for row in cells(f"{select}.1.csv"))
+
+
+def test_tables_of_other_kinds(vgi: Vgi, data: Path) -> None:
+    table = pa.table({"a": [1.0, 2.5, None, 4.0], "b": [1, None, 3, 5], "t": ["x", None, "y", "z"]})
+    Path("parts").mkdir()
+    pq.write_table(table.slice(0, 2), "parts/1.parquet")
+    pq.write_table(table.slice(2), "parts/2.parquet")
+    assert vgi("fit", "parts", *FA, "--out", "folder").code == 0
+    assert vgi("impute", "--checkpoint", "folder", "--m", "1").out == "folder/imputed/parts.1.parquet\n"
+    Path("x.tsv").write_text("a\tb\n1\t2\n2\t\n4\t3\n")
+    Path("y.csv").write_text("a|b\n5|?\n6|5\n7|5\n")
+    assert vgi("fit", "x.tsv", *FA).code == 0
+    done = vgi("fit", "y.csv", "--delimiter", "|", "--na-values", "?", *FA, "--out", "pipes")
+    assert done.code == 0
+    assert vgi("impute", "--checkpoint", "pipes", "--m", "1", "-o", "-", "--format", "single").out.startswith("a|b\n5|")
+
+
+def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path) -> None:
+    ask = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "60" for i, flag in enumerate(TINY_VGI)]
+    assert vgi("fit", "data.csv", *ask, "--out", "whole").code == 0
+    command = [sys.executable, "-m", "vgi_cli", "fit", "data.csv", *ask, "--out", "cut"]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        process = subprocess.Popen(
+            [*command, "--resume"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        )
+        waited = time.monotonic()
+        before = Path("cut/metrics.jsonl").stat().st_size if Path("cut/metrics.jsonl").exists() else 0
+        while time.monotonic() - waited < 60:
+            grown = Path("cut/metrics.jsonl").exists() and Path("cut/metrics.jsonl").stat().st_size > before
+            if grown or process.poll() is not None:
+                break
+            time.sleep(0.005)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        if process.returncode == 0:  # it was quicker than the signal
+            break
+        assert (process.returncode, out) == (code, ""), err
+        assert f"saved in cut, by {signal.Signals(number).name}" in err
+        assert "hint: continue with: vgi fit --resume --out cut" in err
+    assert vgi("fit", "--resume", "--out", "cut").code == 0
+    first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
+    assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
