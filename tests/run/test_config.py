@@ -16,6 +16,7 @@ from vgi_cli.models.base import ModelConfig
 from vgi_cli.run import yaml_strict
 from vgi_cli.run.config import (
     Recipe,
+    as_settings,
     check_method,
     check_model,
     gather,
@@ -278,3 +279,18 @@ def test_epochs_and_optim_reach_the_method() -> None:
     recipe = to_recipe(gather({"epochs": (7, "--epochs")}, ["method=m", "optim.lr=1e-2", "method.imputations=3"]))
     assert method_values(recipe) == {"imputations": 3, "optim": {"lr": 1e-2}, "epochs": 7}
     assert isinstance(recipe, Recipe)
+
+
+def test_null_switches_a_setting_of_a_family_off(tmp_path: Path) -> None:
+    class Clip(MethodConfig):
+        clip: float | None = 5.0
+
+    class Clipped(MethodConfig):
+        optim: Clip = Clip()
+
+    path = tmp_path / "recipe.yaml"
+    path.write_text(to_recipe(gather({}, ["method=m", "optim.clip=null", "seed=2"])).text())
+    recipe = load_recipe(path)
+    assert Clipped.model_validate(method_values(recipe)).optim.clip is None
+    assert as_settings(recipe)["optim.clip"].value is None and "epochs" not in as_settings(recipe)
+    assert to_recipe(as_settings(recipe)) == recipe

@@ -158,7 +158,12 @@ def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
             settings[f"{section}.name"] = Setting(value, where)
         elif value is not None:
             problems.append(Problem(where, f"{section}: expected a mapping of settings, got {value!r}"))
-    return {key: setting for key, setting in settings.items() if setting.value is not None}
+    return {key: setting for key, setting in settings.items() if setting.value is not None or _may_be_none(key)}
+
+
+def _may_be_none(key: str) -> bool:
+    """Whether null says something: settings of families (`optim.clip: null`) may be switched off by it."""
+    return key.startswith(tuple(f"{section}." for section in FREE)) and not key.endswith(".name")
 
 
 def _from_environment(environ: Mapping[str, str], problems: list[Problem]) -> Settings:
@@ -345,6 +350,15 @@ def raise_problems(problems: Sequence[Problem]) -> None:
         text = f"{where}: {message}" if where else message
         lines.append(f"  {text}" + (f" ({hint})" if hint else ""))
     raise UsageError(f"{len(problems)} settings cannot be used\n" + "\n".join(lines), "correct them and run it again")
+
+
+def as_settings(recipe: Recipe) -> Settings:
+    """The settings that a recipe stands for."""
+    settings: Settings = {}
+    for key, value in recipe.model_dump(mode="json").items():
+        inner = {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, dict) else {key: value}
+        settings |= {k: Setting(v, "recipe.yaml") for k, v in inner.items() if v is not None or _may_be_none(k)}
+    return settings
 
 
 def to_recipe(settings: Settings) -> Recipe:

@@ -16,7 +16,7 @@ from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.bootstrap import refit, split_bootstrap
-from vgi_cli.run.config import Recipe, Setting, Settings, parse_duration, raise_problems
+from vgi_cli.run.config import Recipe, Settings, as_settings, parse_duration, raise_problems
 from vgi_cli.run.device import cores, default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive, Outcome, Validator
@@ -150,7 +150,7 @@ def _resume(
             f"{run.path} is finished ({manifest['epochs']} epochs, stopped by {manifest['stopped_by']}): nothing to do"
         )
         return run
-    plan = make_plan(_as_settings(recipe), from_memory=table is not None)
+    plan = make_plan(as_settings(recipe), from_memory=table is not None)
     set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     check_same_data(run, table)
@@ -174,17 +174,6 @@ def check_same_data(run: RunFolder, table: Table) -> None:
         )
 
 
-def _as_settings(recipe: Recipe) -> Settings:
-    values = recipe.model_dump(mode="json")
-    settings: Settings = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            settings |= {f"{key}.{k}": Setting(v, "recipe.yaml") for k, v in value.items() if v is not None}
-        elif value is not None:
-            settings[key] = Setting(value, "recipe.yaml")
-    return settings
-
-
 def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model["name"], recipe.method.get("name")
@@ -201,7 +190,7 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
         reporter.say(f"method {method}: {registry.MODELS[model].because}")
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
-    raise_problems(check_families(recipe, _as_settings(recipe)))
+    raise_problems(check_families(recipe, as_settings(recipe)))
     return recipe
 
 
