@@ -29,9 +29,12 @@ def test_the_number_of_clusters_is_found() -> None:
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(), EmConfig(), torch.Generator().manual_seed(0))
     scores = {t.config.components: t.score for t in found.tried}
     assert max(scores[1], scores[2]) < scores[3] - 0.1  # the three clusters are worth it, more are not worth much
-    assert scores[found.config.components] == max(scores.values()) < scores[3] + 0.05
-    assert found.config.components in (3, 5)
-    assert found.reason.startswith(f"{found.config.components} components, full: best log-likelihood of held-out rows")
+    chosen = found.config.components
+    enough = [K for K, score in scores.items() if score >= max(scores.values()) - 0.01 * 3]
+    assert chosen == max(enough) >= 3
+    assert (
+        found.reason.startswith(f"{chosen} components, full: ") and "log-likelihood of held-out rows (" in found.reason
+    )
 
 
 def test_the_number_of_factors_is_found() -> None:

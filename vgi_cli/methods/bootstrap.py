@@ -45,7 +45,7 @@ def refits(
     generator: torch.Generator,
     *,
     kind: Literal["multinomial", "bayesian"] = "multinomial",
-    epochs: int = 5,
+    epochs: int = 4,
     tolerance: float = 1e-4,
 ) -> Iterator[dict[str, Tensor]]:
     """The parameters (state_dict, float64) of `count` refits of a fitted model, which is left alone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -100,6 +100,8 @@ class GaussianFamily(Marginal):
     """A finite mixture of Gaussians. Families say how they are built and weighted; everything else is here."""
 
     gaussians: Gaussians
+    slack: ClassVar[float]
+    """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
 
     @classmethod
     @abstractmethod

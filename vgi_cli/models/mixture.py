@@ -38,6 +38,7 @@ class GaussianMixture(GaussianFamily):
     """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
 
     Config = MixtureConfig
+    slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, gaussians: Gaussians) -> None:
@@ -61,7 +62,7 @@ class GaussianMixture(GaussianFamily):
         components = counts if config.components is None else [config.components]
         factors: list[int | None] = [config.factors]
         if covariance == "factor" and config.factors is None:
-            factors = [L for L in (1, 2, 4, 8, 16) if 2 * L <= D] or [0]
+            factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
         return [[MixtureConfig(components=K, covariance=covariance, factors=L) for K in components] for L in factors]
 
     @torch.no_grad()
