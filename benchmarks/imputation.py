@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -158,16 +159,16 @@ def missforest(frame: pd.DataFrame, missing: np.ndarray, seed: int) -> np.ndarra
     return IterativeImputer(forest, max_iter=5, random_state=seed).fit_transform(_holes(frame, missing))[None]
 
 
-def _vgi(**settings: object) -> Method:
-    """`vgi` through its public API: fit on the table with holes, 19 draws."""
+def _vgi(**settings: Any) -> Method:
+    """`vgi` through its public API: fit the table with holes, then 19 draws of it."""
 
     def method(frame: pd.DataFrame, missing: np.ndarray, seed: int) -> np.ndarray:
         import vgi_cli
 
         holes = frame.mask(missing)
         with tempfile.TemporaryDirectory() as folder:
-            run = vgi_cli.fit(holes, out=Path(folder) / "run", seed=seed, **settings)
-            return np.stack([draw.to_numpy(dtype=float) for draw in run.impute(holes, m=DRAWS)])
+            run = vgi_cli.fit(holes, out=Path(folder) / "run", seed=seed, threads=1, **settings)
+            return np.stack([draw.to_numpy(dtype=float) for draw in run.impute(m=DRAWS)])
 
     return method
 
