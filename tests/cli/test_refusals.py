@@ -291,7 +291,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--sampler", "mice"], "unknown sampler 'mice'", "expected one of: auto, chains, exact, gibbs, metropolis"),
         (
             ["--sampler", "metropolis"],
-            "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method 'em' lacks",
+            "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method 'em' la",
             "this run can use --sampler exact",
         ),
         (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi)", "--sampler exact"),
@@ -353,6 +353,7 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
         (["--per-row", "none/rows.csv"], "--per-row: no folder 'none'", "create it first"),
         (["--per-row", "data.csv"], "'data.csv' exists", "--force"),
         (["-o", "data.csv"], "--out: 'data.csv' is a file", "name a folder"),
+        (["--truth", "none.csv"], "none.csv: no such file", "check the path"),
     ],
 )
 def test_flags_of_evaluate(vgi: Vgi, run: Path, arguments: list[str], error: str, hint: str) -> None:
@@ -360,6 +361,12 @@ def test_flags_of_evaluate(vgi: Vgi, run: Path, arguments: list[str], error: str
     found, suggestion = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", *arguments)
     assert error in found
     assert hint in suggestion
+
+
+def test_hidden_cells_of_a_pipe_cannot_be_scored(vgi: Vgi, run: Path) -> None:
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "-", "--mask", "mask.csv")
+    assert error == "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input"
+    assert hint == "write the table to a file, or name the complete one with --truth"
 
 
 def test_chains_are_for_the_table_that_the_run_holds(vgi: Vgi, data: Path) -> None:

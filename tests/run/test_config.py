@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import Field
@@ -118,6 +118,8 @@ Key = st.text("abc_1-", min_size=1, max_size=3)
 
 
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example({"1": "\x85"})
+@example({"1": "a\n b\u2028"})
 @given(st.dictionaries(Key, Leaf | st.lists(Leaf, max_size=3) | st.dictionaries(Key, Leaf, max_size=3), max_size=4))
 def test_what_is_written_is_read_back(values: dict[str, object]) -> None:
     document = yaml_strict.parse(yaml_strict.dump(values))

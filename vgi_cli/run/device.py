@@ -42,6 +42,15 @@ def resolve_device(name: str, where: str = "--device") -> torch.device:
     return torch.device(name)
 
 
+def available(name: str) -> bool:
+    """Whether this machine has a device of that name."""
+    try:
+        resolve_device(name)
+    except UsageError:
+        return False
+    return True
+
+
 def cores() -> int:
     """CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):

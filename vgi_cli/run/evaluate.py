@@ -132,6 +132,11 @@ def _tables(
     """The table to evaluate and, where imputations can be scored, the complete one."""
     reading = table_settings(settings, fitted.recipe.table)
     mask = value_of(settings, "mask")
+    if table is None and mask is not None and options.truth is None and value_of(settings, "data") == ["-"]:
+        raise UsageError(
+            "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input",
+            "write the table to a file, or name the complete one with --truth",
+        )
     if table is None:
         table = read(value_of(settings, "data"), mask, reading)
         if options.truth is not None:

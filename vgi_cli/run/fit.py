@@ -13,11 +13,11 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import InputError, VgiError
 from vgi_cli.methods.base import Parts, State
-from vgi_cli.run import registry
+from vgi_cli.run import pilot, registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.bootstrap import refit, split_bootstrap
 from vgi_cli.run.config import Recipe, Settings, as_settings, parse_duration, raise_problems
-from vgi_cli.run.device import cores, default_threads, set_threads
+from vgi_cli.run.device import default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive, Outcome, Validator
 from vgi_cli.run.load import build_model
@@ -92,7 +92,7 @@ def _start(
     table: Table | None,
 ) -> RunFolder:
     recipe = plan.recipe
-    set_threads(recipe.threads or min(cores(), 2))
+    set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     schema = new_schema(table, recipe, reporter)
     rows = rows_of(table, schema, recipe.seed)
@@ -100,11 +100,18 @@ def _start(
         job = Job(_absolute(recipe, plan), plan.device, table, schema, rows, None, None, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
     recipe = _choose_family(recipe, rows, reporter)
+    if recipe.device == "auto" and not registry.METHODS[recipe.method["name"]].gpu:
+        plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
     size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
     recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
     recipe = _absolute(recipe, plan)
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
+    if pilot.needed(recipe, train):
+        third = None if deadline is None else started + (deadline - started) / 3
+        choice = pilot.choose_epochs(recipe, train, plan.device, reporter, third)
+        reporter.say(choice.reason)
+        recipe = recipe.model_copy(update={"epochs": choice.epochs})
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
     state = _init(job)
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})

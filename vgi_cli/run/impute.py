@@ -17,7 +17,7 @@ from vgi_cli.imputers.base import ROW_BLOCK, Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.run.config import Settings, TableSettings
-from vgi_cli.run.device import resolve_device, set_threads
+from vgi_cli.run.device import available, resolve_device, set_threads
 from vgi_cli.run.fit import check_same_data
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import origin
@@ -194,10 +194,13 @@ def seed_of(fitted: Fitted, settings: Settings) -> int:
 
 
 def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
-    """Set the threads and return the device: as said, else as the fit (a GPU that is gone: the CPU)."""
-    threads = value_of(settings, "threads")
-    set_threads(threads or fitted.run.manifest["threads"])
-    return resolve_device(value_of(settings, "device") or "auto", origin(settings, "device", "--device"))
+    """Set the threads and return the device: what was said, else those of the fit (the CPU where its GPU is gone)."""
+    manifest = fitted.run.manifest
+    set_threads(value_of(settings, "threads") or manifest["threads"])
+    name = value_of(settings, "device")
+    if name is not None:
+        return resolve_device(name, origin(settings, "device", "--device"))
+    return torch.device(manifest["device"] if available(manifest["device"]) else "cpu")
 
 
 def draw_rows(

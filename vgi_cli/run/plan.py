@@ -25,8 +25,6 @@ from vgi_cli.run.config import (
 )
 from vgi_cli.run.device import resolve_device
 
-OPTIONAL = "none of these is set by --model auto"
-
 
 class Plan(NamedTuple):
     """A fit that can work: its recipe so far, where it computes. `recipe.model["name"]` may still be `auto`."""

@@ -28,13 +28,15 @@ class ModelEntry(NamedTuple):
 
 
 class MethodEntry(NamedTuple):
-    """A method by name: `module.METHOD` runs it, `requires` of the model; `precision` of the table it is given."""
+    """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
+    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it."""
 
     about: str
     module: str
     requires: frozenset[str]
     makes: frozenset[str]
     precision: str
+    gpu: bool
     example: str
 
 
@@ -91,6 +93,7 @@ METHODS: Mapping[str, MethodEntry] = {
         frozenset({"marginal"}),
         frozenset(),
         "float64",
+        False,
         "vgi fit data.csv --model fa --method em",
     ),
     "vgi": MethodEntry(
@@ -99,6 +102,7 @@ METHODS: Mapping[str, MethodEntry] = {
         frozenset({"density"}),
         frozenset({"conditionals", "imputations"}),
         "float32",
+        True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
     ),
 }

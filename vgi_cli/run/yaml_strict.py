@@ -92,8 +92,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_str(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = scalar(text) == text
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
+    style = None if scalar(text) == text else "'"
+    if not text.isprintable():
+        style = '"'  # line breaks and control characters are escaped
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:

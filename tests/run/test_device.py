@@ -1,0 +1,43 @@
+"""Devices by name and threads by work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from vgi_cli.errors import UsageError
+from vgi_cli.run import device
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cpu:0", ""])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(UsageError, match="--device: unknown device"):
+        device.resolve_device(name)
+
+
+def test_cpu_and_auto() -> None:
+    assert device.resolve_device("cpu") == torch.device("cpu")
+    assert device.resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert device.available("cpu") and not device.available("cuda:99")
+
+
+def test_a_gpu_number_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert device.resolve_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(UsageError, match=r"VGI_DEVICE cuda:2: expected a GPU number below 2"):
+        device.resolve_device("cuda:2", "VGI_DEVICE")
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="needs a machine without an Apple GPU")
+def test_mps_elsewhere() -> None:
+    with pytest.raises(UsageError, match="--device mps: expected an Apple GPU, found none") as caught:
+        device.resolve_device("mps")
+    assert caught.value.hint == "use --device cpu or --device auto"
+
+
+def test_threads_by_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "cores", lambda: 8)
+    assert [device.default_threads(work) for work in (0, 1e6, 4.1e6, 1e12)] == [1, 1, 2, 4]
+    monkeypatch.setattr(device, "cores", lambda: 2)
+    assert device.default_threads(1e12) == 2

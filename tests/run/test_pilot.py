@@ -1,0 +1,46 @@
+"""A flow's number of epochs is chosen on held-out rows, where nobody said it and overfitting is near."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vgi_cli
+
+SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 2, "model.hidden": 8, "model.blocks": 0}
+
+
+def frame(rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=rows)
+    frame = pd.DataFrame({"a": z, "b": z + 0.5 * rng.normal(size=rows), "c": rng.normal(size=rows)})
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
+def fit(rows: int, path: Path, **options: object) -> tuple[dict, list[str]]:
+    said: list[str] = []
+    run = vgi_cli.fit(frame(rows), model="flow", set=SMALL, out=path, threads=1, say=said.append, **options)
+    return run.manifest, said
+
+
+def test_the_pilot_ends_long_before_the_planned_epochs_and_says_why(tmp_path: Path) -> None:
+    manifest, said = fit(60, tmp_path / "run")
+    assert 1 <= manifest["epochs"] < 400  # 4,000 steps would be 1,000 epochs
+    assert any("epochs: best log-likelihood of held-out rows" in line for line in said)
+    again, _ = fit(60, tmp_path / "again")
+    assert again["epochs"] == manifest["epochs"]
+    assert manifest["data"]["rows_fitted"] == int((~frame(60).isna().all(axis=1)).sum())  # no row is lost
+
+
+@pytest.mark.parametrize("options", [{"epochs": 2}, {"val": 0.2, "time_limit": 2}])
+def test_no_pilot_where_the_epochs_are_given_or_rows_are_held_out_anyway(options: dict, tmp_path: Path) -> None:
+    _, said = fit(60, tmp_path / "run", **options)
+    assert not any("epochs: best" in line for line in said)
+
+
+def test_no_pilot_on_a_handful_of_rows(tmp_path: Path) -> None:
+    _, said = fit(20, tmp_path / "run", time_limit=1)
+    assert not any("epochs: best" in line for line in said)
