@@ -246,8 +246,13 @@ def test_fully_missing_rows_do_not_enter():
         torch.cat([table.x, torch.zeros(50, 3, dtype=torch.float64)]),
         torch.cat([table.missing, torch.ones(50, 3, dtype=torch.bool)]),
     )
-    state = fit(extra)
+    state = fit(extra, imputations=40)
     assert state.rows_per_epoch == int((~table.missing.all(1)).sum())
+    filled = torch.stack([state.chains.completed(k)[-50:] for k in range(40)]).reshape(-1, 3)  # draws from the model
+    scale = state.model.scale().detach()
+    error = 5 * ((scale @ scale.T).diagonal() / len(filled)).sqrt()
+    assert bool(((filled.mean(0) - state.model.mean.detach()).abs() < error).all())
+    assert bool((filled.std(0) / (scale @ scale.T).diagonal().sqrt() - 1).abs().max() < 0.1)
 
 
 def test_acceptance_is_reported_per_column_and_stages_in_order():

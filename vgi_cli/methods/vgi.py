@@ -26,7 +26,7 @@ from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
 from vgi_cli.models.base import Model
 
-STEPS = 4000  # steps of the main stage where no number of epochs is given
+STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
 
 
 def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
@@ -53,7 +53,7 @@ def init(model: Model, table: TensorTable, config: VgiConfig, generator: torch.G
     batch_size = config.optim.batch_size or default_batch_size(n)
     lr = config.optim.lr or model.learning_rate
     state = VgiState(model, q, chains, config, lr, batch_size, seed)
-    state.epochs = config.epochs or max(1, math.ceil(STEPS / state.batches))
+    state.epochs = config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / state.batches))
     return state
 
 
@@ -181,13 +181,23 @@ def end_epoch(state: VgiState) -> EpochEnd:
     """Close an epoch: metrics of it, counters to the next."""
     tally = {name: value / (state.batches if name == "objective" else 1) for name, value in state.tally.items()}
     metrics: dict[str, object] = {"stage": state.stage.name.lower(), "objective": float(tally["objective"])}
-    if state.stage >= Stage.MAIN and len(state.incomplete):
-        rate = tally["accepted"] / tally["tried"]
-        metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
+    if state.stage >= Stage.MAIN:
+        draw_empty_rows(state)
+        if len(state.incomplete):
+            rate = tally["accepted"] / tally["tried"]
+            metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
     for value in state.tally.values():
         value.zero_()
     state.stage_epoch, state.position = state.stage_epoch + 1, 0
     return EpochEnd(state.stage_epoch, metrics)
+
+
+@torch.no_grad()
+def draw_empty_rows(state: VgiState) -> None:
+    """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
+    if len(state.empty):
+        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1))
+        state.chains.store(state.empty, rows.to(state.chains.x.dtype))
 
 
 class frozen:  # noqa: N801 (reads like a keyword)

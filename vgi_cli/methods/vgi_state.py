@@ -49,6 +49,7 @@ class VgiState(State):
         self.optim_q = torch.optim.Adam(q.parameters(), lr=optim.lr_conditionals, amsgrad=True, fused=fused)
         partly = ~chains.missing.all(1)  # fully missing rows do not enter
         self.incomplete = chains.incomplete[partly[chains.incomplete]]
+        self.empty = chains.incomplete[~partly[chains.incomplete]]
         self.complete = chains.complete
         self.rows_per_epoch = len(self.incomplete) + len(self.complete)
         self.batches = max(1, -(-self.rows_per_epoch // batch_size))
