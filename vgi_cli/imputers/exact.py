@@ -12,6 +12,10 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.gaussian_family import Components, GaussianFamily, column_law
 
+REDRAWN = 32
+"""Rows outside the box are redrawn so many at a time: few enough to be cheap, always as many, so that the rounding of a
+row cannot depend on which other rows are outside."""
+
 
 class ExactImputer(Imputer):
     """Draw i comes from refit i modulo their number, so that parameter uncertainty is in the draws.
@@ -41,29 +45,33 @@ class ExactImputer(Imputer):
         return result
 
     def _one_model(self, model: GaussianFamily, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        conditional = model.conditional(x, missing)
-        result = conditional.sample(noise)
-        outside = missing & ~box.contains(result)
+        result = model.conditional(x, missing).sample(noise)
+        outside = missing & ~box.contains(result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
-        for attempt in range(1, self._attempts + 1):
-            rows = outside.any(-1)  # [n, R]
-            if not bool(rows.any()):
-                return result
-            again = rows.any(-1).nonzero()[:, 0]  # draws that have a row outside
-            fresh = conditional.sample(noise.at(f"attempt{attempt}").select(draws=again))
-            result[again] = torch.where(rows[again][:, :, None], fresh, result[again])
-            outside = missing & ~box.contains(result)
-        rows = outside.any(-1)
-        self._swept += int(rows.sum())
-        if bool(rows.any()):
-            components = model.components()
-            for i in rows.any(-1).nonzero()[:, 0].tolist():
-                swept = self._gibbs(
-                    components, result[i], missing, noise.at("gibbs").select(draws=torch.tensor([i])), box
-                )
-                result[i] = torch.where(rows[i][:, None], swept, result[i])
+        for i in outside.any(-1).any(-1).nonzero()[:, 0].tolist():
+            one = noise.select(draws=torch.tensor([i]))
+            for rows in outside[i].any(-1).nonzero()[:, 0].split(REDRAWN):
+                index = torch.nn.functional.pad(rows, (0, REDRAWN - len(rows)), value=int(rows[-1]))
+                redrawn = self._redraw(model, result[i, index], missing[index], one.select(rows=index), box, len(rows))
+                result[i, rows] = redrawn[: len(rows)]
         return result
+
+    def _redraw(
+        self, model: GaussianFamily, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int
+    ) -> Tensor:
+        """REDRAWN rows [., D] of one draw that lie outside (the last ones repeat row `count - 1`), brought inside."""
+        conditional = model.conditional(x, missing)
+        for attempt in range(1, self._attempts + 1):
+            rows = (missing & ~box.contains(x)).any(-1, keepdim=True)
+            if not bool(rows.any()):
+                return x
+            x = torch.where(rows, conditional.sample(noise.at(f"attempt{attempt}"))[0], x)
+        rows = (missing & ~box.contains(x)).any(-1, keepdim=True)
+        if not bool(rows.any()):
+            return x
+        self._swept += int(rows[:count].sum())
+        return torch.where(rows, self._gibbs(model.components(), x, missing, noise.at("gibbs"), box), x)
 
     def _gibbs(self, components: Components, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Sweeps over the missing cells of every row [R, D]; cells outside the box are drawn first of all."""
