@@ -181,7 +181,7 @@ def test_main_line_of_readme(sample_folder: Path) -> None:
         measured = [line.split(",")[6:10] for line in lines[1:] if '"' not in line]
         assert all(cell != "NA" for row in measured for cell in row)
         assert sum(a != b for a, b in zip(lines, source, strict=True)) == 14  # rows with a hole in a measured column
-    near(done.stdout, "all", 2, within=0.1)
+    near(done.stdout, "all", 2, within=0.3)
 
 
 def near(out: str, row: str, column: int, within: float) -> None:
@@ -215,8 +215,8 @@ def test_hidden_cells_of_readme(sample_folder: Path) -> None:
     assert code == 0, err
     code, out, err = vgi(*evaluate)
     assert code == 0, err
-    near(out, "overall", 2, within=0.02)
-    near(out, "overall", 5, within=0.05)
+    near(out, "overall", 2, within=0.03)
+    near(out, "overall", 5, within=0.06)
 
 
 def test_python_of_readme(sample_folder: Path) -> None:
