@@ -291,7 +291,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--sampler", "mice"], "unknown sampler 'mice'", "expected one of: auto, chains, exact, gibbs, metropolis"),
         (
             ["--sampler", "metropolis"],
-            "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method 'em' la",
+            "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
             "this run can use --sampler exact",
         ),
         (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi)", "--sampler exact"),

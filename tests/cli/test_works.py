@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.program import Vgi
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.directory import RunFolder, sole_writer
 from vgi_cli.run.files import same_tensors
 
 
@@ -229,6 +229,22 @@ def test_a_time_limit_keeps_a_model_and_its_recipe_repeats_it(vgi: Vgi, data: Pa
     assert same_tensors(again.tensors("model"), RunFolder.open(Path("run")).tensors("model"))
 
 
+def test_a_time_limit_that_is_over_at_once(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *FA, "--time-limit", "0.001s", "--out", "run").code == 0
+    assert RunFolder.open(Path("run")).manifest["progress"]["steps"] == 0
+    Path("again.yaml").write_text(Path("run/recipe.yaml").read_text())
+    assert vgi("fit", "--recipe", "again.yaml", "--out", "again").code == 0
+    first, second = (RunFolder.open(Path(name)).tensors("model") for name in ("run", "again"))
+    assert same_tensors(first, second)
+    assert vgi("impute", "--checkpoint", "run").code == 0
+
+
+def test_a_run_that_is_being_written_is_not_resumed(vgi: Vgi, run: Path) -> None:
+    with sole_writer(run):
+        done = vgi("fit", "--resume", "--out", "run", "--epochs", "99999")
+    assert (done.code, done.error) == (2, "run 'run' is being written by another process")
+
+
 def test_resume(vgi: Vgi, data: Path) -> None:
     ask = ["fit", "data.csv", *TINY_VGI, "--out", "run"]
     assert vgi(*ask).code == 0
@@ -260,6 +276,8 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
     assert (done.code, done.out) == (0, "run1\n")
     assert "not comparable with a log-likelihood" in done.err
     tuned, first = RunFolder.open(Path("run1")), RunFolder.open(Path("run"))
+    again = vgi("fit", "--resume", "--out", "run1")
+    assert again.code == 2 and again.error == "--resume: 'run1' was made by `vgi finetune`, only fits are resumed"
     assert "not comparable" in tuned.manifest["finetuned_objective"]["note"]
     assert same_tensors(tuned.tensors("model"), first.tensors("model"))
     assert not same_tensors(tuned.tensors("conditionals"), first.tensors("conditionals"))

@@ -15,7 +15,7 @@ from tests.run.fakes import new_run
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.run import checkpoint, directory
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
-from vgi_cli.run.directory import RunFolder, check_free, claim
+from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.files import same_tensors, write_atomic
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
@@ -231,3 +231,34 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="full"):
         write_atomic(path, b"new")
     assert files(tmp_path) == {"file": b"old"}
+
+
+def test_only_one_process_writes(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    with (
+        sole_writer(run.path),
+        pytest.raises(UsageError, match="is being written by another process"),
+        sole_writer(run.path),
+    ):
+        pass
+    with sole_writer(run.path):
+        pass
+
+
+def test_a_reader_meets_a_whole_checkpoint_while_others_are_written(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(60):
+            run.save({"model": {"mean": torch.full((3,), float(number))}}, {"number": number})
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    opened = 0
+    while not done.is_set():
+        RunFolder.open(run.path)
+        opened += 1
+    writer.join()
+    assert opened > 3

@@ -70,7 +70,7 @@ class Recipe(BaseModel):
     select: Literal["loglik", "objective"] = "loglik"
     patience: int = Field(default=10, ge=1)
     time_limit: float | str | None = None
-    stop_after: int | None = Field(default=None, ge=1)
+    stop_after: int | None = Field(default=None, ge=0)
     bootstrap: Literal["auto", "none"] | int = "auto"
 
     def text(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,20 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
         raise RunError(f"cannot create '{out}': {error.strerror}", "choose another folder with --out") from None
 
 
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Hold a run folder for writing; UsageError when another process does. The system lets go when a process ends."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"run '{path}' is being written by another process", "wait for it, or stop it") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class RunFolder:
     """A run on disk. Opening finishes a checkpoint that was committed but not yet moved into place."""
 
@@ -114,11 +130,16 @@ class RunFolder:
             raise RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed")
         if not path.is_dir():
             raise RunError(f"'{path}' is a file, not a run folder", "give the folder that `vgi fit` printed")
-        finish_commit(path)
-        run = cls(path, _read_manifest(path))
-        if verify:
-            run.verify()
-        return run
+        while True:
+            finish_commit(path)
+            run = cls(path, _read_manifest(path))
+            try:
+                if verify:
+                    run.verify()
+                return run
+            except RunError:
+                if not (path / COMMITTED).exists() and _read_manifest(path) == run.manifest:
+                    raise  # nobody is writing here: it is damaged
 
     def file(self, name: str) -> Path:
         """Where a file of the run lies: at the top, or (for a folder that cannot be written) in the commit."""

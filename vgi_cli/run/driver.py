@@ -162,7 +162,9 @@ class Drive:
         metrics.flush()
         shown = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
         epochs = max(self.state.epochs, 1)
-        self.reporter.progress(f"epoch {event.epoch}/{epochs}  {shown}", min(self.state.epoch / epochs, 1.0))
+        stage = str(event.metrics.get("stage", "main")).replace("_", " ")
+        where = f"epoch {event.epoch}/{epochs}" if stage == "main" else f"{stage}, epoch {event.epoch}"
+        self.reporter.progress(f"{where}  {shown}", min(self.state.epoch / epochs, 1.0))
 
     def _due(self) -> bool:
         assert self.validator is not None

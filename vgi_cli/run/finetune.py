@@ -17,7 +17,7 @@ from vgi_cli.run.config import Settings, parse_duration
 from vgi_cli.run.directory import RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.fit import chain_context
-from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, value_of
+from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import absolute, method_config, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
@@ -64,7 +64,11 @@ def finetune(
         try:
             run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
             recipe = fitted.recipe.model_copy(
-                update={"data": tuple(run.manifest["data"]["paths"]), "mask": run.manifest["data"]["mask"]}
+                update={
+                    "data": tuple(run.manifest["data"]["paths"]),
+                    "mask": run.manifest["data"]["mask"],
+                    "table": table_settings(settings, fitted.recipe.table),
+                }
             )
             run.save({}, {}, {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()})
             drive = Drive(

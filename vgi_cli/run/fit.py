@@ -18,7 +18,7 @@ from vgi_cli.run.auto import choose
 from vgi_cli.run.bootstrap import refit, split_bootstrap
 from vgi_cli.run.config import Recipe, Settings, as_settings, parse_duration, raise_problems
 from vgi_cli.run.device import default_threads, set_threads
-from vgi_cli.run.directory import Claim, RunFolder, check_free, claim
+from vgi_cli.run.directory import Claim, RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.driver import Drive, Outcome, Validator
 from vgi_cli.run.load import build_model
 from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, method_config, model_config, stream, with_family
@@ -117,8 +117,8 @@ def _start(
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
     claimed = claim(out, force)
     try:
-        run = _create(claimed, job, settings)
-        run = _train(run, job, state, claimed=claimed)
+        with sole_writer(claimed.path):
+            run = _train(_create(claimed, job, settings), job, state, claimed=claimed)
     except VgiError as error:
         claimed.undo_if_empty(error.exit_code)
         raise
@@ -167,8 +167,10 @@ def _resume(
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
     state = _init(job)
-    run.truncate_metrics()
-    return _train(run, job, state, resumed=run.fitted)
+    with sole_writer(run.path):
+        run = RunFolder.open(run.path)
+        run.truncate_metrics()
+        return _train(run, job, state, resumed=run.fitted)
 
 
 def check_same_data(run: RunFolder, table: Table) -> None:

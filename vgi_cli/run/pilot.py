@@ -68,9 +68,7 @@ def choose_epochs(
             continue
         due = max(due * GROWTH, event.epoch + 1.0)
         q = state.q if "conditionals" in registry.METHODS[recipe.method["name"]].makes else None
-        result = observed_log_prob(
-            state.model, q, scored.x, scored.missing, budget=BUDGET, seed=recipe.seed, rows=keys
-        )
+        result = observed_log_prob(state.model, q, scored.x, scored.missing, budget=BUDGET, seed=recipe.seed, rows=keys)
         score = float(result.values.mean())
         reporter.progress(f"pilot: {event.epoch} epochs, held-out rows {score:.3f} nats", event.epoch / state.epochs)
         if score > best:

@@ -23,7 +23,13 @@ def find_run(out: Path | None) -> RunFolder | None:
         return None
     if out.is_dir() and not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
         raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")
-    return RunFolder.open(out)
+    run = RunFolder.open(out)
+    if run.manifest["command"] != "fit":
+        raise UsageError(
+            f"--resume: '{out}' was made by `vgi {run.manifest['command']}`, only fits are resumed",
+            "run that command again",
+        )
+    return run
 
 
 def finished(run: RunFolder, settings: Settings) -> bool:
