@@ -23,8 +23,10 @@ from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.em_steps import climb
-from vgi_cli.models.gaussian_family import GaussianFamily, em_table
+from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work
 
+FEWEST_EPOCHS, MOST_EPOCHS, WORK = 4, 12, 1e9
+"""Iterations of a refit: as many as WORK multiplications allow, within these ends. Counted, never timed."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""
 
@@ -45,10 +47,12 @@ def refits(
     generator: torch.Generator,
     *,
     kind: Literal["multinomial", "bayesian"] = "multinomial",
-    epochs: int = 4,
+    epochs: int | None = None,
     tolerance: float = 1e-4,
 ) -> Iterator[dict[str, Tensor]]:
     """The parameters (state_dict, float64) of `count` refits of a fitted model, which is left alone.
+
+    epochs  iterations of a refit (each is up to three EM steps); none: by the work that they are
 
     Deterministic given the generator; the first refits are the same whatever the count.
     """
@@ -57,6 +61,8 @@ def refits(
     fitted = copy.deepcopy(model).double()
     penalty = fitted.penalty(config.pooling, config.floor)
     base = em_table(x, missing)
+    if epochs is None:
+        epochs = min(max(int(WORK / (3 * step_work(fitted, len(x)))), FEWEST_EPOCHS), MOST_EPOCHS)
     anew = fitted.log_weights().shape[0] > 1
     seed = int(torch.randint(2**62, (), generator=generator))
     for number in range(count):

@@ -21,7 +21,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.methods.em import EmConfig, completed
 from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian_family import GaussianFamily, em_table, weighted_loglik
+from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work, weighted_loglik
 
 FOLDS = 3
 ROWS = 6_000
@@ -66,7 +66,7 @@ def choose_size(
     for path in paths:
         best, worse = -math.inf, 0
         for candidate in path:
-            cost = _work(family, candidate, table)
+            cost = 3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N)
             if work + cost > WORK and tried:
                 break
             work += cost
@@ -112,11 +112,3 @@ def describe(config: ModelConfig) -> str:
         noun = name.removesuffix("s") if value == 1 else name
         words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
     return ", ".join(words)
-
-
-def _work(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> float:
-    """Multiplications of the folds' fits: the systems of every row and component, three EM steps an iteration."""
-    gaussians = family.build(config, table.D).gaussians
-    side = gaussians.L or table.D
-    per_row = gaussians.mean.shape[0] * (side**3 + table.D * max(gaussians.L, 1) ** 2)
-    return 3.0 * EPOCHS * (FOLDS - 1) * table.N * per_row

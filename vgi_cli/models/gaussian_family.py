@@ -170,6 +170,13 @@ class GaussianFamily(Marginal):
         return EmValue(objective, loglik)
 
 
+def step_work(model: GaussianFamily, N: int) -> float:
+    """Multiplications of one EM step on N rows, roughly: the system of every row and component."""
+    K, D = model.gaussians.mean.shape
+    L = model.gaussians.L
+    return float(N * K * ((L or D) ** 3 + D * max(L, 1) ** 2))
+
+
 @torch.no_grad()
 def weighted_loglik(model: GaussianFamily, table: EmTable) -> Tensor:
     """Log-likelihood of the observed cells of a table, nats, summed over weighted rows."""
