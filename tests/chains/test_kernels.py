@@ -6,7 +6,7 @@ import torch
 from tests.conditionals.test_amortised import conditionals
 from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan
 
-D, R = 4, 40_000
+D, R = 4, 20_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)
 SCALES = MIX @ MIX.T
 PRECISION = torch.linalg.inv(SCALES)
