@@ -3,11 +3,11 @@
     python benchmarks/flow6d.py [--rows 20000] [--epochs 40] [--variants] [--json FILE]
 
 Rows of `density6d.Density6D`, half of the cells missing completely at random. The same flow is fitted by maximum
-likelihood on the complete rows, on draws from the marginals (K imputations, stacked), and by VGI on the
-incomplete rows. Printed: the mean log-density of complete test rows, and which share of the gap between the two ends VGI
-closes. Then 19 draws for every hidden cell of some of the rows, by Metropolis-within-Gibbs on the fitted model: coverage
-of [min, max] (90 % when calibrated) and CRPS over that of 19 draws from the true conditionals. `--variants` fits the
-other combinations of acceptance, scan, gradient, kernel, family and start at a quarter of the epochs.
+likelihood on the complete rows and on draws from the marginals (K imputations, stacked), and by VGI on the incomplete
+rows. Printed: the mean log-density of complete test rows, and which share of the gap between the two ends VGI closes.
+Then 19 draws for every hidden cell of some of the rows, by Metropolis-within-Gibbs on the fitted model: coverage of
+[min, max] (90 % when calibrated) and CRPS over that of 19 draws from the true conditionals. `--variants` fits the other
+combinations of acceptance, scan, gradient, kernel, layout, family and start at a quarter of the epochs.
 """
 
 from __future__ import annotations
