@@ -25,7 +25,7 @@ from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work
 
-FEWEST_EPOCHS, MOST_EPOCHS, WORK = 4, 12, 1e9
+FEWEST_EPOCHS, MOST_EPOCHS, WORK = 3, 12, 1e9
 """Iterations of a refit: as many as WORK multiplications allow, within these ends. Counted, never timed."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""

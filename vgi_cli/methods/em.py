@@ -39,14 +39,14 @@ class EmConfig(MethodConfig):
     """Settings of EM.
 
     epochs      most iterations (each is up to three EM steps)
-    tolerance   stop when an iteration gains less than this many nats a row
+    tolerance   stop when an iteration gains less than this many nats a row; none: 1e-6 for `fa`, 1e-5 for `mixture`
     pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: 2 (D + 2)
     floor       lambda, the variance floor
     accelerate  squared extrapolation on top of EM
     """
 
     epochs: int = Field(300, ge=1)
-    tolerance: float = Field(1e-6, gt=0)
+    tolerance: float | None = Field(None, gt=0)
     pooling: float | None = Field(None, ge=0)
     floor: float = Field(1e-3, gt=0)
     accelerate: bool = True
@@ -60,6 +60,7 @@ class EmState(State):
         self.table = table
         self.config = config
         self.penalty = model.penalty(config.pooling, config.floor)
+        self.tolerance = model.tolerance if config.tolerance is None else config.tolerance
         self.epoch = 0
         self.epochs = config.epochs
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
@@ -108,7 +109,7 @@ def run(state: EmState) -> Iterator[Step | EpochEnd]:
                 f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
                 "raise --set method.floor",
             )
-        state.converged = bool(value.objective - state.objective < state.config.tolerance * rows)
+        state.converged = bool(value.objective - state.objective < state.tolerance * rows)
         state.objective = value.objective
         state.epoch += 1
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})

@@ -25,6 +25,7 @@ class FactorAnalysis(GaussianFamily):
     """One Gaussian with covariance F F' + diag(exp(log_psi))."""
 
     Config = FaConfig
+    tolerance = 1e-6
     slack = 0.0
 
     def __init__(self, D: int, factors: int) -> None:

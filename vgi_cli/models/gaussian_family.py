@@ -100,6 +100,8 @@ class GaussianFamily(Marginal):
     """A finite mixture of Gaussians. Families say how they are built and weighted; everything else is here."""
 
     gaussians: Gaussians
+    tolerance: ClassVar[float]
+    """Nats a row: EM has converged when an iteration gains less."""
     slack: ClassVar[float]
     """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
 

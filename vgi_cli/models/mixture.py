@@ -38,6 +38,7 @@ class GaussianMixture(GaussianFamily):
     """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
 
     Config = MixtureConfig
+    tolerance = 1e-5
     slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
