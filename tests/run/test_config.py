@@ -14,18 +14,9 @@ from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.run import yaml_strict
-from vgi_cli.run.config import (
-    Recipe,
-    as_settings,
-    check_method,
-    check_model,
-    gather,
-    load_recipe,
-    method_values,
-    parse_duration,
-    raise_problems,
-    to_recipe,
-)
+from vgi_cli.run.config import Recipe, as_settings, gather, load_recipe, parse_duration, to_recipe
+from vgi_cli.run.families import check_method, check_model, method_values
+from vgi_cli.run.problems import raise_problems
 
 
 class Optim(MethodConfig):

@@ -10,7 +10,7 @@ from typing import Any
 
 from vgi_cli.errors import UsageError
 from vgi_cli.models.base import Model
-from vgi_cli.run.config import Settings, gather
+from vgi_cli.run.config import gather
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
@@ -285,4 +285,4 @@ def _reporter(say: Say) -> Reporter:
     return Silent() if say is None else Lines(say)
 
 
-__all__ = ["Run", "Settings", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = ["Run", "evaluate", "finetune", "fit", "impute", "load"]

@@ -8,33 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.run import yaml_strict
-
-
-class Setting(NamedTuple):
-    """A value and where it was said (`--seed`, `recipe.yaml, line 3`, `VGI_DEVICE`)."""
-
-    value: Any
-    origin: str
-
-
-class Problem(NamedTuple):
-    """One thing that is wrong with the settings."""
-
-    where: str
-    message: str
-    hint: str | None = None
-
-
-Settings = dict[str, Setting]
-"""Dotted key (`model.factors`) -> value and origin: only what somebody said, no defaults."""
+from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_problems, validate
 
 
 class TableSettings(BaseModel):
@@ -208,7 +190,7 @@ def check_fixed(settings: Settings) -> list[Problem]:
         elif not free or key == "optim.name" or "." in name:
             problems.append(Problem(setting.origin, f"unknown key '{key}'", nearest(key, [*known_keys(), *FREE])))
     nested = _nest({key: setting for key, setting in plain.items() if not key.endswith(".name")})
-    problems += [_describe(error, "", settings, known_keys()) for error in _validate(Recipe, nested)]
+    problems += [describe(error, "", settings, known_keys()) for error in validate(Recipe, nested)]
     problems += _check_values(settings)
     return problems
 
@@ -240,116 +222,6 @@ def _nest(settings: Settings) -> dict[str, Any]:
         else:
             nested[key] = setting.value
     return nested
-
-
-def _validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
-    try:
-        model.model_validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        seen: dict[Any, Any] = {}
-        for item in error.errors(include_url=False):
-            seen.setdefault(item["loc"][:1] if len(item["loc"]) < 2 else item["loc"][:2], item)
-        return list(seen.values())
-    return []
-
-
-_EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-}
-
-
-def _describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) -> Problem:
-    """One pydantic error in this program's words."""
-    key = prefix + ".".join(str(part) for part in error["loc"] if not str(part).startswith(("literal[", "constrained")))
-    found = next((settings[k] for k in (key, key.rsplit(".", 1)[0], key.split(".", 1)[0]) if k in settings), None)
-    origin = found.origin if found else "settings"
-    if error["type"] == "extra_forbidden":
-        return Problem(origin, f"unknown key '{key}'", nearest(key, known))
-    got = error["input"]
-    if error["type"] == "literal_error":
-        expected = error["ctx"]["expected"]
-        hint = nearest(str(got), re.findall(r"'([^']+)'", expected))
-        return Problem(origin, f"{key}: expected {expected}, got {got!r}", hint if hint.startswith("did") else None)
-    expected = _EXPECTED.get(error["type"])
-    if expected is None:
-        message = error["msg"][:1].lower() + error["msg"][1:]
-        return Problem(origin, f"{key}: {message}, got {got!r}")
-    return Problem(origin, f"{key}: expected {expected}, got {got!r}")
-
-
-def model_values(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the model's Config."""
-    return {key: value for key, value in recipe.model.items() if key != "name"}
-
-
-def method_values(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the method's Config: `method.*` at its top, `optim.*` nested, and `epochs`."""
-    values = {key: value for key, value in recipe.method.items() if key not in ("name", "epochs", "optim")}
-    if recipe.optim:
-        values["optim"] = recipe.optim
-    if recipe.epochs is not None:
-        values["epochs"] = recipe.epochs
-    return values
-
-
-def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
-    """Problems of `model.*` against the settings of the named model."""
-    known = [f"model.{name}" for name in config.model_fields]
-    return [_family(error, "model", recipe, settings, known) for error in _validate(config, model_values(recipe))]
-
-
-def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
-    """Problems of `method.*`, `optim.*` and `epochs` against the settings of the named method."""
-    fields = config.model_fields
-    known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
-    inner: Any = fields["optim"].annotation if "optim" in fields else None
-    known += [f"optim.{name}" for name in getattr(inner, "model_fields", {})]
-    known += ["epochs"] if "epochs" in fields else []
-    misplaced = [
-        Problem(settings[f"method.{name}"].origin, f"unknown key 'method.{name}'", nearest(name, known))
-        for name in ("epochs", "optim")
-        if f"method.{name}" in settings
-    ]
-    return misplaced + [
-        _family(error, "method", recipe, settings, known) for error in _validate(config, method_values(recipe))
-    ]
-
-
-def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
-    """An error of a family's Config: `optim.*` and `epochs` stand at the top of a recipe."""
-    prefix = "" if error["loc"][0] in ("optim", "epochs") and section == "method" else f"{section}."
-    if error["type"] == "extra_forbidden" and error["loc"] == ("optim",):
-        error = {**error, "loc": ("optim", next(iter(recipe.optim)))}
-    problem = _describe(error, prefix, settings, known)
-    if error["type"] == "extra_forbidden":
-        name = (recipe.model if section == "model" else recipe.method)["name"]
-        hint = problem.hint if known else f"{section} '{name}' has no settings"
-        key = f"{prefix}{'.'.join(map(str, error['loc']))}"
-        return Problem(problem.where, f"unknown key '{key}' for {section} '{name}'", hint)
-    return problem
-
-
-def raise_problems(problems: Sequence[Problem]) -> None:
-    """UsageError with all problems; nothing when there are none."""
-    if not problems:
-        return
-    if len(problems) == 1:
-        where, message, hint = problems[0]
-        joint = f"{where} {message}" if message.startswith("disagrees") else f"{where}: {message}"
-        raise UsageError(joint if where else message, hint)
-    lines = []
-    for where, message, hint in problems:
-        text = f"{where}: {message}" if where else message
-        lines.append(f"  {text}" + (f" ({hint})" if hint else ""))
-    raise UsageError(f"{len(problems)} settings cannot be used\n" + "\n".join(lines), "correct them and run it again")
 
 
 def as_settings(recipe: Recipe) -> Settings:

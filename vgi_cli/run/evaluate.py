@@ -20,13 +20,13 @@ from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report,
 from vgi_cli.evaluation.units import Encoded, data_log_prob
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.run.config import Settings
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
 from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import method_config, stream
 from vgi_cli.run.prepare import match, read, rows_of
+from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.table.encoder import log_volume

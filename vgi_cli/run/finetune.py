@@ -13,16 +13,17 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.run import registry
-from vgi_cli.run.config import Settings, parse_duration
+from vgi_cli.run.config import parse_duration
 from vgi_cli.run.directory import RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive
-from vgi_cli.run.fit import chain_context
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import absolute, method_config, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
+from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
+from vgi_cli.run.training import chain_context
 from vgi_cli.run.validation import observed_box
 from vgi_cli.table.reader import Table
 from vgi_cli.version import __version__

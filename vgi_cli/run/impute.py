@@ -16,12 +16,12 @@ from vgi_cli.errors import UsageError, nearest
 from vgi_cli.imputers.base import ROW_BLOCK, Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.run.config import Settings, TableSettings
+from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
-from vgi_cli.run.fit import check_same_data
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import origin
-from vgi_cli.run.prepare import Rows, match, read, rows_of
+from vgi_cli.run.prepare import Rows, check_same_data, match, read, rows_of
+from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.table.columns import Schema

@@ -12,18 +12,10 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.maths.noise import hash64
 from vgi_cli.run import registry
-from vgi_cli.run.config import (
-    Problem,
-    Recipe,
-    Settings,
-    check_method,
-    check_model,
-    method_values,
-    model_values,
-    raise_problems,
-    to_recipe,
-)
+from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
+from vgi_cli.run.families import check_method, check_model, method_values, model_values
+from vgi_cli.run.problems import Problem, Settings, raise_problems
 
 
 class Plan(NamedTuple):

@@ -12,6 +12,7 @@ from torch import Tensor
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
+from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.table.encoder import encode
 from vgi_cli.table.reader import Table, read_table
@@ -81,3 +82,13 @@ def split(rows: Rows, fraction: float, generator: torch.Generator) -> tuple[Rows
             "give another fraction, or a file",
         )
     return rows.at(kept), rows.at(held)
+
+
+def check_same_data(run: RunFolder, table: Table) -> None:
+    """InputError when the table is not the one that the run was fitted on."""
+    if table.sha256 != run.manifest["data"]["sha256"]:
+        raise InputError(
+            f"{table.label} has changed since {run.path} was fitted (SHA-256 {table.sha256[:12]}…, "
+            f"the run has {run.manifest['data']['sha256'][:12]}…)",
+            "restore the file, or give DATA to impute new rows",
+        )

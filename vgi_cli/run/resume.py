@@ -7,9 +7,10 @@ from typing import Any
 
 from vgi_cli.errors import UsageError
 from vgi_cli.run.checkpoint import COMMITTED
-from vgi_cli.run.config import Problem, Recipe, Settings, parse_duration, raise_problems
+from vgi_cli.run.config import Recipe, parse_duration
 from vgi_cli.run.directory import MANIFEST, RunFolder
 from vgi_cli.run.plan import absolute
+from vgi_cli.run.problems import Problem, Settings, raise_problems
 
 DONE = ("epochs", "converged", "early_stopping", "stop_after")
 """Ends that a fit comes to by itself; `time_limit` and a signal leave more to do."""

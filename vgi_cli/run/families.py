@@ -1,0 +1,64 @@
+"""The settings that depend on the named model and method: `model.*`, `method.*`, `optim.*` and `epochs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from vgi_cli.errors import nearest
+from vgi_cli.run.config import Recipe
+from vgi_cli.run.problems import Problem, Settings, describe, validate
+
+
+def model_values(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the model's Config."""
+    return {key: value for key, value in recipe.model.items() if key != "name"}
+
+
+def method_values(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the method's Config: `method.*` at its top, `optim.*` nested, and `epochs`."""
+    values = {key: value for key, value in recipe.method.items() if key not in ("name", "epochs", "optim")}
+    if recipe.optim:
+        values["optim"] = recipe.optim
+    if recipe.epochs is not None:
+        values["epochs"] = recipe.epochs
+    return values
+
+
+def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of `model.*` against the settings of the named model."""
+    known = [f"model.{name}" for name in config.model_fields]
+    return [_family(error, "model", recipe, settings, known) for error in validate(config, model_values(recipe))]
+
+
+def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of `method.*`, `optim.*` and `epochs` against the settings of the named method."""
+    fields = config.model_fields
+    known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
+    inner: Any = fields["optim"].annotation if "optim" in fields else None
+    known += [f"optim.{name}" for name in getattr(inner, "model_fields", {})]
+    known += ["epochs"] if "epochs" in fields else []
+    misplaced = [
+        Problem(settings[f"method.{name}"].origin, f"unknown key 'method.{name}'", nearest(name, known))
+        for name in ("epochs", "optim")
+        if f"method.{name}" in settings
+    ]
+    return misplaced + [
+        _family(error, "method", recipe, settings, known) for error in validate(config, method_values(recipe))
+    ]
+
+
+def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
+    """An error of a family's Config: `optim.*` and `epochs` stand at the top of a recipe."""
+    prefix = "" if error["loc"][0] in ("optim", "epochs") and section == "method" else f"{section}."
+    if error["type"] == "extra_forbidden" and error["loc"] == ("optim",):
+        error = {**error, "loc": ("optim", next(iter(recipe.optim)))}
+    problem = describe(error, prefix, settings, known)
+    if error["type"] == "extra_forbidden":
+        name = (recipe.model if section == "model" else recipe.method)["name"]
+        hint = problem.hint if known else f"{section} '{name}' has no settings"
+        key = f"{prefix}{'.'.join(map(str, error['loc']))}"
+        return Problem(problem.where, f"unknown key '{key}' for {section} '{name}'", hint)
+    return problem

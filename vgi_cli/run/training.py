@@ -1,0 +1,208 @@
+"""A fit whose every decision is made: its state, its run folder, the drive and what comes after it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.initial import empirical
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.base import Parts, State
+from vgi_cli.run import registry
+from vgi_cli.run.bootstrap import refit, split_bootstrap
+from vgi_cli.run.config import Recipe
+from vgi_cli.run.device import default_threads, set_threads
+from vgi_cli.run.directory import Claim, RunFolder
+from vgi_cli.run.driver import Drive, Outcome, Validator
+from vgi_cli.run.load import build_model
+from vgi_cli.run.plan import method_config, model_config, stream
+from vgi_cli.run.prepare import Rows
+from vgi_cli.run.problems import Settings
+from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.resume import DONE
+from vgi_cli.run.signals import Stop
+from vgi_cli.run.validation import make_validator
+from vgi_cli.table.reader import Table
+from vgi_cli.table.schema import Schema
+from vgi_cli.version import __version__
+
+
+@dataclass
+class Job:
+    """A fit whose every decision is made."""
+
+    recipe: Recipe
+    device: torch.device
+    table: Table
+    schema: Schema
+    train: Rows
+    held: Rows | None
+    deadline: float | None
+    started: float
+    reporter: Reporter
+    stop: Stop
+
+
+def start(job: Job) -> State:
+    """The state before the first step; deterministic given the recipe and the table."""
+    recipe = job.recipe
+    method = registry.load_method(recipe.method["name"])
+    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    table = job.train.table.to(dtype=dtype, device=job.device)
+    model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D)
+    model = model.to(dtype=dtype, device=job.device)
+    threads = recipe.threads or default_threads(_work(model, table.N))
+    set_threads(threads)
+    if recipe.threads is None:
+        job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
+    job.recipe = recipe.model_copy(update={"threads": threads})
+    used = ~table.missing.all(1)
+    model.initialise(complete(table.rows(used), stream(recipe.seed, "start")), stream(recipe.seed, "initialise"))
+    state: State = method.init(model, table, method_config(recipe), stream(recipe.seed, "fit"))
+    return state
+
+
+def complete(table: TensorTable, generator: torch.Generator) -> Tensor:
+    """The rows [N, D] on the CPU, each hole filled by a draw from its column's observed cells (f0)."""
+    x, missing = table.x.cpu(), table.missing.cpu()
+    filled = x.clone()
+    filled[missing] = empirical(x, missing, 1, generator)[:, 0].to(x)
+    return filled
+
+
+def _work(model: torch.nn.Module, N: int) -> float:
+    """Multiplications of one step, roughly: parameters × rows of a batch, forward and backward."""
+    return 3.0 * sum(p.numel() for p in model.parameters()) * min(N, 512)
+
+
+def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
+    """The first content of a run folder: recipe, schema and manifest, as one set."""
+    recipe, table = job.recipe, job.table
+    requested = {key: setting.value for key, setting in settings.items() if key != "data"}
+    run = RunFolder(
+        claimed.path,
+        {
+            "format": 1,
+            "version": __version__,
+            "command": "fit",
+            "status": "running",
+            "stopped_by": None,
+            "seeds": {"fit": recipe.seed},
+            "requested": requested,
+            "data": {
+                "paths": list(recipe.data),
+                "mask": recipe.mask,
+                "label": table.label,
+                "sha256": table.sha256,
+                "rows": table.N,
+                "rows_fitted": int((~job.train.table.missing.all(1)).sum()),
+                "rows_held_out": 0 if job.held is None else job.held.table.N,
+            },
+            "model": recipe.model["name"],
+            "method": recipe.method.get("name"),
+            "device": str(job.device),
+            "threads": recipe.threads,
+            "torch": torch.__version__,
+            "metrics_bytes": 0,
+        },
+    )
+    texts = {
+        "recipe.yaml": job.recipe.model_copy(update={"time_limit": None}).text(),
+        "schema.json": job.schema.to_json(),
+    }
+    run.save({}, {}, texts)
+    return run
+
+
+def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, claimed: Claim | None = None) -> RunFolder:
+    recipe = job.recipe
+    drive = Drive(
+        advance=registry.load_method(recipe.method["name"]).run,
+        state=state,
+        run=run,
+        table=job.train.table,
+        columns=job.schema.modelled,
+        reporter=job.reporter,
+        stop=job.stop,
+        deadline=job.deadline,
+        stop_after=recipe.stop_after,
+        validator=_validator(job, state),
+        patience=recipe.patience,
+        constant=_held_rows(job),
+        resume_with=f"vgi fit --resume --out {run.path}",
+    )
+    before = run.manifest["stopped_by"]
+    if resumed:
+        parts = run.parts()
+        parts["model"], _ = split_bootstrap(parts["model"])
+        drive.restore(parts, run.manifest["progress"])
+    if recipe.epochs is not None:
+        state.epochs = recipe.epochs
+    if before in DONE and state.epoch >= state.epochs:
+        outcome = Outcome(before, state.epoch, drive.steps)
+    else:
+        outcome = drive.go()
+    if claimed is not None:
+        claimed.commit()
+    _finish(run, job, outcome)
+    return run
+
+
+def _validator(job: Job, state: State) -> Validator | None:
+    if job.held is None:
+        return None
+    dtype = next(state.model.parameters()).dtype
+    train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
+    return make_validator(job.recipe.select, train, held, job.held.keys, state.epochs, job.recipe.seed)
+
+
+def _held_rows(job: Job) -> Parts:
+    if "imputations" not in registry.METHODS[job.recipe.method["name"]].makes:
+        return {}
+    table = job.train.table
+    return chain_context(job.train.keys, table.missing, observed_quantiles(table.x, table.missing))
+
+
+def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
+    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, D]."""
+    return {"imputations": {"keys": keys, "missing": missing, "start": start}}
+
+
+def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
+    """[count, D] float32: values of the observed cells of each column at equally spaced ranks (0 where none)."""
+    columns = []
+    for column, absent in zip(x.T, missing.T, strict=True):
+        values = column[~absent].sort().values
+        if len(values) == 0:
+            values = x.new_zeros(1)
+        ranks = torch.linspace(0, len(values) - 1, count, dtype=torch.float64).round().long()
+        columns.append(values[ranks])
+    return torch.stack(columns, 1).to(torch.float32)
+
+
+def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
+    """Bootstrap refits, the final recipe and the final manifest."""
+    recipe = job.recipe.model_copy(update={"time_limit": None})
+    tensors, _ = split_bootstrap(run.tensors("model"))
+    refits: dict[str, Tensor] = {}
+    if outcome.stopped_by == "time_limit":
+        recipe = recipe.model_copy(update={"stop_after": outcome.steps, "bootstrap": "none"})
+        job.reporter.detail("no bootstrap refits: the time limit was reached")
+    else:
+        model = build_model(recipe, job.schema, tensors, run.path)
+        refits = refit(recipe, model, job.train.table, job.reporter)
+    entries = {
+        "status": "finished",
+        "stopped_by": outcome.stopped_by,
+        "bootstrap": len({name.split("/")[1] for name in refits}),
+        "timings": {
+            "training_seconds": run.manifest["progress"]["seconds"],
+            "command_seconds": round(time.monotonic() - job.started, 3),
+        },
+    }
+    run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
+    job.reporter.finish_progress()
+    job.reporter.say(f"{outcome.epochs} epochs, stopped by {outcome.stopped_by}")
