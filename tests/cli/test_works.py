@@ -345,3 +345,33 @@ def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path) -
     assert vgi("fit", "--resume", "--out", "cut").code == 0
     first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
     assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
+
+
+def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VGI_THREADS", "2")
+    assert vgi("fit", "data.csv", *FA[:-2], "--out", "two").code == 0
+    assert vgi("fit", "data.csv", *FA, "--out", "one").code == 0
+    assert [RunFolder.open(Path(name)).manifest["threads"] for name in ("two", "one")] == [2, 1]
+    monkeypatch.setenv("VGI_THREADS", "many")
+    assert vgi("fit", "data.csv", *FA[:-2]).error == "VGI_THREADS: threads: expected a whole number, got 'many'"
+
+
+def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:
+    flags = [flag if flag != "bootstrap=none" else "bootstrap=3" for flag in TINY_VGI]
+    assert vgi("fit", "data.csv", *flags, "--out", "run").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--m", "3", "-o", "out.csv")
+    assert "parameter uncertainty: 3 bootstrap refits" in done.err.splitlines()
+    assert vgi("impute", "--checkpoint", "run", "--sampler", "metropolis", "--m", "1", "-o", "m.csv").code == 0
+    error = vgi(
+        "impute", "--checkpoint", "run", "--sampler", "gibbs", "--uncertainty", "bootstrap", "-o", "g.csv"
+    ).error
+    assert error == "--uncertainty bootstrap needs --sampler exact, got 'gibbs'"
+
+
+def test_evaluating_a_new_table_changes_nothing_in_the_run(vgi: Vgi, run: Path) -> None:
+    before = (run / "manifest.json").read_bytes()
+    Path("new.csv").write_text(text(10, seed=3))
+    assert vgi("evaluate", "--checkpoint", "run", "new.csv").code == 0
+    assert vgi("impute", "--checkpoint", "run", "new.csv").code == 0
+    assert (run / "manifest.json").read_bytes() == before
+    assert RunFolder.open(run).finished
