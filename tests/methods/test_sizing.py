@@ -62,7 +62,7 @@ def test_what_is_set_is_kept() -> None:
 def test_few_rows_take_the_smallest() -> None:
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(11), EmConfig(), torch.Generator())
     assert found.config.components == 1
-    assert found.reason == "1 component, full: as set"
+    assert found.reason == "1 component, full: the only size that fits this table"
     factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
     assert factors.config.factors == 0
 
@@ -84,3 +84,11 @@ def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
     assert [t.config.components for t in found.tried] == [1]
+
+
+def test_two_correlated_columns_get_a_factor() -> None:
+    g = torch.Generator().manual_seed(0)
+    a = torch.randn(200, 1, generator=g, dtype=torch.float64)
+    x = torch.cat([a, a + 0.4 * torch.randn(200, 1, generator=g, dtype=torch.float64)], 1)
+    found = choose_size(FactorAnalysis, FaConfig(), make_table(x, torch.zeros(200, 2, dtype=torch.bool)), EmConfig(), g)
+    assert found.config.factors == 1

@@ -55,7 +55,8 @@ def choose_size(
     paths = family.sizes(config, len(used), table.D)
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
-        reason = "as set" if sum(map(len, paths)) == 1 else f"{len(used)} rows are too few to hold some out"
+        given = "as set" if only == config else "the only size that fits this table"
+        reason = given if sum(map(len, paths)) == 1 else f"{len(used)} rows are too few to hold some out"
         return Sizing(only, f"{describe(only)}: {reason}", ())
     rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
     table = table.rows(rows).to(dtype=torch.float64)

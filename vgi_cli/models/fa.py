@@ -39,10 +39,14 @@ class FactorAnalysis(GaussianFamily):
 
     @classmethod
     def sizes(cls, config: FaConfig, N: int, D: int) -> Sequence[Sequence[FaConfig]]:
-        """Factors up to the Ledermann bound (beyond it a covariance has more than one solution) and N / 5."""
+        """Factors up to the Ledermann bound (beyond it a covariance has more than one solution) and N / 5.
+
+        One factor is always tried where there are two columns: which loadings it has is then open, but not the
+        covariance, and without a factor the columns would be independent.
+        """
         if config.factors is not None:
             return [[config]]
-        bound = min(int(D + 0.5 - (2 * D + 0.25) ** 0.5), N // 5)
+        bound = min(max(int(D + 0.5 - (2 * D + 0.25) ** 0.5), int(D > 1)), N // 5)
         return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if bound >= L or L == 0]]
 
     @property
