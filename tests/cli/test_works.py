@@ -112,8 +112,12 @@ def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> N
     done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=2")
     (line,) = [line for line in done.err.splitlines() if line.startswith("model ")]
     assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing: ")
+    assert '"transform": "normal"' in Path("run1/schema.json").read_text()
     done = vgi("fit", "data.csv", *FA)
     assert "method em: exact and quick for this model" in done.err.splitlines()
+    assert '"transform": "linear"' in Path("run2/schema.json").read_text()
+    assert vgi("fit", "data.csv", *FA, "--set", "table.transform=normal").code == 0
+    assert '"transform": "normal"' in Path("run3/schema.json").read_text()
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(vgi: Vgi, data: Path) -> None:

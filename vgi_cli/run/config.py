@@ -20,7 +20,7 @@ from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_pro
 
 
 class TableSettings(BaseModel):
-    """How the table is read: the keys `table.*`."""
+    """How the table is read: the keys `table.*`. `transform` none: normal for `--model auto`, else linear."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,7 +30,7 @@ class TableSettings(BaseModel):
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
-    transform: Literal["linear", "normal"] = "linear"
+    transform: Literal["linear", "normal"] | None = None
 
 
 class Recipe(BaseModel):

@@ -70,6 +70,7 @@ def _start(
     recipe = plan.recipe
     set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+    recipe = _choose_transform(recipe)
     schema = new_schema(table, recipe, reporter)
     rows = rows_of(table, schema, recipe.seed)
     if not schema.modelled:
@@ -147,6 +148,12 @@ def _resume(
         run = RunFolder.open(run.path)
         run.truncate_metrics()
         return carry_out(run, job, state, resumed=run.fitted)
+
+
+def _choose_transform(recipe: Recipe) -> Recipe:
+    """Name the transform of the columns: the automatic model bends them towards a normal distribution."""
+    transform = recipe.table.transform or ("normal" if recipe.model["name"] == "auto" else "linear")
+    return recipe.model_copy(update={"table": recipe.table.model_copy(update={"transform": transform})})
 
 
 def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:

@@ -46,7 +46,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
         exclude=settings.exclude,
         kinds=settings.columns,
         unbounded=settings.unbounded,
-        transform=settings.transform,
+        transform=settings.transform or "linear",
     )
     for note in filter(None, notes):
         reporter.say(note)
