@@ -379,3 +379,15 @@ def test_evaluating_a_new_table_changes_nothing_in_the_run(vgi: Vgi, run: Path) 
     assert vgi("impute", "--checkpoint", "run", "new.csv").code == 0
     assert (run / "manifest.json").read_bytes() == before
     assert RunFolder.open(run).finished
+
+
+def test_new_tables_are_read_with_the_delimiter_of_the_run(vgi: Vgi, tmp_path: Path) -> None:
+    rows = [f"{i};{i % 7 - 0.5 * (i % 3)};{'' if i % 5 == 0 else i % 4 + 0.25 * i}" for i in range(30)]
+    Path("semicolons.csv").write_text("\n".join(["n;a;b", *rows]) + "\n")
+    assert vgi("fit", "semicolons.csv", "--delimiter", ";", *FA, "--out", "run").code == 0
+    assert vgi("impute", "--checkpoint", "run", "semicolons.csv", "--m", "1", "-o", "out.csv").code == 0
+    assert Path("out.1.csv").read_text().startswith("n;a;b\n")
+    Path("commas.csv").write_text(Path("semicolons.csv").read_text().replace(";", ","))
+    refused = vgi("impute", "--checkpoint", "run", "commas.csv", "--m", "1", "-o", "other.csv")
+    assert refused.code == 2 and "--delimiter ','" in refused.err
+    assert vgi("impute", "--checkpoint", "run", "commas.csv", "--delimiter", ",", "--m", "1", "-o", "b.csv").code == 0

@@ -293,7 +293,9 @@ def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: R
 
 def table_settings(settings: Settings, base: TableSettings) -> TableSettings:
     """How another table is read: as the fitted one, with what was said changed."""
-    changes: dict[str, Any] = {"delimiter": value_of(settings, "table.delimiter")}
+    changes: dict[str, Any] = {}
+    if "table.delimiter" in settings:
+        changes["delimiter"] = value_of(settings, "table.delimiter")
     if "table.na_values" in settings:
         changes["na_values"] = tuple(value_of(settings, "table.na_values"))
     return base.model_copy(update=changes)
