@@ -21,6 +21,8 @@ WIDER = 1.1
 BROAD_WEIGHT, BROAD_SCALE = 0.05, 2.0
 """One more component with the overall mean and this many overall standard deviations, for rows in the tails."""
 COMPONENTS = (1, 2, 4, 8, 16)
+ROUNDING = 1e-10
+"""Share of a column's variance that is added to its conditional variance: what float64 may lose."""
 GAIN = 0.01
 """Nats a row that doubling the number of components must gain on fresh samples."""
 
@@ -60,20 +62,21 @@ class JointMixture:
     def conditional(self, x: Tensor, missing: Tensor) -> JointConditional:
         """g(x_mis | x_obs) of rows x [R, D] with holes missing [R, D]."""
         patterns = patterns_of(missing)
-        o = (~patterns.missing).to(x.dtype)
+        o = (~patterns.missing).double()
         log_prob, means, factors = [], [], []
-        for log_weight, mean, S in zip(self.log_weights, self.means, self.covariances, strict=True):
+        for log_weight, mean, S in zip(self.log_weights, self.means.double(), self.covariances.double(), strict=True):
             P = observed_precision(S, patterns.missing)
-            delta = torch.where(missing, 0.0, x - mean)
+            delta = torch.where(missing, 0.0, x.double() - mean)
             solved = (P.padded[patterns.of_row] @ delta[:, :, None])[:, :, 0]
             quadratic = (delta * solved).sum(1)
             constant = (P.logdet + o.sum(1) * LOG_2PI)[patterns.of_row]
-            log_prob.append(log_weight - 0.5 * (quadratic + constant))
-            means.append(torch.where(missing, mean + solved @ S, x))
+            log_prob.append((log_weight - 0.5 * (quadratic + constant)).to(x.dtype))
+            means.append(torch.where(missing, (mean + solved @ S).to(x.dtype), x))
             holes = (1 - o)[:, :, None] * (1 - o)[:, None, :]
             rest = (S - S @ P.padded @ S) * holes
-            rest = 0.5 * (rest + rest.mT) + torch.diag_embed(o)
-            factors.append(torch.linalg.cholesky(rest) * holes)
+            # columns that determine each other leave next to nothing, which rounding may turn negative
+            rest = 0.5 * (rest + rest.mT) + torch.diag_embed(o + (1 - o) * ROUNDING * S.diagonal())
+            factors.append((torch.linalg.cholesky(rest) * holes).to(x.dtype))
         weights = torch.stack(log_prob, 1)
         return JointConditional(x, missing, weights, torch.stack(means, 1), torch.stack(factors, 1), patterns.of_row)
 
@@ -167,8 +170,10 @@ def _maximise(x: Tensor, r: Tensor, floor: Tensor) -> JointMixture:
     """M step from responsibilities r [n, K']."""
     total = r.sum(0)
     means = (r.mT @ x) / total[:, None]
-    second = torch.stack([(x * weight[:, None]).mT @ x for weight in r.mT]) / total[:, None, None]
-    covariances = second - means[:, :, None] * means[:, None, :]
+    covariances = torch.stack(
+        [((x - mean) * weight[:, None]).mT @ (x - mean) for mean, weight in zip(means, r.mT, strict=True)]
+    )
+    covariances = covariances / total[:, None, None]
     return JointMixture((total / total.sum()).log(), means, 0.5 * (covariances + covariances.mT) + floor)
 
 
