@@ -76,6 +76,7 @@ def command(
     verbose: o.Verbose = False,
     debug: o.Debug = False,
 ) -> None:
+    """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
 
     flags = {

@@ -72,6 +72,7 @@ class EmState(State):
         return {"model": {k: v.detach().clone() for k, v in self.model.state_dict().items()}, "state": state}
 
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """See State."""
         self.model.load_state_dict(dict(parts["model"]))
         self.epoch, converged = (int(v) for v in parts["state"]["progress"])
         self.converged = bool(converged)

@@ -20,6 +20,7 @@ class FactorGaussians(Gaussians):
         self.log_psi = nn.Parameter(torch.zeros(K, D))
 
     def log_prob(self, x: Tensor) -> Tensor:
+        """See Gaussians."""
         inverse = torch.exp(-self.log_psi)
         scaled = self.F * inverse[:, :, None]
         delta = x - self.mean[:, None, :]
@@ -39,6 +40,7 @@ class FactorGaussians(Gaussians):
         return K * max(L * L, D)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """See Gaussians."""
         inverse = torch.exp(-self.log_psi)
         common = self.common(scale, penalty)
         floor = (penalty.floor * scale.variance * inverse).sum()
@@ -109,6 +111,7 @@ class FactorGaussians(Gaussians):
         return factor_precision(self.F, self.log_psi)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        """See Gaussians."""
         n, D = component.shape[0], self.mean.shape[1]
         z = torch.randn((n, self.L + D), dtype=self.mean.dtype, device=self.mean.device, generator=generator)
         signal = (self.F[component] @ z[:, : self.L, None])[:, :, 0]
@@ -131,6 +134,7 @@ class _FactorObserved(Observed):
         return torch.where(self.missing, self.means[k] + self.posterior.mean[k] @ self.F[k].mT, self.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        """See the abstract class: missing cells given the observed ones, by the factors' posterior."""
         cholesky = self.posterior.cholesky[k][self.patterns.of_row]
         z = self.posterior.mean[k] + torch.linalg.solve_triangular(cholesky.mT, factors[:, :, None], upper=True)[..., 0]
         filled = self.means[k] + z @ self.F[k].mT + torch.exp(0.5 * self.log_psi[k]) * columns

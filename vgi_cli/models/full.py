@@ -30,6 +30,7 @@ class FullGaussians(Gaussians):
         return factor @ factor.mT
 
     def log_prob(self, x: Tensor) -> Tensor:
+        """See Gaussians."""
         factor = self.cholesky()
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
         whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
@@ -67,6 +68,7 @@ class FullGaussians(Gaussians):
         return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + penalty.common)))
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        """See Gaussians."""
         count, first, second = statistics
         precision, _ = self.precision()
         W = self.common(precision, scale, penalty)
@@ -123,6 +125,7 @@ class _FullObserved(Observed):
         return torch.where(self.missing, filled, self.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        """See the abstract class: missing cells given the observed ones."""
         free = columns @ self.factor[k].mT  # Matheron's rule: a free draw, moved by the error at the observed cells
         error = apply_by_pattern(self.padded[k], self.patterns.of_row, torch.where(self.missing, 0.0, free))
         filled = self.means[k] + free + (self.solved[k] - error) @ self.covariance[k]

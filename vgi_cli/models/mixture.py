@@ -49,6 +49,7 @@ class GaussianMixture(GaussianFamily):
 
     @classmethod
     def build(cls, config: MixtureConfig, D: int) -> Self:
+        """See Model. What is none: 5 components, covariances by D, 2 factors."""
         K = 5 if config.components is None else config.components
         if _covariance(config, D) == "full":
             return cls(FullGaussians(K, D))

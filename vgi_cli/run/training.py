@@ -118,6 +118,7 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
 
 
 def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, claimed: Claim | None = None) -> RunFolder:
+    """Train, refit for the bootstrap and write the final manifest; `resumed`: go on from the run's checkpoint."""
     recipe = job.recipe
     drive = Drive(
         advance=registry.load_method(recipe.method["name"]).run,

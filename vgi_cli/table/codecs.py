@@ -61,6 +61,7 @@ class NormalCodec(Codec):
         self.u, self.z, self.slope = np.array(scale.knots, np.float64).T.copy()
 
     def encode(self, x: Floats) -> Floats:
+        """See Codec."""
         u = self.linear.encode(x)
         k, inner = self._bin(u, self.u)
         width, height, s0, s1 = self._pieces(k)
@@ -70,6 +71,7 @@ class NormalCodec(Codec):
         return np.where(inner, bent, self._line(u, self.u, self.z, self.slope))
 
     def decode(self, z: Floats) -> Floats:
+        """See Codec."""
         z = np.asarray(z, np.float64)
         k, inner = self._bin(z, self.z)
         width = self.u[k + 1] - self.u[k]
@@ -79,6 +81,7 @@ class NormalCodec(Codec):
         return self.linear.decode(u)
 
     def log_det(self, z: Floats) -> Floats:
+        """See Codec."""
         z = np.asarray(z, np.float64)
         k, inner = self._bin(z, self.z)
         width, height, s0, s1 = self._pieces(k)

@@ -66,6 +66,7 @@ class CsvTable(Table):
         return spelling(self._trimmed(self.place(name)), number)
 
     def where(self, row: int) -> str:
+        """See Table."""
         _, label, begin, lines = next(s for s in reversed(self._sources) if s[0] <= row)
         at = int(self.csv.bounds[row, 0])
         line = lines + line_number(self.csv.text[begin:at], at - begin)
