@@ -20,7 +20,7 @@ from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_pro
 
 
 class TableSettings(BaseModel):
-    """How the table is read: the keys `table.*`. `transform` none: normal for `--model auto`, else linear."""
+    """How the table is read: the keys `table.*`. `transform` none: what suits the model (see registry)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -151,8 +151,9 @@ def _resume(
 
 
 def _choose_transform(recipe: Recipe) -> Recipe:
-    """Name the transform of the columns: the automatic model bends them towards a normal distribution."""
-    transform = recipe.table.transform or ("normal" if recipe.model["name"] == "auto" else "linear")
+    """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule."""
+    name = recipe.model["name"]
+    transform = recipe.table.transform or ("normal" if name == "auto" else registry.MODELS[name].transform)
     return recipe.model_copy(update={"table": recipe.table.model_copy(update={"transform": transform})})
 
 

@@ -16,7 +16,7 @@ from vgi_cli.errors import UsageError, nearest
 
 class ModelEntry(NamedTuple):
     """A model by name: `module.attribute` is its class, `provides` its capabilities; `method` is what it takes where
-    none is named, `because` says why."""
+    none is named, `because` says why; `transform` is how its columns are encoded where nobody says."""
 
     about: str
     module: str
@@ -24,6 +24,7 @@ class ModelEntry(NamedTuple):
     provides: frozenset[str]
     method: str
     because: str
+    transform: str
     example: str
 
 
@@ -64,6 +65,7 @@ MODELS: Mapping[str, ModelEntry] = {
         frozenset({"density", "marginal"}),
         "em",
         "exact and quick for this model",
+        "linear",
         "vgi fit data.csv --model fa --set model.factors=3",
     ),
     "mixture": ModelEntry(
@@ -73,6 +75,7 @@ MODELS: Mapping[str, ModelEntry] = {
         frozenset({"density", "marginal"}),
         "em",
         "exact and quick for this model",
+        "normal",
         "vgi fit data.csv --model mixture --set model.components=5",
     ),
     "flow": ModelEntry(
@@ -82,6 +85,7 @@ MODELS: Mapping[str, ModelEntry] = {
         frozenset({"density", "bijective"}),
         "vgi",
         "this model has no exact marginals for em",
+        "linear",
         "vgi fit data.csv --model flow --time-limit 10m",
     ),
 }
