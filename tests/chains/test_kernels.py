@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.conditionals.test_amortised import conditionals
-from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan
+from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan, stays_inside
 
 D, R = 4, 20_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)
@@ -114,3 +114,15 @@ def test_box_rejects_proposals_outside():
     assert bool(outside.any()) and not bool(outside.all())
     assert torch.equal(new.accepted, ~outside)
     assert torch.equal(new.x[outside], x[outside])
+
+
+def test_box_lets_a_chain_that_starts_outside_come_in():
+    """Two cells outside, moved one at a time: each move is judged by the cell that it changes."""
+    inside = torch.tensor([[-1.0] * D, [1.0] * D], dtype=torch.float64)
+    x = torch.full((1, D), 5.0, dtype=torch.float64)
+    for j in range(D):
+        new = x.clone()
+        new[0, j] = 0.5
+        assert bool(stays_inside(new, x, inside))
+        new[0, j] = 2.0
+        assert not bool(stays_inside(new, x, inside))

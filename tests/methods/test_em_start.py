@@ -3,6 +3,7 @@
 import torch
 
 from vgi_cli.data import make_table
+from vgi_cli.methods import em_start
 from vgi_cli.methods.em_start import gaussian_draws
 
 
@@ -28,3 +29,13 @@ def test_many_columns_and_fully_missing_rows():
     missing[0] = True
     draws = gaussian_draws(make_table(x, missing), 2, g)
     assert draws.shape == (int(missing.sum()), 2) and bool(torch.isfinite(draws).all())
+
+
+def test_pieces_of_rows_change_nothing(monkeypatch):
+    g = torch.Generator().manual_seed(2)
+    x = torch.randn(90, 3, generator=g, dtype=torch.float64)
+    table = make_table(x, torch.rand(90, 3, generator=g) < 0.4)
+    whole = gaussian_draws(table, 2, torch.Generator().manual_seed(0))
+    monkeypatch.setattr(em_start, "ROWS", 7)
+    pieces = gaussian_draws(table, 2, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-10)

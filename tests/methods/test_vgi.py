@@ -15,7 +15,7 @@ from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import Stage
+from vgi_cli.methods.vgi_state import Stage, _restore_optimiser
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)
@@ -291,3 +291,29 @@ def test_every_batch_has_its_share_and_an_epoch_every_row():
     assert sorted(seen) == state.incomplete.tolist()
     assert max(sizes) - min(sizes) <= 1
     assert isinstance(state.chains, Chains)
+
+
+def test_an_average_starts_anew_when_more_epochs_are_asked_for():
+    config = VgiConfig(**SMALL, optim=QUICK)
+    state = vgi.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
+    list(vgi.run(state))
+    before = state.averaged
+    assert before > 0
+    state.epochs *= 10
+    events = vgi.run(state)
+    next(events)
+    assert state.averaged == 0 and torch.equal(state.model.mean, state.theta.mean)
+    list(events)
+    assert 0 < state.averaged <= 10 * before + 1
+
+
+def test_step_counts_are_restored_where_the_optimiser_keeps_them():
+    """Fused Adam wants them beside the parameters (`meta` stands in for a GPU), the plain one on the CPU."""
+    state = fit(toy())
+    saved = {k: v for k, v in state.parts()["state"].items() if k.startswith("optim_theta/")}
+    for fused, device in ((True, "meta"), (False, "cpu")):
+        optimiser = torch.optim.Adam(nn.ParameterList(Gaussian(3).to("meta").parameters()))
+        optimiser.defaults["fused"] = fused
+        _restore_optimiser("optim_theta", optimiser, saved)
+        moments = next(iter(optimiser.state.values()))
+        assert moments["step"].device.type == device and moments["exp_avg"].device.type == "meta"

@@ -203,3 +203,9 @@ def test_learns_a_ring() -> None:
 def test_settings_out_of_range_are_refused(key: str, value: float) -> None:
     with pytest.raises(ValidationError, match=key):
         FlowConfig(**{key: value})
+
+
+def test_initialises_wherever_its_parameters_are() -> None:
+    """Rows and generator are on the CPU, parameters may be on another device (`meta` stands in for it)."""
+    flow = Flow.build(FlowConfig(dropout=0.1), 4).to("meta")
+    flow.initialise(rows(20, 4).float(), generator())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian_family import column_law
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
@@ -70,15 +70,18 @@ def test_marginals_and_conditional_means(covariance: Literal["full", "factor"]) 
         torch.testing.assert_close(filled[r, m], torch.softmax(joint, 0) @ torch.stack(means), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", ["c2", "component", "factor0"])
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_draws_have_the_conditional_law(covariance: Literal["full", "factor"]) -> None:
-    """With one cell missing the law is `column_law`, and its distribution function is known."""
+def test_draws_have_the_conditional_law(covariance: Literal["full", "factor"], name: str) -> None:
+    """With one cell missing the law is `column_law`, and its distribution function is known, whatever the column is
+    called: its noise is not that which picks components or factors."""
     model, x, _ = model_and_rows(covariance)
     missing = torch.zeros(1, D, dtype=torch.bool)
     missing[0, 2] = True
     law = column_law(model.components(), x[:1], torch.tensor([2]))
     n = 20_000
-    noise = KeyedNoise(1, numbered("c", D), torch.arange(n), torch.arange(1))
+    names = tuple(name if i == 2 else f"c{i}" for i in range(D))
+    noise = KeyedNoise(1, names, torch.arange(n), torch.arange(1))
     draws = model.conditional(x[:1].expand(n, D), missing.expand(n, D)).sample(noise)[0, :, 2].detach()
     cuts = torch.linspace(-3, 3, 13, dtype=torch.float64)
     normal = torch.distributions.Normal(law.mean[0], law.sd[0])

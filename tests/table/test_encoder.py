@@ -15,7 +15,7 @@ from scipy import stats
 from tests.table.helpers import from_text, save
 from vgi_cli.maths.noise import row_keys
 from vgi_cli.table.columns import Column, Schema
-from vgi_cli.table.encoder import box, decode, encode, log_volume
+from vgi_cli.table.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import infer_schema
 
@@ -199,6 +199,15 @@ class TestLogVolume:
         log_p = torch.distributions.Normal(0.0, 1.0).log_prob(z)[:, 0]
         total = torch.exp(log_p + log_volume(torch.zeros_like(z, dtype=torch.bool), z, schema)).reshape(90, 200)
         assert float(total.mean(1).sum()) == pytest.approx(1, abs=1e-6)
+
+    def test_with_log_scale_is_a_density_in_standard_deviations(self) -> None:
+        """Neither units nor the resolution matter: 1 to 5 and 0.1 to 0.5 are the same column."""
+        found = []
+        for digits in ("12345", [f"0.{i}" for i in range(1, 6)]):
+            schema, _ = infer_schema(from_text("x\n" + "\n".join(digits) + "\n"), unbounded=["x"])
+            z = torch.zeros(1, 1, dtype=torch.float64)
+            found.append(log_volume(torch.zeros(1, 1, dtype=torch.bool), z, schema) + log_scale(schema))
+        torch.testing.assert_close(torch.stack(found), torch.zeros(2, 1, dtype=torch.float64), rtol=0, atol=1e-12)
 
     def test_counts_observed_cells_only(self) -> None:
         table = from_text("x,y\n1.5,10\n2.25,\n,30\n,\n9.75,20\n")

@@ -65,6 +65,12 @@ def random_scan(allowed: Tensor, uniform: Tensor, G: int) -> Scan:
     return Scan(top.indices, top.values >= 0)
 
 
+def stays_inside(new: Tensor, x: Tensor, box: Tensor) -> Tensor:
+    """[R] whether all that a step from x to new [R, D] changed lies in the box [2, D]: what lay outside before, a start
+    without a better value, must not keep the other cells from moving."""
+    return ((new >= box[0]) & (new <= box[1]) | (new == x)).all(1)
+
+
 def gibbs_step(q: Proposer, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Tensor:
     """[R, D] after redrawing block j [R] from q where active [R]; noise [R, noise_width] standard normal."""
     return torch.where(active[:, None], q.redraw(x, j, noise), x)
@@ -84,7 +90,7 @@ def metropolis_step(
     """One Metropolis-within-Gibbs step: accept with min(1, p(x')/p(x) · q_j(x_j | x')/q_j(x'_j | x)).
 
     state        x [R, D] and log p(x) [R] at the same theta
-    inside       optional box (low, high) stacked [2, D]: proposals outside are rejected
+    inside       optional box (low, high) stacked [2, D]: proposals outside are rejected (see `stays_inside`)
     log_uniform  [R] log of uniform (0, 1)
     """
     x, log_p_x = state
@@ -93,7 +99,7 @@ def metropolis_step(
     ratio = log_p_new - log_p_x + proposal.log_reverse - proposal.log_forward
     accepted = active & (log_uniform < ratio)  # False where the ratio is NaN
     if inside is not None:
-        accepted = accepted & ((proposal.x >= inside[0]) & (proposal.x <= inside[1]) | ~missing).all(1)
+        accepted = accepted & stays_inside(proposal.x, x, inside)
     return Moved(torch.where(accepted[:, None], proposal.x, x), torch.where(accepted, log_p_new, log_p_x), accepted)
 
 

@@ -18,7 +18,7 @@ FORMAT = 1
 def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised: int = 0) -> dict[str, Any]:
     """The `loglik` object from values in data units; empty when no row has an observed cell.
 
-    missing [R, D]; log_scale [D] log standard deviations of the columns; `dequantised`: dequantisation draws that the
+    missing [R, D]; log_scale [D] see `summarise`; `dequantised`: dequantisation draws that the
     values average over, 0 when no column is rounded.
     """
     whole = summarise(loglik.values, missing, log_scale)

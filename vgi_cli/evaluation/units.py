@@ -93,8 +93,8 @@ class Summary(NamedTuple):
 def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor) -> Summary | None:
     """Summary of log p(observed cells) [R] in data units; None where no row has an observed cell.
 
-    log_scale [D]: log standard deviation of each column, data units. Dividing a column by its standard deviation
-    multiplies the density by that.
+    log_scale [D]: log standard deviation of each column, data units (less the log resolution of a rounded one, whose
+    terms are probabilities). Dividing a column by its standard deviation multiplies the density by that.
     """
     seen = ~missing
     keep = seen.any(1)

@@ -90,13 +90,17 @@ class _Target:
     def __init__(self, model: Model, box: Box) -> None:
         self._model = model
         self._box = box
-        self.outside = 0
+        self._outside: list[Tensor] = []
 
     def __call__(self, x: Tensor, missing: Tensor) -> Tensor:
         inside = (self._box.contains(x) | ~missing).all(1)
-        self.outside += int((~inside).sum())
+        self._outside.append((~inside).sum())  # read at the end: the device must not wait at each step
         log_p = self._model.log_prob(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
         return torch.where(inside, log_p, -torch.inf)
+
+    def outside(self) -> int:
+        """How many states lay outside."""
+        return int(torch.stack(self._outside).sum())
 
 
 @final
@@ -177,7 +181,7 @@ class MetropolisImputer(Imputer):
                 "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
             )
         self._mixing.add(record, pack.real, last, rest > first)
-        self._outside += target.outside
+        self._outside += target.outside()
         return x, record
 
     def diagnostics(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 FULL_UP_TO = 64  # columns; beyond that one Gaussian with ten factors
 ITERATIONS = 30
+ROWS = 4096  # that are drawn at a time: bounds the memory of their conditionals
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
@@ -29,6 +30,8 @@ def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Te
     climb(model, em_table(x[used], missing[used]), model.penalty(None, 1e-3), epochs=ITERATIONS, tolerance=1e-4)
     seed = int(torch.randint(2**62, (), generator=generator))
     noise = KeyedNoise(seed, numbered("column", D), torch.arange(len(x)), torch.arange(K))
-    with torch.no_grad():
-        draws = model.conditional(x, missing).sample(noise)
-    return draws.permute(1, 2, 0)[missing]
+    parts = []
+    for rows in torch.arange(len(x)).split(ROWS):
+        draws = model.conditional(x[rows], missing[rows]).sample(noise.select(rows=rows))
+        parts.append(draws.permute(1, 2, 0)[missing[rows]])
+    return torch.cat(parts)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan
+from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan, stays_inside
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.notation import LogDensity
 
@@ -102,7 +102,7 @@ def update_imputations(
             new = gibbs_step(q, x, j, active, noise[:, g])
             kept = active
             if inside is not None:
-                kept = kept & ((new >= inside[0]) & (new <= inside[1]) | ~missing).all(1)
+                kept = kept & stays_inside(new, x, inside)
             x = torch.where(kept[:, None], new, x)
         tried.scatter_add_(0, j, active.to(x.dtype))
         accepted.scatter_add_(0, j, kept.to(x.dtype))

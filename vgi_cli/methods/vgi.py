@@ -144,6 +144,7 @@ def main_step(state: VgiState, batch: Batch) -> None:
     if in_average(state):
         state.average()
     else:
+        state.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
         state.publish()
 
 

@@ -161,7 +161,8 @@ def _restore_optimiser(prefix: str, optimiser: torch.optim.Optimizer, tensors: M
     for i, parameter in enumerate(parameters_of(optimiser)):
         moments = _prefixed(tensors, f"{prefix}/{i}/")
         if moments:
+            beside = optimiser.defaults["fused"]  # where the step count lies; else it stays on the CPU
             optimiser.state[parameter] = {
-                k: v.detach().clone().to(parameter.device if k != "step" or v.is_cuda else v.device)
+                k: v.detach().clone().to(parameter.device if k != "step" or beside else "cpu")
                 for k, v in moments.items()
             }

@@ -124,12 +124,13 @@ class LinearMaps(nn.Module):
         count, D = self.bias.shape
         order = [torch.randperm(D, generator=generator, device=generator.device) for _ in range(count)]
         self.permutation.copy_(torch.stack(order))
+        first = order[0].to(x.device)  # x may lie elsewhere than the parameters
         spread = x.std(0, correction=0)
-        log_scale = -torch.where(spread > 0, spread, 1.0).log()[self.permutation[0]]
+        log_scale = -torch.where(spread > 0, spread, 1.0).log()[first]
         self.factors.zero_()
         self.factors[0].diagonal().copy_(log_scale)
         self.bias.zero_()
-        self.bias[0] = -x.mean(0)[self.permutation[0]] * log_scale.exp()
+        self.bias[0].copy_(-x.mean(0)[first] * log_scale.exp())
 
     def weights(self) -> tuple[Tensor, Tensor]:
         """The matrices L U P [count, D, D], and the sum of all log-determinants.

@@ -238,7 +238,7 @@ class GaussianConditional(ConditionalDistribution):
         draws = []
         for i in range(len(noise.draws)):  # one draw at a time: products of one shape, so rounding cannot depend on n
             one = noise.select(draws=torch.tensor([i]))
-            component = (one.uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
+            component = (one.at("component").uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
             columns, factors = (part[0].to(bounds.dtype) for part in draw_noise(one, self._L))
             filled = self._x
             for k in range(self._weights.shape[-1]):

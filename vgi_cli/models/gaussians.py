@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import LOG_2PI, Patterns
-from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.noise import KeyedNoise, numbered
 
 MEMORY = 2**24
 """How many numbers (not bytes) the systems of a batch of rows may hold."""
@@ -113,5 +113,5 @@ def normal_log_prob(square: Tensor, logdet: Tensor, D: int | Tensor) -> Tensor:
 
 
 def draw_noise(noise: KeyedNoise, L: int) -> Noise:
-    """The noise of `Observed.draw`, keyed by columns and by `factor0`, `factor1`, …"""
-    return Noise(noise.normal(), noise.normal(tuple(f"factor{i}" for i in range(L))))
+    """The noise of `Observed.draw`: by column, and in another stream (a column may have any name) by factor."""
+    return Noise(noise.normal(), noise.at("factors").normal(numbered("factor", L)))

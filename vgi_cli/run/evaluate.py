@@ -29,7 +29,7 @@ from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
-from vgi_cli.table.encoder import log_volume
+from vgi_cli.table.encoder import log_scale, log_volume
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
 from vgi_cli.table.write_columns import columns_bytes
@@ -110,7 +110,7 @@ def make(
     loglik = _log_likelihood(fitted, table, seed, device, reporter)
     sd = torch.tensor([column.scale.sd for column in fitted.schema.encoded if column.scale is not None])
     rounded = any(column.dequantise for column in fitted.schema.encoded)
-    part = loglik_part(loglik, missing, sd.log(), DEQUANTISATION_DRAWS if rounded else 0)
+    part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
     notes: list[str] = []
     if rounded:
         notes.append("rounded columns enter through their dequantised density (seeded)")

@@ -113,6 +113,20 @@ def _ends(column: Column) -> tuple[float, float]:
     return column.low, column.high
 
 
+def log_scale(schema: Schema) -> Tensor:
+    """[D] float64: what turns the terms of `log_volume` into log densities of columns divided by their standard
+    deviation (add those of observed cells). A dequantised column's probability is divided by its resolution again, so
+    that the result depends neither on units nor on whether a column counts as rounded."""
+    terms = []
+    for column in schema.encoded:
+        if column.scale is None:
+            raise ValueError(f"column '{column.name}' is not modelled")
+        rounded = column.dequantise and column.lattice is not None
+        step = column.lattice.resolution if rounded and column.lattice is not None else 1.0
+        terms.append(np.log(column.scale.sd) - np.log(step))
+    return torch.tensor(terms, dtype=torch.float64)
+
+
 def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
     """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it).
 
