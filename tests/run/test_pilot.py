@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import vgi_cli
+from vgi_cli.errors import FitError
+from vgi_cli.evaluation.likelihood import LogLik
+from vgi_cli.run import pilot
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 2, "model.hidden": 8, "model.blocks": 0}
 
@@ -44,3 +48,15 @@ def test_no_pilot_where_the_epochs_are_given_or_rows_are_held_out_anyway(options
 def test_no_pilot_on_a_handful_of_rows(tmp_path: Path) -> None:
     _, said = fit(20, tmp_path / "run", time_limit=1)
     assert not any("epochs: best" in line for line in said)
+
+
+def test_a_pilot_without_a_finite_score_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pilot.observed_log_prob
+
+    def broken(*arguments: object, **options: object) -> LogLik:
+        return real(*arguments, **options)._replace(values=torch.full((3,), torch.nan))
+
+    monkeypatch.setattr(pilot, "observed_log_prob", broken)
+    with pytest.raises(FitError, match="no number of epochs gives the held-out rows of the pilot a finite log-like"):
+        fit(60, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.run import registry
@@ -79,4 +80,9 @@ def choose_epochs(
         if worse == PATIENCE or score != score or late:
             break
     reporter.finish_progress()
+    if best == -float("inf"):
+        raise FitError(
+            "no number of epochs gives the held-out rows of the pilot a finite log-likelihood",
+            "lower optim.lr, or give --epochs",
+        )
     return Pilot(best_epoch, f"{best_epoch} epochs: best log-likelihood of held-out rows ({best:.2f} nats a row)")
