@@ -346,7 +346,7 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
     [
         (["--fail-if", "loglik"], "--fail-if 'loglik' is not a condition", "write it as"),
         (["--fail-if", "loglik < x"], "--fail-if 'loglik < x': 'x' is not a finite number", ""),
-        (["--fail-if", "loglk < 1"], "the report has no number 'loglk'", "did you mean"),
+        (["--fail-if", "loglk > 1"], "--fail-if 'loglk > 1': the report has no number 'loglk'", "did you mean"),
         (["--fail-if", "objective < 1"], "the report has no number 'objective'", ""),
         (["--truth", "short.csv"], "--truth: short.csv has 2 rows, data.csv has 30", "row by row"),
         (["--truth", "data.csv"], "no cell that is missing in data.csv is known in the truth", "the complete table"),

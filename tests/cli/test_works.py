@@ -290,6 +290,15 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
         assert done.code == 0 and all(all(row) for row in cells(f"{sampler}.1.csv"))
 
 
+def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
+    few = [flag.replace("bootstrap=none", "bootstrap=2") for flag in TINY_VGI]
+    assert vgi("fit", "data.csv", *few, "--out", "run").code == 0
+    assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
+    assert same_tensors(RunFolder.open(Path("tuned")).tensors("model"), RunFolder.open(Path("run")).tensors("model"))
+    done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "--uncertainty", "bootstrap", "-o", "out.csv")
+    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits" in done.err
+
+
 def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
     assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
     report = json.loads(vgi("evaluate", "--checkpoint", "run", "data.csv", "--json", "--objective").out)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save
@@ -124,6 +127,15 @@ def test_parquet_decides_by_type_and_value(tmp_path: Path) -> None:
     assert schema.columns[1].resolution == 0.1
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]), kinds={"text": "integer"})
     assert schema.columns[2].kind == "integer"
+
+
+def test_decimals_of_parquet_keep_their_resolution(tmp_path: Path) -> None:
+    values = [Decimal(i).scaleb(-2) for i in range(-500, 500, 7)]
+    pq.write_table(pa.table({"x": pa.array([None, *values], pa.decimal128(8, 2))}), tmp_path / "t.parquet")
+    table = read_table([tmp_path / "t.parquet"])
+    schema, _ = infer_schema(table)
+    assert table.numeric("x")[1:].tolist() == [float(value) for value in values]
+    assert schema.columns[0].lattice is not None and schema.columns[0].lattice.decimals == 2
 
 
 def test_ninety_percent() -> None:

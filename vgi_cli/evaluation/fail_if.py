@@ -61,14 +61,19 @@ def numbers(report: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return out
 
 
-def check(conditions: Sequence[Condition], report: Mapping[str, Any]) -> None:
-    """FailIfMissed when a condition holds; UsageError when a path is no number of the report."""
-    known = numbers(report)
+def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:
+    """UsageError when a path is no number of the report; `known` as `numbers` gives it."""
     for condition in conditions:
         if condition.path not in known:
             raise UsageError(
                 f"--fail-if '{condition}': the report has no number '{condition.path}'", nearest(condition.path, known)
             )
+
+
+def check(conditions: Sequence[Condition], report: Mapping[str, Any]) -> None:
+    """FailIfMissed when a condition holds; UsageError when a path is no number of the report."""
+    known = numbers(report)
+    require(conditions, known)
     held = [c for c in conditions if OPERATORS[c.op](known[c.path], c.number)]
     if held:
         raise FailIfMissed(

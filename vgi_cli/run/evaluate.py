@@ -168,8 +168,7 @@ def _check_outputs(folder: Path, options: EvaluateOptions) -> None:
 
 def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, Any]) -> None:
     """UsageError for a condition on a number that the report does not have, before anything is written."""
-    never = [condition._replace(op="<", number=float("-inf")) for condition in conditions]
-    fail_if.check(never, report)
+    fail_if.require(conditions, fail_if.numbers(report))
 
 
 def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> LogLik:

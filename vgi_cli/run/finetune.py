@@ -94,7 +94,8 @@ def finetune(
         if objective is not None:
             entries["finetuned_objective"] = {"value": objective, "note": NOTE}
             reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
-        run.save({}, entries)
+        parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
+        run.save(parts, entries)
         return run
 
 

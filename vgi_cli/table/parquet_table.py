@@ -118,6 +118,8 @@ class ParquetTable(Table):
 
     def _floats(self, i: int) -> Floats:
         column = self.arrow.column(i)
+        if pa.types.is_decimal(self._type(i)):
+            column = column.cast(pa.string())  # the cast of decimals to float64 is not correctly rounded
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
         return shorten(values) if self.single(self.names[i]) else values
 
