@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -149,15 +150,22 @@ class RunFolder:
     def verify(self) -> None:
         """RunError unless every file of the manifest is there with its SHA-256."""
         for name, expected in self.manifest.get("files", {}).items():
-            path = self.file(name)
-            if not path.exists():
-                raise RunError(f"run '{self.path}' is damaged: {name} is missing", "restore the file, or fit again")
             length = self.manifest.get("metrics_bytes") if name == METRICS else None
-            if file_sha256(path, length) != expected:
+            found = self._sha256(name, length)
+            if found is None:
+                raise RunError(f"run '{self.path}' is damaged: {name} is missing", "restore the file, or fit again")
+            if found != expected:
                 raise RunError(
                     f"run '{self.path}' is damaged: {name} does not match its SHA-256 in {MANIFEST}",
                     "restore the file, or fit again (to change settings, copy recipe.yaml elsewhere)",
                 )
+
+    def _sha256(self, name: str, length: int | None) -> str | None:
+        """SHA-256 of a file, wherever it lies; none where it is missing. A commit may move it between two looks."""
+        for _ in range(3):
+            with contextlib.suppress(FileNotFoundError):
+                return file_sha256(self.file(name), length)
+        return None
 
     @property
     def finished(self) -> bool:
