@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.initial import empirical
-from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import registry
 from vgi_cli.run.bootstrap import refit, split_bootstrap
@@ -59,18 +57,8 @@ def start(job: Job) -> State:
     if recipe.threads is None:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
     job.recipe = recipe.model_copy(update={"threads": threads})
-    used = ~table.missing.all(1)
-    model.initialise(complete(table.rows(used), stream(recipe.seed, "start")), stream(recipe.seed, "initialise"))
     state: State = method.init(model, table, method_config(recipe), stream(recipe.seed, "fit"))
     return state
-
-
-def complete(table: TensorTable, generator: torch.Generator) -> Tensor:
-    """The rows [N, D] on the CPU, each hole filled by a draw from its column's observed cells (f0)."""
-    x, missing = table.x.cpu(), table.missing.cpu()
-    filled = x.clone()
-    filled[missing] = empirical(x, missing, 1, generator)[:, 0].to(x)
-    return filled
 
 
 def _work(model: torch.nn.Module, N: int) -> float:
