@@ -366,7 +366,7 @@ def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, mo
     assert vgi("fit", "data.csv", *FA, "--out", "one").code == 0
     assert [RunFolder.open(Path(name)).manifest["threads"] for name in ("two", "one")] == [2, 1]
     monkeypatch.setenv("VGI_THREADS", "many")
-    assert vgi("fit", "data.csv", *FA[:-2]).error == "VGI_THREADS: threads: expected a whole number, got 'many'"
+    assert vgi("fit", "data.csv", *FA[:-2]).error == "VGI_THREADS: expected a whole number, got 'many'"
 
 
 def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:

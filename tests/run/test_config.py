@@ -168,7 +168,7 @@ def test_flag_and_set_that_agree() -> None:
         ("table.exlude=[a]", "--set: unknown key 'table.exlude'", "did you mean 'table.exclude'?"),
         ("seed=1.5", "--set: seed: expected a whole number, got 1.5", ""),
         ("seed=one", "--set: seed: expected a whole number, got 'one'", ""),
-        ("threads=0", "--set: threads: input should be greater than or equal to 1, got 0", ""),
+        ("threads=0", "--set: threads: expected a number of at least 1, got 0", ""),
         ("select=loglike", "--set: select: expected 'loglik' or 'objective', got 'loglike'", "did you mean 'loglik'?"),
         ("table.id=a", "--set: table.id: expected a list, got 'a'", ""),
         (
@@ -206,7 +206,7 @@ def test_all_errors_at_once_with_their_lines(tmp_path: Path) -> None:
     assert any("table.columns.a: expected 'integer', 'numeric' or 'carry', got 'integr'" in line for line in lines)
     assert "  r.yaml, line 6: model: expected a mapping of settings, got [1]" in lines
     assert "  --set: unknown key 'sede' (did you mean 'seed'?)" in lines
-    assert "  VGI_THREADS: threads: expected a whole number, got 'many'" in lines
+    assert "  VGI_THREADS: expected a whole number, got 'many'" in lines
 
 
 def test_recipes_that_cannot_be_read(tmp_path: Path) -> None:
@@ -237,10 +237,10 @@ def test_a_recipe_survives_its_text(tmp_path: Path) -> None:
             "did you mean 'method.imputations'?",
         ),
         ("method.imputations=3.0", "--set: method.imputations: expected a whole number, got 3.0", None),
-        ("optim.lr=0", "--set: optim.lr: input should be greater than 0, got 0", None),
+        ("optim.lr=0", "--set: optim.lr: expected a number of more than 0, got 0", None),
         ("optim.rl=1", "--set: unknown key 'optim.rl' for method 'm'", "did you mean 'optim.lr'?"),
         ("method.epochs=3", "--set: unknown key 'method.epochs'", "did you mean 'epochs'?"),
-        ("model.factors=0", "--set: model.factors: input should be greater than or equal to 1, got 0", None),
+        ("model.factors=0", "--set: model.factors: expected a number of at least 1, got 0", None),
         ("model.factor=1", "--set: unknown key 'model.factor' for model 'a'", "did you mean 'model.factors'?"),
         ("model.trunk=[1, b]", "--set: model.trunk.1: expected a whole number, got 'b'", None),
     ],

@@ -198,11 +198,18 @@ def test_checkpoints_are_written_on_the_way(tmp_path: Path, monkeypatch: pytest.
     assert len(saved) >= 2
 
 
-def test_a_score_that_is_not_finite_is_never_the_best(tmp_path: Path) -> None:
-    validator = FakeValidator([-math.inf, math.nan, 1.0, math.nan])
-    new_drive(new_run(tmp_path / "run"), epochs=4, validator=validator).go()
-    assert [line["score"] for line in metrics_of(tmp_path / "run")] == [None, None, 1.0, None]
-    assert RunFolder.open(tmp_path / "run").manifest["progress"]["best_epoch"] == 3
+def test_a_score_of_minus_infinity_is_never_the_best(tmp_path: Path) -> None:
+    validator = FakeValidator([-math.inf, 1.0, -math.inf])
+    new_drive(new_run(tmp_path / "run"), epochs=3, validator=validator).go()
+    assert [line["score"] for line in metrics_of(tmp_path / "run")] == [None, 1.0, None]
+    assert RunFolder.open(tmp_path / "run").manifest["progress"]["best_epoch"] == 2
+
+
+def test_a_score_that_is_not_a_number_ends_the_fit(tmp_path: Path) -> None:
+    drive = new_drive(new_run(tmp_path / "run"), epochs=3, validator=FakeValidator([1.0, math.nan, 1.0]))
+    with pytest.raises(FitError, match="held-out rows' score is not a number after epoch 2") as caught:
+        drive.go()
+    assert caught.value.hint is not None and "optim.lr" in caught.value.hint
 
 
 KILLED = """

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
+from vgi_cli.errors import UsageError
 from vgi_cli.run.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Console(Reporter):
     """The reporter of the command line."""
 
     def __init__(self, quiet: bool = False, verbose: bool = False, stream: TextIO | None = None) -> None:
+        if quiet and verbose:
+            raise UsageError("-q (say less) and -v (say more) exclude each other", "leave one out")
         self.quiet = quiet
         self.verbose = verbose
         self.stream = sys.stderr if stream is None else stream

@@ -207,9 +207,9 @@ def _check_values(settings: Settings) -> list[Problem]:
     if "val" in settings:
         value, origin = settings["val"]
         if isinstance(value, int | float) and not 0 < value < 1:
-            problems.append(
-                Problem(origin, f"val: expected a file or a fraction between 0 and 1, got {value}", "for example 0.1")
-            )
+            key = "" if origin == "--val" else "val: "
+            expected = "a file or a fraction between 0 and 1"
+            problems.append(Problem(origin, f"{key}expected {expected}, got {value}", "for example 0.1"))
     return problems
 
 

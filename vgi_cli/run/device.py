@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import re
+import sys
 
 import torch
 
@@ -66,3 +69,19 @@ def default_threads(work: float) -> int:
 def set_threads(threads: int) -> None:
     """Use that many threads inside torch."""
     torch.set_num_threads(threads)
+    _keep_freed_memory()
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Let glibc reuse freed memory instead of returning it to the system after every temporary tensor.
+
+    By default blocks of a few megabytes are mapped and unmapped, page by page, on every operation: measured, a fifth of
+    the time of a mixture's EM. No effect with another C library.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+        mallopt(mmap_threshold, 32 << 20)
+        mallopt(trim_threshold, 1 << 30)
+        mallopt(top_pad, 64 << 20)

@@ -174,6 +174,12 @@ class Drive:
     def _validate(self) -> float:
         assert self.validator is not None
         score = self.validator.score(self.state)
+        if math.isnan(score):
+            raise FitError(
+                f"the held-out rows' {self.validator.name} is not a number after epoch {self.state.epoch}; "
+                "the last good checkpoint is kept",
+                "look at the held-out rows for values far from all others, or take a smaller --set optim.lr",
+            )
         if score > self.best_score:
             self.best_score, self.best_epoch, self.bad = score, self.state.epoch, 0
             parts = self.state.parts()

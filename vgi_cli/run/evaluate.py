@@ -83,7 +83,7 @@ def evaluate(
         if options.objective:
             require_conditionals(fitted)
         table, truth = _tables(fitted, settings, options, table, truth)
-        match(table, fitted.schema, reporter)
+        match(table, fitted.schema, reporter, fate="left out of the likelihood")
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
         if options.write:
             _check_outputs(folder, options)

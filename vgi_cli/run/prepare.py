@@ -53,9 +53,9 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
     return schema
 
 
-def match(table: Table, schema: Schema, reporter: Reporter) -> None:
+def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed from the model") -> None:
     """Check a table against a fitted schema, with a line for what is unusual."""
-    for note in check(table, schema):
+    for note in check(table, schema, fate):
         reporter.say(note)
 
 

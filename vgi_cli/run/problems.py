@@ -63,15 +63,27 @@ def describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) 
     if error["type"] == "extra_forbidden":
         return Problem(origin, f"unknown key '{key}'", nearest(key, known))
     got = error["input"]
+    shown = "" if origin.startswith(("--", "VGI_")) and origin != "--set" else f"{key}: "
     if error["type"] == "literal_error":
         expected = error["ctx"]["expected"]
         hint = nearest(str(got), re.findall(r"'([^']+)'", expected))
-        return Problem(origin, f"{key}: expected {expected}, got {got!r}", hint if hint.startswith("did") else None)
-    expected = _EXPECTED.get(error["type"])
+        return Problem(
+            origin, f"{shown}expected {expected}, got {got!r}", hint if hint.startswith("did") else f"give {expected}"
+        )
+    expected = _expected(error)
     if expected is None:
         message = error["msg"][:1].lower() + error["msg"][1:]
-        return Problem(origin, f"{key}: {message}, got {got!r}")
-    return Problem(origin, f"{key}: expected {expected}, got {got!r}")
+        return Problem(origin, f"{shown}{message}, got {got!r}")
+    return Problem(origin, f"{shown}expected {expected}, got {got!r}", f"give {expected}")
+
+
+def _expected(error: Any) -> str | None:
+    """What a value should have been, in words."""
+    context = error.get("ctx", {})
+    for bound, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
+        if bound in context:
+            return f"a number of {words} {context[bound]:g}"
+    return _EXPECTED.get(error["type"])
 
 
 def raise_problems(problems: Sequence[Problem]) -> None:
@@ -85,5 +97,5 @@ def raise_problems(problems: Sequence[Problem]) -> None:
     lines = []
     for where, message, hint in problems:
         text = f"{where}: {message}" if where else message
-        lines.append(f"  {text}" + (f" ({hint})" if hint else ""))
+        lines.append(f"  {text}" + (f" ({hint})" if hint and not hint.startswith("give ") else ""))
     raise UsageError(f"{len(problems)} settings cannot be used\n" + "\n".join(lines), "correct them and run it again")

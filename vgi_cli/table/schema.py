@@ -69,10 +69,11 @@ def infer_schema(
     return schema, _notes(table, schema)
 
 
-def check(table: Table, schema: Schema) -> list[str]:
+def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
     Raises InputError when it lacks a fitted column or holds text or infinities in one. Columns are matched by name.
+    `fate`: what becomes of fully missing rows, for the note.
     """
     lacking = [name for name in schema.modelled if name not in table.names]
     if lacking:
@@ -107,7 +108,7 @@ def check(table: Table, schema: Schema) -> list[str]:
     empty = [name for name in schema.modelled if table.missing(name).all()]
     if empty and table.N > 1:
         notes.append(f"{_named('column', empty)} {_are(empty)} empty in {table.label}: imputed from the model")
-    return notes + _hole_notes(table, schema, "imputed from the model")
+    return notes + _hole_notes(table, schema, fate)
 
 
 def _check_flags(
