@@ -21,7 +21,7 @@ from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.em_start import gaussian_draws
-from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.objective import draw_noise, joined, sweep_noise, update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
 from vgi_cli.models.base import Model
@@ -104,9 +104,10 @@ def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
 def warm_up_model(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
     g = state.generator(1 + state.position)
-    n, M = len(batch.rows) * state.chains.K, state.config.blocks_per_row
+    K = state.chains.K
+    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g)
     with frozen(state.q):
-        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, n, M, g)
+        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, K, noise)
         ascend(state, objective, state.optim_theta)
     state.tally["objective"] += objective.detach()
     state.publish()
@@ -117,26 +118,28 @@ def main_step(state: VgiState, batch: Batch) -> None:
     config = state.config
     g = state.generator(1 + state.position)
     log_p = density(state.theta)
-    n = len(batch.rows) * state.chains.K
+    K = state.chains.K
+    n = len(batch.rows) * K
     x = batch.x
-    if len(batch.rows):
+    if n:
         state.theta.eval()
+        noise = sweep_noise(state.q, n, config.gibbs_steps, config.accept, x, g)
         sweep = update_imputations(  # 6: update the imputations with Algorithm 5
-            log_p, state.q, x[:n], batch.missing[:n], config.gibbs_steps, g, accept=config.accept, scan=config.scan
+            log_p, state.q, x[:n], batch.missing[:n], K, noise, accept=config.accept, scan=config.scan
         )
         state.theta.train()
         state.chains.store(batch.rows, sweep.x)  # 7: store them for the next epoch
         state.tally["tried"] += sweep.tried
         state.tally["accepted"] += sweep.accepted
-        x = torch.cat([sweep.x, x[n:]])
+        x = joined(sweep.x, x[n:])
     set_rates(state)
-    M = config.blocks_per_row
+    fresh = draw_noise(state.q, n, config.blocks_per_row, x, g)
     if config.gradient == "objective":
-        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)  # 8: Algorithm 3
+        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)  # 8: Algorithm 3
         ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
     else:  # theta at the state of the chain, phi at the fresh draw
         with frozen(state.theta):
-            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)
+            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)
             if len(batch.rows):
                 ascend(state, objective, state.optim_q)
         ascend(state, (batch.weight * log_p(x, batch.missing)).sum(), state.optim_theta)
