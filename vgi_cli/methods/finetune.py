@@ -17,7 +17,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.methods.objective import draw_noise, joined, sweep_noise, update_imputations, vgi_objective
-from vgi_cli.methods.vgi import ascend, default_batch_size, density, end_epoch, frozen
+from vgi_cli.methods.vgi import ascend, default_batch_size, end_epoch, frozen, set_rate
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState
 from vgi_cli.models.base import Model
@@ -63,7 +63,7 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     """One pass of the loop body: Algorithm 6, lines 6 to 12."""
     config = state.config
     g = state.generator(1 + state.position)
-    log_p = density(state.theta)
+    log_p = state.log_p
     K = state.chains.K
     n = len(batch.rows) * K
     x = batch.x
@@ -86,8 +86,7 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
             state.tally["accepted"] += sweep.accepted
             x = joined(sweep.x, x[n:])
         state.chains.store(batch.rows, x[:n])
-    for group in state.optim_q.param_groups:
-        group["lr"] = config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs)
+    set_rate(state.optim_q, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
     fresh = draw_noise(state.q, n, config.blocks_per_row, x, g)
     with frozen(state.theta):
         objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)

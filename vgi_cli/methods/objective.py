@@ -16,7 +16,6 @@ from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metr
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.notation import LogDensity
 
-
 RANKED = 12
 """Up to this many blocks a row are found by rank (`holes_scan`); for more, blocks are sorted by random numbers."""
 

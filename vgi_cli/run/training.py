@@ -58,6 +58,11 @@ def start(job: Job) -> State:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
     job.recipe = recipe.model_copy(update={"threads": threads})
     state: State = method.init(model, table, method_config(recipe), stream(recipe.seed, "fit"))
+    if method.speed_up is not None:
+        decided = method.speed_up(state, recipe.compile, job.reporter.warn)
+        job.reporter.detail(f"compile: {decided}")
+    elif recipe.compile == "on":
+        job.reporter.say(f"--compile on: method {recipe.method['name']} has no step to compile")
     return state
 
 
