@@ -72,7 +72,7 @@ FLOW_CONDITIONALS = {
     "layout": "shared",
     "conditional": "spline",
     "trunk": (256, 128),
-    "hidden": (32, 32),
+    "hidden": (32, 32, 32, 32, 32),  # a layer and two residual blocks of two
     "spline_steps": 3,
     "spline_bins": 4,
 }

@@ -86,7 +86,8 @@ class CapturedSteps:
 def compiled_density(
     model: nn.Module, log_prob: Callable[[Tensor], Tensor], trial: Tensor, failed: Callable[[str], None]
 ) -> Callable[[Tensor], Tensor]:
-    """x -> log p(x) through torch.compile, for any number of rows; log_prob itself, and `failed` told, where that fails.
+    """x -> log p(x) through torch.compile, for any number of rows; where that fails, `failed` is told, and it is
+    log_prob itself.
 
     Tried out on the rows `trial`, forwards and backwards, in this process: later steps find everything compiled.
     """

@@ -1,0 +1,307 @@
+"""How fast is a step of VGI, and what does it cost beside a step of maximum likelihood on complete data?
+
+    python benchmarks/speed.py [--works a b c d] [--miniboone FILE] [--slopes] [--json OUT]
+
+All variants of a piece of work are timed in turn, step by step, in one process; medians. Price: a VGI step ÷ a
+maximum-likelihood step of the same model on the same number of flattened rows. `plain` is the baseline of `dense.py`.
+Shares of time are measured apart, with the device waited for after each part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import os
+import platform
+import resource
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import torch
+from dense import Copies, PlainConditionals
+from works import Work, config, incomplete, works
+
+from vgi_cli.chains.store import Chains
+from vgi_cli.data import TensorTable
+from vgi_cli.methods import vgi
+from vgi_cli.methods.objective import sweep_noise, update_imputations
+from vgi_cli.methods.vgi_state import Stage, VgiState
+from vgi_cli.run.device import set_threads
+
+Step = Callable[[], None]
+ROWS = {"d": 200_000}  # of the table; the others as in the work
+VARIANTS: dict[str, dict[str, Any]] = {
+    "gibbs": {"accept": "gibbs"},
+    "metropolis, path": {"accept": "metropolis", "scan": "path"},
+    "metropolis, step": {"accept": "metropolis", "scan": "step"},
+}
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def fit_state(work: Work, table: TensorTable, **changes: Any) -> VgiState:
+    """A VGI fit at the beginning of its main stage."""
+    model = work.build().to(table.x.device)
+    state = vgi.init(model, table, config(work, **changes), torch.Generator().manual_seed(0))
+    state.stage = Stage.MAIN
+    return state
+
+
+def vgi_step(state: VgiState) -> None:
+    """One step, epoch after epoch."""
+    vgi.main_step(state, state.batch())
+    state.position += 1
+    if state.position == state.batches:
+        state.stage_epoch, state.position = state.stage_epoch + 1, 0
+
+
+def likelihood_step(work: Work, K: int, N: int, device: torch.device) -> Step:
+    """A maximum-likelihood step on complete rows, as many as a VGI step has flattened rows."""
+    x = work.rows(N, 0).to(device)
+    model = work.build().to(device)
+    model.initialise(x.cpu(), torch.Generator().manual_seed(0))
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device.type in ("cpu", "cuda"))
+    R = min(work.batch, N) * K
+
+    def step() -> None:
+        rows = x[torch.randint(N, (R,), device=device)]
+        optimiser.zero_grad(set_to_none=True)
+        (-model.log_prob(rows).mean()).backward()
+        optimiser.step()
+
+    return step
+
+
+def plain_state(work: Work, table: TensorTable, **changes: Any) -> VgiState:
+    """The baseline: every head, K full copies."""
+    state = fit_state(work, table, accept="gibbs", kernel="extended", **changes)
+    state.q.__class__ = PlainConditionals
+    state.chains = Copies(state.chains)
+    return state
+
+
+def medians(steps: dict[str, Step], repeats: int, device: torch.device) -> dict[str, float]:
+    """Median seconds of each step, taken in turn."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for repeat in range(repeats + 2):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            wait(device)
+            if repeat >= 2:
+                times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+@contextmanager
+def parts_timed(device: torch.device) -> Iterator[dict[str, float]]:
+    """Seconds spent in the parts of a step, by patching them."""
+    spent: dict[str, float] = defaultdict(float)
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            wait(device)
+            started = time.perf_counter()
+            result = function(*args, **kwargs)
+            wait(device)
+            spent[name] += time.perf_counter() - started
+            return result
+
+        return run
+
+    patches = [
+        mock.patch.object(vgi, "update_imputations", timed("Gibbs", vgi.update_imputations)),
+        mock.patch.object(vgi, "vgi_objective", timed("objective", vgi.vgi_objective)),
+        mock.patch.object(torch.Tensor, "backward", timed("backward", torch.Tensor.backward)),
+        mock.patch.object(torch.optim.Adam, "step", timed("optimiser", torch.optim.Adam.step)),
+        mock.patch.object(Chains, "batch", timed("data", Chains.batch)),
+        mock.patch.object(Chains, "store", timed("data", Chains.store)),
+    ]
+    for patch in patches:
+        patch.start()
+    try:
+        yield spent
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def shares(state: VgiState, device: torch.device, steps: int = 5) -> dict[str, float]:
+    """Share of each part in the time of eager steps."""
+    state.step = functools.partial(vgi.loop_body, state)
+    with parts_timed(device) as spent:
+        started = time.perf_counter()
+        for _ in range(steps):
+            vgi_step(state)
+        wait(device)
+        total = time.perf_counter() - started
+    return {name: seconds / total for name, seconds in spent.items()}
+
+
+def memory(device: torch.device) -> float:
+    """Peak memory in MB: of the device, or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def measure(name: str, work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """One piece of work: all variants side by side."""
+    N = min(args.rows or work.N, work.N)
+    table = incomplete(work, N).to(device=device)
+    states = {variant: fit_state(work, table, **changes) for variant, changes in VARIANTS.items()}
+    if device.type == "cuda" and args.compile != "off":
+        for state in states.values():
+            vgi.speed_up(state, "on", print)
+    K = states["gibbs"].chains.K
+    steps: dict[str, Step] = {v: functools.partial(vgi_step, state) for v, state in states.items()}
+    steps["maximum likelihood"] = likelihood_step(work, K, N, device)
+    seconds = medians(steps, args.repeats, device)
+    base = seconds["maximum likelihood"]
+    R = min(work.batch, N) * K
+    rows = []
+    for variant, state in states.items():
+        part = shares(state, device)
+        cells = R * state.config.gibbs_steps
+        rows.append(
+            {
+                "work": name,
+                "variant": variant,
+                "milliseconds": 1e3 * seconds[variant],
+                "steps_per_second": 1 / seconds[variant],
+                "rows_per_second": R / seconds[variant],
+                "price": seconds[variant] / base,
+                "seconds_per_million_cells": part["Gibbs"] * seconds[variant] / cells * 1e6,
+                "shares": part,
+                "peak_mb": memory(device),
+            }
+        )
+    return {"title": work.title, "rows": N, "flattened": R, "ml_milliseconds": 1e3 * base, "variants": rows}
+
+
+def against_plain(name: str, work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """The same step (gibbs, extended, shared) routed and in the plain baseline."""
+    changes = {"blocks_per_row": 10, "imputations": 5} if name == "b" else {}
+    N = min(args.rows or work.N, work.N)
+    table = incomplete(work, N).to(device=device)
+    ours = fit_state(work, table, accept="gibbs", kernel="extended", **changes)
+    plain = plain_state(work, table, **changes)
+    steps = {"routed": functools.partial(vgi_step, ours), "plain": functools.partial(vgi_step, plain)}
+    seconds = medians(steps, max(3, args.repeats // 4), device)
+    return {
+        "work": name,
+        "seconds_per_epoch": {k: v * ours.batches for k, v in seconds.items()},
+        "ratio": seconds["plain"] / seconds["routed"],
+    }
+
+
+def slopes(args: argparse.Namespace, device: torch.device) -> dict[str, float]:
+    """Log-log slopes of the time of an epoch (work c), and the growth of a sweep's own time with the columns."""
+    work = works(args.miniboone)["c"]
+
+    def epoch(N: int, K: int, share: float) -> tuple[VgiState, Step]:
+        state = fit_state(work, incomplete(work, N, share).to(device=device), accept="gibbs", imputations=K)
+        return state, functools.partial(vgi_step, state)
+
+    pairs = {
+        "rows x 10": ((640, 5, 0.5), (6400, 5, 0.5), 10),
+        "K x 4": ((1280, 5, 0.5), (1280, 20, 0.5), 4),
+        "missing cells x 4": ((1280, 5, 0.125), (1280, 5, 0.5), 4),
+    }
+    out = {}
+    for name, (small, large, factor) in pairs.items():
+        (one, step_one), (two, step_two) = epoch(*small), epoch(*large)
+        seconds = medians({"small": step_one, "large": step_two}, args.repeats, device)
+        ratio = seconds["large"] * two.batches / (seconds["small"] * one.batches)
+        out[name] = math.log(ratio) / math.log(factor)
+    sweeps: dict[str, Step] = {}
+    for D in (43, 172):
+        wide = work._replace(D=D, rows=lambda N, seed, D=D: torch.randn(N, D), build=lambda D=D: _normal(D))
+        state = fit_state(wide, incomplete(wide, 640).to(device=device), accept="gibbs")
+        batch = state.batch()
+        noise = sweep_noise(state.q, len(batch.x), 5, "gibbs", batch.x, state.generator(1))
+        sweeps[str(D)] = functools.partial(
+            update_imputations, state.log_p, state.q, batch.x, batch.missing, state.chains.K, noise,
+            accept="gibbs", scan="step",
+        )  # fmt: skip
+    seconds = medians(sweeps, args.repeats, device)
+    out["sweep, 43 -> 172 columns (ratio)"] = seconds["172"] / seconds["43"]
+    return out
+
+
+def _normal(D: int) -> Any:
+    from vgi_cli.models.fa import FaConfig, FactorAnalysis
+
+    return FactorAnalysis.build(FaConfig(factors=1), D)
+
+
+def show(results: dict[str, Any]) -> None:
+    """The tables."""
+    print("\n| work | variant | ms a step | steps/s | rows/s | price | s / 10^6 cells | shares | peak MB |")
+    print("|---|---|---:|---:|---:|---:|---:|---|---:|")
+    for name, result in results["works"].items():
+        for row in result["variants"]:
+            part = ", ".join(f"{k} {v:.0%}" for k, v in sorted(row["shares"].items()))
+            print(
+                f"| {name} | {row['variant']} | {row['milliseconds']:.1f} | {row['steps_per_second']:.1f} | "
+                f"{row['rows_per_second']:.0f} | {row['price']:.2f} | {row['seconds_per_million_cells']:.2f} | "
+                f"{part} | {row['peak_mb']:.0f} |"
+            )
+        print(f"| {name} | maximum likelihood | {result['ml_milliseconds']:.1f} | | | 1 | | | |")
+    for row in results["plain"]:
+        epoch = row["seconds_per_epoch"]
+        print(
+            f"\nwork {row['work']}: an epoch takes {epoch['routed']:.2f} s, the plain baseline {epoch['plain']:.2f} s: "
+            f"{row['ratio']:.1f} x"
+        )
+    for name, value in results["slopes"].items():
+        print(f"slope, {name}: {value:.2f}")
+
+
+def main() -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--works", nargs="*", default=["a", "b", "c", "d"], choices=["a", "b", "c", "d"])
+    parser.add_argument("--miniboone", type=Path, help="a Parquet table for work c; none: simulated rows")
+    parser.add_argument("--plain", nargs="*", default=["b", "c"], choices=["b", "c"], help="compare with the baseline")
+    parser.add_argument("--slopes", action="store_true", help="how an epoch grows with rows, chains and holes")
+    parser.add_argument("--rows", type=int, help="at most this many rows in every table")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--compile", default="on", choices=["on", "off"], help="CUDA graphs on a GPU")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    set_threads(args.threads)
+    device = torch.device(args.device)
+    gpu = torch.cuda.get_device_name() if device.type == "cuda" else None
+    results: dict[str, Any] = {
+        "machine": {"cpu": platform.processor() or platform.machine(), "gpu": gpu, "torch": torch.__version__},
+        "threads": args.threads,
+    }
+    every = works(args.miniboone)
+    results["works"] = {name: measure(name, every[name], args, device) for name in args.works}
+    results["plain"] = [against_plain(name, every[name], args, device) for name in args.plain]
+    results["slopes"] = slopes(args, device) if args.slopes else {}
+    show(results)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
