@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.imputers.base import ROW_BLOCK, Box, Imputer
+from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.run.config import TableSettings
@@ -211,8 +211,9 @@ def draw_rows(
     x, missing = rows.table.x.to(device, dtype), rows.table.missing.to(device)
     out = x.expand(len(noise.draws), *x.shape).clone()
     incomplete = missing.any(1).nonzero()[:, 0]
-    for start in range(0, len(incomplete), ROW_BLOCK):
-        index = incomplete[start : start + ROW_BLOCK]
+    most = imputer.rows_at_once(len(noise.draws))
+    for start in range(0, len(incomplete), most):
+        index = incomplete[start : start + most]
         out[:, index] = impute_rows(imputer, x[index], missing[index], noise.select(rows=index), box)
         reporter.progress(
             f"imputed {start + len(index)}/{len(incomplete)} rows", (start + len(index)) / len(incomplete)
