@@ -11,7 +11,7 @@ from torch import Tensor
 from vgi_cli.maths.noise import KeyedNoise
 
 ROW_BLOCK = 256
-"""Rows are imputed in zero-padded blocks of this size or a multiple of it, so that rounding cannot depend on the batch."""
+"""Rows are imputed in zero-padded blocks of this size or multiples of it: rounding cannot depend on the batch."""
 
 
 class Box(NamedTuple):
@@ -36,7 +36,7 @@ class Imputer(ABC):
         """
 
     def rows_at_once(self, draws: int) -> int:
-        """How many rows `sample` wants to see together: a multiple of ROW_BLOCK, which says nothing about the result."""
+        """How many rows `sample` wants to see together: a multiple of ROW_BLOCK. The result does not depend on it."""
         return ROW_BLOCK
 
     def diagnostics(self) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Chains in packs of fixed size.
 
-Draws × incomplete rows are sorted, so that the chains of a pack end together, and cut into packs of exactly PACK chains,
-zero-padded, so that rounding cannot depend on the batch.
+Draws × incomplete rows are sorted, so that the chains of a pack end together, and cut into packs of exactly PACK
+chains, zero-padded, so that rounding cannot depend on the batch.
 """
 
 from __future__ import annotations
