@@ -47,6 +47,8 @@ class SpooledDraws(Draws):
     def add(self, first: int, missing: Bools, values: Floats) -> None:
         """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]."""
         cells = np.ascontiguousarray(values[:, missing])
+        if not np.isfinite(cells).all():
+            raise ValueError(f"a fill in rows {first} to {first + len(missing) - 1} is not finite")
         self._places[first] = self._end, cells.shape[1]
         with scratch_errors():
             self._file.seek(self._end)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.scratch import scratch, scratch_errors
@@ -120,12 +120,12 @@ def _file(path: Path, delimiter: str | None) -> TableFile:
         return TableFile(path.name, False, delimiter, path, None)
     try:
         with gzip.open(path, "rb") as file:
-            return TableFile(path.name, False, delimiter, None, copied(file))
+            return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, file)))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{path.name}: damaged gzip file ({error})", "compress it again") from None
 
 
-def copied(file: IO[bytes]) -> BinaryIO:
+def copied(file: BinaryIO) -> BinaryIO:
     """What is left of a file, in a temporary one that stands at its start."""
     copy = scratch()
     try:

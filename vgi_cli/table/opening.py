@@ -53,7 +53,8 @@ class _Files(Source):
         else:
             self._width = _columns(files[0])
         self._kept: Block | None = None
-        kept, N, names = None, 0, ()
+        kept: Block | None = None
+        N, names = 0, tuple[str, ...]()
         for block in self._read():
             kept = block if N == 0 else None
             N, names = N + block.table.N, block.table.names

@@ -20,7 +20,7 @@ GROUP_CELLS = 1 << 22
 
 
 class Extent:
-    """What the fills of one column need of its type, from blocks of rows: least, greatest, and whether all are whole."""
+    """What a column's type must hold: the least and the greatest fill, and whether all are whole."""
 
     def __init__(self) -> None:
         self.low, self.high, self.whole = np.inf, -np.inf, True
