@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vgi_cli.table.base import Format, Table
 
-BLOCK_CELLS = 1 << 18
+BLOCK_CELLS = 1 << 17
 LEAST_ROWS = 256
 
 
