@@ -10,14 +10,15 @@ spline conditionals, or a factor analysis. Then, on other rows and one thread:
 - impute: the whole command in a process of its own, start-up, reading, checking and writing included, and its peak
   memory (VmHWM of Linux).
 
-`--memory` imputes further numbers of rows by the command with `--memory-model` (a factor analysis: a flow needs hours),
-for the peak only.
+Seconds are CPU seconds. `--memory` imputes further numbers of rows by the command with `--memory-model` (a factor
+analysis: a flow needs hours), for the peak only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,7 @@ def make_run(folder: Path, model: str) -> Path:
 
 
 def pure(run: Path, data: Path, draws: int) -> float:
-    """Seconds of the sampler alone."""
+    """CPU seconds of the sampler alone."""
     torch.set_num_threads(1)
     fitted = load_run(run, Silent())
     imputer, dtype = make_imputer(fitted, fitted.sampler("auto"), "none", draws, torch.device("cpu"), Silent())
@@ -95,19 +96,21 @@ def pure(run: Path, data: Path, draws: int) -> float:
     ranges = box(fitted.schema)
     x, inside = rows.table.x.to(dtype), Box(ranges.low.to(dtype), ranges.high.to(dtype))
     noise = KeyedNoise(0, fitted.schema.modelled, rows.keys, torch.arange(draws))
-    started = time.perf_counter()
+    started = time.process_time()
     impute(imputer, x, rows.table.missing, noise, inside)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def command(run: Path, data: Path, draws: int) -> tuple[float, float]:
-    """Seconds and peak memory (MiB) of the command."""
+    """CPU seconds and peak memory (MiB) of the command."""
     out = data.with_name("out.csv")
     arguments = ["impute", "--checkpoint", run, data, "--m", draws, "--threads", 1, "-o", out, "--force", "-q"]
-    started = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
-    return time.perf_counter() - started, int(done.stdout.split()[-1]) / 1024
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, int(done.stdout.split()[-1]) / 1024
 
 
 def main() -> None:
@@ -130,11 +133,11 @@ def main() -> None:
         whole, peak = command(run, data, options.draws)
         results.append({"model": options.model, "rows": options.rows, "pure_s": alone, "impute_s": whole, "MiB": peak})
         print(f"{options.model}, {options.rows} rows x {options.draws} draws, {cells} filled cells")
-        print("| | s | cells/s |\n|---|---:|---:|")
+        print("| | CPU s | cells/s |\n|---|---:|---:|")
         print(f"| pure sampler | {alone:.1f} | {cells / alone:.0f} |")
         print(f"| vgi impute | {whole:.1f} | {cells / whole:.0f} |")
         print(f"ratio {whole / alone:.2f}\n")
-        print("| model | rows | s | peak MiB |\n|---|---:|---:|---:|")
+        print("| model | rows | CPU s | peak MiB |\n|---|---:|---:|---:|")
         print(f"| {options.model} | {options.rows} | {whole:.1f} | {peak:.0f} |")
         if options.memory and options.memory_model != options.model:
             run = make_run(folder, options.memory_model)
