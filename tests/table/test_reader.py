@@ -192,11 +192,12 @@ def test_missing_files(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path) -> bytes:
+    def fail(path: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
-    assert "t.csv: cannot be read (Permission denied) | check" in refusal([save(tmp_path, "t.csv", "a\n1\n")])
+    path = save(tmp_path, "t.csv", "a\n1\n")
+    monkeypatch.setattr(Path, "open", fail)
+    assert "t.csv: cannot be read (Permission denied) | check" in refusal([path])
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff"])

@@ -11,7 +11,7 @@ from torch import Tensor
 from vgi_cli.maths.noise import KeyedNoise
 
 ROW_BLOCK = 256
-"""Rows are imputed in zero-padded blocks of exactly this size, so that rounding cannot depend on the batch."""
+"""Rows are imputed in zero-padded blocks of this size or multiples of it: rounding cannot depend on the batch."""
 
 
 class Box(NamedTuple):
@@ -32,8 +32,12 @@ class Imputer(ABC):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """[n, R, D] with n = len(noise.draws): observed cells bit-equal to x, missing cells inside the box.
 
-        Called with at most ROW_BLOCK rows, zero-padded to exactly ROW_BLOCK by `impute`.
+        Called by `impute` with a multiple of ROW_BLOCK rows, at most `rows_at_once`, the last ones zero-padding.
         """
+
+    def rows_at_once(self, draws: int) -> int:
+        """How many rows `sample` wants to see together: a multiple of ROW_BLOCK. The result does not depend on it."""
+        return ROW_BLOCK
 
     def diagnostics(self) -> dict[str, object]:
         """What the report says about the draws so far (redrawn cells, acceptance, mixing); empty when nothing."""
@@ -41,14 +45,15 @@ class Imputer(ABC):
 
 
 def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-    """[n, R, D]: all rows, in zero-padded blocks of ROW_BLOCK rows (padding rows are fully observed zeros)."""
+    """[n, R, D]: all rows, zero-padded to a multiple of ROW_BLOCK rows (padding rows are fully observed zeros)."""
     out = []
-    for start in range(0, x.shape[0], ROW_BLOCK):
-        stop = min(start + ROW_BLOCK, x.shape[0])
-        pad = ROW_BLOCK - (stop - start)
+    most = imputer.rows_at_once(len(noise.draws))
+    for start in range(0, x.shape[0], most):
+        stop = min(start + most, x.shape[0])
+        pad = -(stop - start) % ROW_BLOCK
         block = torch.nn.functional.pad(x[start:stop], (0, 0, 0, pad))
         holes = torch.nn.functional.pad(missing[start:stop], (0, 0, 0, pad), value=False)
-        index = torch.arange(start, start + ROW_BLOCK, device=noise.rows.device).clamp(max=stop - 1)
+        index = torch.arange(start, stop + pad, device=noise.rows.device).clamp(max=stop - 1)
         draws = imputer.sample(block, holes, noise.select(rows=index), box)
         out.append(draws[:, : stop - start])
     return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])

@@ -11,7 +11,7 @@ from vgi_cli.chains.kernels import random_scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
-from vgi_cli.imputers.packing import Pack, packs, sweep_noise
+from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once, sweep_noise
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
 
@@ -29,13 +29,19 @@ class GibbsImputer(Imputer):
         self._outside = 0
         self._draws = 0
 
+    def rows_at_once(self, draws: int) -> int:
+        """See Imputer."""
+        return rows_at_once(draws)
+
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Imputer."""
         box = Box(box.low.to(x), box.high.to(x))
         out = self._start.states(x, missing, noise, box)
         with frozen(self._q):
-            for pack in packs(out.clone(), missing, noise):
-                out[pack.draw, pack.row] = self._run(pack, box)[: pack.real]
+            chains = chains_of(out, missing, noise)
+            for index in torch.arange(len(chains.row), device=x.device).split(PACK):
+                pack = pack_of(chains, chains.x, index)
+                out[chains.draw[index], chains.row[index]] = self._run(pack, box)[: pack.real]
         return out
 
     def _run(self, pack: Pack, box: Box) -> Tensor:

@@ -17,7 +17,7 @@ from vgi_cli.errors import FitError, UsageError
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.imputers.mixing import Mixing, Record
-from vgi_cli.imputers.packing import Pack, packs, sweep_noise
+from vgi_cli.imputers.packing import PACK, Chains, Pack, chains_of, pack_of, padded, rows_at_once, sweep_noise
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
@@ -103,6 +103,14 @@ class _Target:
         return int(torch.stack(self._outside).sum())
 
 
+class _State(NamedTuple):
+    """Q chains between two packs: x [Q, D], log_p [Q] and what they record, all changed in place."""
+
+    x: Tensor
+    log_p: Tensor
+    record: Record
+
+
 @final
 class MetropolisImputer(Imputer):
     """One chain per draw and row, never successive states of one; the last state of each is the draw."""
@@ -124,34 +132,78 @@ class MetropolisImputer(Imputer):
         self._outside = 0
         self._columns: tuple[str, ...] = ()
 
+    def rows_at_once(self, draws: int) -> int:
+        """See Imputer."""
+        return rows_at_once(draws)
+
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer. FitError when the model's density is not a positive number at any state that a chain visits."""
+        """See Imputer. FitError when the model's density is not a positive number at any state that a chain visits.
+
+        All chains run their first half; then they are sorted anew by the length of their rest, so that one chain that
+        is extended does not keep the others of its pack waiting.
+        """
         box = Box(box.low.to(x), box.high.to(x))
         self._columns = noise.columns
         out = self._start.states(x, missing, noise, box)
         middle = out.clone()
-        with frozen(self._model, self._q):
-            for pack in packs(out.clone(), missing, noise):
-                end, record = self._run(pack, box)
-                out[pack.draw, pack.row] = end[: pack.real]
-                middle[pack.draw, pack.row] = record.middle[: pack.real]
+        chains = chains_of(out, missing, noise)
+        if len(chains.row) > 0:
+            with frozen(self._model, self._q):
+                halfway, end = self._run(chains, box)
+            middle[chains.draw, chains.row] = halfway
+            out[chains.draw, chains.row] = end
         self._mixing.add_states(middle, out, missing)
         return out
 
-    def _run(self, pack: Pack, box: Box) -> tuple[Tensor, Record]:
-        """End states [PACK, D] of the chains of one pack."""
+    def _run(self, chains: Chains, box: Box) -> tuple[Tensor, Tensor]:
+        """States [Q, D] of the chains after their first half and at their end."""
         target = _Target(self._model, box)
+        first = self._burn_in.first(chains.missing.sum(1))
+        state = _State(chains.x.clone(), chains.x.new_zeros(len(first)), Record(chains.missing))
+        by_holes = torch.arange(len(first), device=first.device)
+        for index in by_holes.split(PACK):
+            pack = pack_of(chains, state.x, index)
+            state.log_p[index] = target(pack.x, pack.missing)[: pack.real]
+        self._advance(target, chains, state, by_holes, (torch.zeros_like(first), first))
+        halfway = state.x.clone()
+        last = first + self._burn_in.rest(first, state.record.acceptance())
+        by_first = first.argsort(stable=True)
+        by_length = by_first[last[by_first].argsort(stable=True)]
+        self._advance(target, chains, state, by_length, (first, last))
+        if bool(torch.isneginf(state.log_p).any()):
+            raise FitError(
+                "the model gives no density at an imputed row after burn-in (log p is not finite)",
+                "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
+            )
+        self._mixing.add(state.record, last, last > 2 * first)
+        self._outside += target.outside()
+        return halfway, state.x
+
+    def _advance(
+        self, target: _Target, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor]
+    ) -> None:
+        """Run every chain from the one to the other of its `sweeps` [Q], pack by pack in this order, and put the
+        states back."""
+        for index in order.split(PACK):
+            pack = pack_of(chains, state.x, index)
+            record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
+            begin, end = (padded(sweep[index]) for sweep in sweeps)
+            x, log_p = self._sweep(target, pack, padded(state.log_p[index]), record, (begin, end))
+            state.x[index] = x[: pack.real]
+            state.log_p[index] = log_p[: pack.real]
+            state.record.counts[:, index] = record.counts[:, : pack.real]
+
+    def _sweep(
+        self, target: _Target, pack: Pack, log_p: Tensor, record: Record, sweeps: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """States [PACK, D] and log densities [PACK] of the chains of one pack after their sweeps."""
         x, missing = pack.x, pack.missing
+        begin, end = sweeps
         allowed = self._proposer.blocks(missing)
-        log_p = target(x, missing)
-        first = self._burn_in.first(missing.sum(1))
-        last = first.clone()
-        record = Record(x, missing)
-        rest = torch.zeros_like(first)
         steps = int(missing.sum(1).max())
-        sweep = 0
-        while sweep < int(last.max()):
-            active = sweep < last
+        chain = torch.arange(PACK, device=x.device)
+        for sweep in range(int(begin[: pack.real].min()), int(end.max())):
+            active = (begin <= sweep) & (sweep < end)
             noise = sweep_noise(pack.noise, sweep, self._proposer.noise_width, x.dtype)
             scan = random_scan(allowed, noise.order, steps)
             accepted = torch.zeros_like(missing)
@@ -164,25 +216,13 @@ class MetropolisImputer(Imputer):
                     missing & moving[:, None],
                     j,
                     moving,
-                    noise.normal[torch.arange(len(j), device=j.device), j],
+                    noise.normal[chain, j],
                     noise.accept.gather(1, j[:, None])[:, 0],
                 )
                 x, log_p = moved.x, moved.log_p
                 accepted = accepted.scatter(1, j[:, None], moved.accepted[:, None] | accepted.gather(1, j[:, None]))
             record.sweep(active, accepted)
-            sweep += 1
-            decide = (first == sweep) & (first > 0)
-            rest = torch.where(decide, self._burn_in.rest(first, record.acceptance()), rest)
-            last = torch.where(decide, first + rest, last)
-            record.half(x, decide)
-        if bool(torch.isneginf(log_p[: pack.real]).any()):
-            raise FitError(
-                "the model gives no density at an imputed row after burn-in (log p is not finite)",
-                "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
-            )
-        self._mixing.add(record, pack.real, last, rest > first)
-        self._outside += target.outside()
-        return x, record
+        return x, log_p
 
     def diagnostics(self) -> dict[str, object]:
         """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,

@@ -7,40 +7,52 @@ from torch import Tensor
 
 
 class Record:
-    """What one pack of chains records.
+    """What Q chains record, also in parts: a part of some chains is cut out, sweeps, and is put back.
 
-    proposed, accepted  [PACK, D] over all sweeps
-    longest             [PACK, D] longest run of rejections
-    middle              [PACK, D] state after the first half
+    missing             [Q, D]
+    proposed, accepted  [Q, D] over all sweeps so far
+    run                 [Q, D] rejections since the last acceptance
+    longest             [Q, D] longest run of rejections
     """
 
-    def __init__(self, x: Tensor, missing: Tensor) -> None:
-        zeros = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
-        self._missing = missing
-        self.proposed, self.accepted, self.longest = zeros.clone(), zeros.clone(), zeros.clone()
-        self._run = zeros.clone()
-        self.middle = x
+    def __init__(self, missing: Tensor, counts: Tensor | None = None) -> None:
+        """counts [4, Q, D]: what was recorded so far; none: nothing."""
+        self.missing = missing
+        zeros = torch.zeros(4, *missing.shape, dtype=torch.float64, device=missing.device)
+        self.counts = zeros if counts is None else counts
+
+    @property
+    def proposed(self) -> Tensor:
+        """[Q, D] number of proposals."""
+        return self.counts[0]
+
+    @property
+    def accepted(self) -> Tensor:
+        """[Q, D] number of accepted proposals."""
+        return self.counts[1]
+
+    @property
+    def longest(self) -> Tensor:
+        """[Q, D] longest run of rejections."""
+        return self.counts[3]
 
     def sweep(self, active: Tensor, accepted: Tensor) -> None:
-        """After a sweep: active [PACK] chains that took part, accepted [PACK, D]."""
-        visited = self._missing & active[:, None]
-        self.proposed += visited
-        self.accepted += accepted
-        self._run = torch.where(visited, torch.where(accepted, 0.0, self._run + 1), self._run)
-        self.longest = torch.maximum(self.longest, self._run)
-
-    def half(self, x: Tensor, now: Tensor) -> None:
-        """Keep the states x [PACK, D] of chains that end their first half now [PACK]."""
-        self.middle = torch.where(now[:, None], x, self.middle)
+        """After a sweep: active [Q] chains that took part, accepted [Q, D]."""
+        visited = self.missing & active[:, None]
+        proposed, total, run, longest = self.counts
+        proposed += visited
+        total += accepted
+        run[:] = torch.where(visited, torch.where(accepted, 0.0, run + 1), run)
+        longest[:] = torch.maximum(longest, run)
 
     def acceptance(self) -> Tensor:
-        """[PACK] share of accepted proposals of each chain so far (1 where there was none)."""
+        """[Q] share of accepted proposals of each chain so far (1 where there was none)."""
         proposed = self.proposed.sum(1)
         return torch.where(proposed > 0, self.accepted.sum(1) / proposed.clamp(min=1), 1.0)
 
 
 class Mixing:
-    """Sums over all packs, by column."""
+    """Sums over all chains, by column."""
 
     def __init__(self) -> None:
         self._totals: dict[str, Tensor] = {}
@@ -49,14 +61,14 @@ class Mixing:
         self._chains = 0
         self._extended = 0
 
-    def add(self, record: Record, real: int, sweeps: Tensor, extended: Tensor) -> None:
-        """A finished pack, of which the first `real` chains count; sweeps, extended [PACK]."""
-        self._sum("proposed", record.proposed[:real].sum(0))
-        self._sum("accepted", record.accepted[:real].sum(0))
-        self._longest = max(self._longest, float(record.longest[:real].max()))
-        self._sweeps += float(sweeps[:real].sum())
-        self._chains += real
-        self._extended += int(extended[:real].sum())
+    def add(self, record: Record, sweeps: Tensor, extended: Tensor) -> None:
+        """What Q finished chains recorded; their sweeps, and whether they were extended [Q]."""
+        self._sum("proposed", record.proposed.sum(0))
+        self._sum("accepted", record.accepted.sum(0))
+        self._longest = max(self._longest, float(record.longest.max()))
+        self._sweeps += float(sweeps.sum())
+        self._chains += len(sweeps)
+        self._extended += int(extended.sum())
 
     def add_states(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
         """States [n, R, D] after the first half and at the end of n independent chains of each row, holes [R, D]."""

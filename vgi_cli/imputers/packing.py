@@ -1,30 +1,37 @@
 """Chains in packs of fixed size.
 
-Draws × incomplete rows are sorted by their number of holes, so that the chains of a pack end together, and cut into
-packs of exactly PACK chains, zero-padded, so that rounding cannot depend on the batch.
+Draws × incomplete rows are sorted, so that the chains of a pack end together, and cut into packs of exactly PACK
+chains, zero-padded, so that rounding cannot depend on the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from vgi_cli.imputers.base import ROW_BLOCK
 from vgi_cli.maths.noise import KeyedNoise, mix64
 
 PACK = 512
+AT_ONCE = 16384
+"""So many chains are sorted together: enough for packs whose chains are alike, and for a last pack that is full."""
 
 
-class Pack(NamedTuple):
-    """PACK chains; only the first `real` are real, the others are complete rows of zeros.
+def rows_at_once(draws: int) -> int:
+    """Rows whose chains are sorted together: a multiple of ROW_BLOCK."""
+    return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
 
-    x        [PACK, D] first states
-    missing  [PACK, D]
+
+class Chains(NamedTuple):
+    """Q chains, one for every draw of every row with a hole.
+
+    x        [Q, D] first states
+    missing  [Q, D]
     noise    randomness of these chains: one draw, one row key a chain
-    draw     [real] index of each chain's draw
-    row      [real] index of each chain's row
+    draw     [Q] index of each chain's draw
+    row      [Q] index of each chain's row
     """
 
     x: Tensor
@@ -33,14 +40,24 @@ class Pack(NamedTuple):
     draw: Tensor
     row: Tensor
 
-    @property
-    def real(self) -> int:
-        """Number of real chains."""
-        return len(self.draw)
+
+class Pack(NamedTuple):
+    """PACK chains; only the first `real` are real, the others are complete rows of zeros.
+
+    x        [PACK, D] states
+    missing  [PACK, D]
+    noise    randomness of these chains
+    real     number of real chains
+    """
+
+    x: Tensor
+    missing: Tensor
+    noise: KeyedNoise
+    real: int
 
 
-def packs(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Iterator[Pack]:
-    """Packs of all (draw, row) with a hole; states [n, R, D] completed rows, missing [R, D].
+def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Chains:
+    """The chains of all (draw, row) with a hole, few holes first; states [n, R, D] completed rows, missing [R, D].
 
     The key of a chain is made of the keys of its row and its draw: a chain's randomness is the same in any pack.
     """
@@ -48,19 +65,25 @@ def packs(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Iterator[Pack]:
     holes = missing.sum(1)
     rows = torch.argsort(holes, stable=True)
     rows = rows[holes[rows] > 0]
-    if n == 0 or len(rows) == 0:
-        return
     row = rows.repeat_interleave(n)
     draw = torch.arange(n, device=row.device).repeat(len(rows))
     keys = mix64(noise.rows.to(row.device)[row] ^ mix64(noise.draws.to(row.device)[draw] + 1))
-    for start in range(0, len(row), PACK):
-        r, k = row[start : start + PACK], draw[start : start + PACK]
-        pad = PACK - len(r)
-        x = torch.nn.functional.pad(states[k, r], (0, 0, 0, pad))
-        hidden = torch.nn.functional.pad(missing[r], (0, 0, 0, pad), value=False)
-        chain_keys = torch.nn.functional.pad(keys[start : start + PACK], (0, pad))
-        own = KeyedNoise(noise.seed, noise.columns, chain_keys, torch.zeros_like(row[:1]), f"{noise.purpose}/chains")
-        yield Pack(x, hidden, own, k, r)
+    one = torch.zeros(1, dtype=torch.int64, device=row.device)
+    own = KeyedNoise(noise.seed, noise.columns, keys, one, f"{noise.purpose}/chains")
+    return Chains(states[draw, row], missing[row], own, draw, row)
+
+
+def pack_of(chains: Chains, x: Tensor, index: Tensor) -> Pack:
+    """The pack of at most PACK chains `index`, in the states x [Q, D]."""
+    keys = padded(chains.noise.rows[index])
+    own = KeyedNoise(chains.noise.seed, chains.noise.columns, keys, chains.noise.draws, chains.noise.purpose)
+    return Pack(padded(x[index]), padded(chains.missing[index]), own, len(index))
+
+
+def padded(values: Tensor) -> Tensor:
+    """PACK lines: those of `values`, then zeros."""
+    sides = (0, 0) * (values.ndim - 1) + (0, PACK - len(values))
+    return torch.nn.functional.pad(values, sides)
 
 
 class SweepNoise(NamedTuple):

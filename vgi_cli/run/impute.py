@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -13,24 +14,26 @@ import torch
 from torch import Tensor
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.imputers.base import ROW_BLOCK, Box, Imputer
+from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import origin
-from vgi_cli.run.prepare import Rows, check_same_data, match, read, rows_of
+from vgi_cli.run.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
 from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.table.columns import Schema
+from vgi_cli.table.draws import SpooledDraws
+from vgi_cli.table.encoder import RowKeys, decode
 from vgi_cli.table.encoder import box as box_of
-from vgi_cli.table.encoder import decode
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import Layout
 from vgi_cli.table.reader import Table
-from vgi_cli.table.writer import check_output, default_output, write_imputed
+from vgi_cli.table.source import Source, Whole
+from vgi_cli.table.writer import Content, check_output, default_output, write_blocks
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median")
@@ -101,38 +104,36 @@ def impute(
 ) -> list[Path]:
     """Impute DATA (default: the fitted table) and write it. Returns the files written, none when they went to stdout.
 
-    Raises UsageError, InputError or RunError before anything is written.
+    The table is read in blocks of rows: once to check it, once to draw, and once for every table that is written. The
+    draws wait in a temporary file. Raises UsageError, InputError or RunError before anything is written.
     """
     reporter = Silent() if reporter is None else reporter
     with watch_signals():
         fitted = load_run(checkpoint, reporter)
         fitted.sampler(options.sampler)
-        table = fitted_or_new(fitted, settings) if table is None else table
-        match(table, fitted.schema, reporter)
+        source = blocks_of(fitted, settings) if table is None else Whole(table)
+        described = source.origin
+        seen = survey(source, fitted.schema, reporter)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if options.out is None:
-            out = default_output(checkpoint / "imputed", table)
+            out = default_output(checkpoint / "imputed", described)
         elif options.out != "-":
             out = Path(options.out)
         layout = cast(Layout, options.layout)
-        format = None if isinstance(out, Path) else table.format
+        format = None if isinstance(out, Path) else described.format
         files = options.m if layout == "files" else 1
-        check_output(table, layout=layout, out=out, m=files or 1, format=format, force=options.force)
-        done = draw(fitted, table, settings, options, reporter)
-        if options.point is not None:
-            reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
-        elif options.layout == "single":
-            reporter.warn("one draw: not for inference, which needs several (--format files or long)")
-        return write_imputed(
-            table,
-            fitted.schema,
-            done.draws,
-            layout=layout,
-            out=out,
-            format=format,
-            original=options.original,
-            force=options.force,
-        )
+        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
+        sampling = Sampling(fitted, settings, options, reporter)
+        with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
+            sampling.fill(source, seen.incomplete, draws)
+            if options.point is not None:
+                reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
+            elif options.layout == "single":
+                reporter.warn("one draw: not for inference, which needs several (--format files or long)")
+            content = Content(source, fitted.schema, seen.styles, draws)
+            return write_blocks(
+                content, layout=layout, out=out, format=format, original=options.original, force=options.force
+            )
 
 
 def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
@@ -143,20 +144,45 @@ def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
     )
 
 
-def fitted_or_new(fitted: Fitted, settings: Settings) -> Table:
-    """The table that is named, else the one that the run was fitted on (InputError when it has changed)."""
+class TableName(NamedTuple):
+    """Where a table is and how it is read; `fitted`: it is the one that the run was fitted on."""
+
+    data: Sequence[str]
+    mask: str | None
+    reading: TableSettings
+    fitted: bool
+
+
+def name_of(fitted: Fitted, settings: Settings) -> TableName:
+    """The table that is named, else the one that the run was fitted on. UsageError where the run does not know it."""
     named, mask = value_of(settings, "data"), value_of(settings, "mask")
     if named is not None:
-        return read(named, mask, table_settings(settings, fitted.recipe.table))
+        return TableName(named, mask, table_settings(settings, fitted.recipe.table), False)
     data = fitted.run.manifest["data"]
     if not data["paths"] or data["paths"] == ["-"]:
         source = "standard input" if data["paths"] else "a table in memory"
         raise UsageError(f"the run was fitted on {source}, which it does not keep", "give DATA")
     if mask is not None or any(key.startswith("table.") for key in settings):
         raise UsageError("--mask, --na-values and --delimiter belong to DATA", "give DATA")
-    table = read(data["paths"], data["mask"], fitted.recipe.table)
-    check_same_data(fitted.run, table)
+    return TableName(data["paths"], data["mask"], fitted.recipe.table, True)
+
+
+def fitted_or_new(fitted: Fitted, settings: Settings) -> Table:
+    """The table that is named, else the fitted one (InputError when it has changed), in memory."""
+    name = name_of(fitted, settings)
+    table = read(name.data, name.mask, name.reading)
+    if name.fitted:
+        check_same_data(fitted.run, table)
     return table
+
+
+def blocks_of(fitted: Fitted, settings: Settings) -> Source:
+    """The same table, to be read in blocks."""
+    name = name_of(fitted, settings)
+    source = open_blocks(name.data, name.mask, name.reading)
+    if name.fitted:
+        check_same_data(fitted.run, source.origin)
+    return source
 
 
 def value_of(settings: Settings, key: str) -> Any:
@@ -164,27 +190,80 @@ def value_of(settings: Settings, key: str) -> Any:
     return settings[key].value if key in settings else None
 
 
+class Sampling:
+    """Draws of the holes of a table, which may come in blocks: the result does not depend on them."""
+
+    def __init__(self, fitted: Fitted, settings: Settings, options: ImputeOptions, reporter: Reporter) -> None:
+        """UsageError for a device, sampler or uncertainty that cannot be."""
+        self._fitted, self._options, self._reporter = fitted, options, reporter
+        self._m = options.m or DRAWS
+        self._device = compute_on(fitted, settings)
+        self._seed = seed_of(fitted, settings)
+        self.sampler = fitted.sampler(options.sampler)
+        self._imputer: Imputer | None = None
+        if not fitted.empty:
+            self._imputer, self._dtype = make_imputer(
+                fitted, self.sampler, options.uncertainty, self._m, self._device, reporter
+            )
+
+    @property
+    def kept(self) -> int:
+        """Tables that come out: one for each draw, or one of point estimates."""
+        return self._m if self._options.point is None else 1
+
+    def fill(self, source: Source, incomplete: int, draws: SpooledDraws) -> None:
+        """Draw block by block; `incomplete`: rows with a hole, for the progress."""
+        keys = RowKeys(self._fitted.schema)
+        done = 0
+        for block in source.blocks():
+            rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
+            draws.add(block.first, rows.table.missing.numpy(), self.draw(rows, done, incomplete))
+            done += int(rows.table.missing.any(1).sum())
+        self.finish()
+
+    def draw(self, rows: Rows, done: int, incomplete: int) -> Floats:
+        """[m, N, D] draws of some rows in data units, or [1, N, D] point estimates; of `incomplete` rows with a hole,
+        `done` came before them."""
+        schema = self._fitted.schema
+        if self._imputer is None:
+            draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
+        else:
+            ranges = box_of(schema)
+            box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
+            numbers = torch.arange(self._m, device=self._device)
+            noise = KeyedNoise(self._seed, schema.modelled, rows.keys.to(self._device), numbers)
+            x = self._draw_rows(self._imputer, rows, noise, box, (done, incomplete))
+            draws = decode(x.cpu(), schema)
+        return draws if self._options.point is None else point_estimate(draws, self._options.point, schema)
+
+    def _draw_rows(
+        self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, progress: tuple[int, int]
+    ) -> Tensor:
+        """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
+        x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
+        out = x.expand(len(noise.draws), *x.shape).clone()
+        index = missing.any(1).nonzero()[:, 0]
+        done, incomplete = progress
+        for some in index.split(imputer.rows_at_once(len(noise.draws))):
+            out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
+            done += len(some)
+            self._reporter.progress(f"imputed {done}/{incomplete} rows", done / max(incomplete, 1))
+        return out
+
+    def finish(self) -> dict[str, object]:
+        """After the last rows: what the sampler reports, of which a line is said."""
+        self._reporter.finish_progress()
+        diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
+        report_diagnostics(self.sampler, diagnostics, self._reporter)
+        return diagnostics
+
+
 def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOptions, reporter: Reporter) -> Imputed:
-    """`options.m` draws of every hole, or their mean or median."""
-    device = compute_on(fitted, settings)
-    seed = seed_of(fitted, settings)
+    """`options.m` draws of every hole of a table in memory, or their mean or median."""
+    sampling = Sampling(fitted, settings, options, reporter)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
-    sampler = fitted.sampler(options.sampler)
-    if fitted.empty:
-        return Imputed(decode(rows.table.x.expand(options.m or DRAWS, -1, -1), fitted.schema), {}, sampler)
-    imputer, dtype = make_imputer(fitted, sampler, options.uncertainty, options.m or DRAWS, device, reporter)
-    low, high = box_of(fitted.schema)
-    box = Box(low.to(device, dtype), high.to(device, dtype))
-    noise = KeyedNoise(
-        seed, fitted.schema.modelled, rows.keys.to(device), torch.arange(options.m or DRAWS, device=device)
-    )
-    x = draw_rows(imputer, rows, noise, box, dtype, reporter)
-    diagnostics = imputer.diagnostics()
-    report_diagnostics(sampler, diagnostics, reporter)
-    draws = decode(x.cpu(), fitted.schema)
-    if options.point is not None:
-        draws = point_estimate(draws, options.point, fitted.schema)
-    return Imputed(draws, diagnostics, sampler)
+    draws = sampling.draw(rows, 0, int(rows.table.missing.any(1).sum()))
+    return Imputed(draws, sampling.finish(), sampling.sampler)
 
 
 def seed_of(fitted: Fitted, settings: Settings) -> int:
@@ -201,24 +280,6 @@ def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
     if name is not None:
         return resolve_device(name, origin(settings, "device", "--device"))
     return torch.device(manifest["device"] if available(manifest["device"]) else "cpu")
-
-
-def draw_rows(
-    imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, dtype: torch.dtype, reporter: Reporter
-) -> Tensor:
-    """[n, N, D] encoded: incomplete rows drawn, block by block, complete rows as they are."""
-    device = noise.rows.device
-    x, missing = rows.table.x.to(device, dtype), rows.table.missing.to(device)
-    out = x.expand(len(noise.draws), *x.shape).clone()
-    incomplete = missing.any(1).nonzero()[:, 0]
-    for start in range(0, len(incomplete), ROW_BLOCK):
-        index = incomplete[start : start + ROW_BLOCK]
-        out[:, index] = impute_rows(imputer, x[index], missing[index], noise.select(rows=index), box)
-        reporter.progress(
-            f"imputed {start + len(index)}/{len(incomplete)} rows", (start + len(index)) / len(incomplete)
-        )
-    reporter.finish_progress()
-    return out
 
 
 def make_imputer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +15,11 @@ from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.table.encoder import encode
+from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.opening import open_table
 from vgi_cli.table.reader import Table, read_table
-from vgi_cli.table.schema import Schema, check, infer_schema
+from vgi_cli.table.schema import Check, Schema, check, infer_schema
+from vgi_cli.table.source import Origin, Source
 
 
 class Rows(NamedTuple):
@@ -33,6 +36,13 @@ class Rows(NamedTuple):
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
     """Read a table as the settings say."""
     return read_table(
+        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+    )
+
+
+def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Source:
+    """Open a table to read it in blocks, as the settings say."""
+    return open_table(
         data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
     )
 
@@ -59,9 +69,31 @@ def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed
         reporter.say(note)
 
 
-def rows_of(table: Table, schema: Schema, seed: int, draw: int = 0) -> Rows:
-    """The encoded rows of a table."""
-    encoded = encode(table, schema, seed=seed, draw=draw)
+class Survey(NamedTuple):
+    """What a look at all rows of a table finds: how its columns are written, and how many rows have a hole."""
+
+    styles: dict[str, Style]
+    incomplete: int
+
+
+def survey(source: Source, schema: Schema, reporter: Reporter) -> Survey:
+    """As `match`, block by block."""
+    checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model")
+
+    def tables() -> Iterator[Table]:
+        for block in source.blocks():
+            checking.add(block.table)
+            yield block.table
+
+    styles = find_styles(tables(), schema)
+    for note in checking.notes():
+        reporter.say(note)
+    return Survey(styles, checking.incomplete)
+
+
+def rows_of(table: Table, schema: Schema, seed: int, draw: int = 0, keys: Tensor | None = None) -> Rows:
+    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table."""
+    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys)
     return Rows(encoded.table, encoded.keys)
 
 
@@ -84,7 +116,7 @@ def split(rows: Rows, fraction: float, generator: torch.Generator) -> tuple[Rows
     return rows.at(kept), rows.at(held)
 
 
-def check_same_data(run: RunFolder, table: Table) -> None:
+def check_same_data(run: RunFolder, table: Table | Origin) -> None:
     """InputError when the table is not the one that the run was fitted on."""
     if table.sha256 != run.manifest["data"]["sha256"]:
         raise InputError(

@@ -34,6 +34,7 @@ class Table(ABC):
     suffix   its extensions (`.csv`, `.tsv.gz`, `.parquet`)
     index    columns that number the rows (unnamed first column of a CSV, index of a pandas Parquet): carried
     hidden   [N, width] cells that a mask hides, or None
+    first    rows that come before these in the whole table, for messages
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Table(ABC):
         suffix: str,
         index: Iterable[str] = (),
         hidden: Bools | None = None,
+        first: int = 0,
     ) -> None:
         self.names = tuple(names)
         self.N = N
@@ -58,6 +60,7 @@ class Table(ABC):
         self.suffix = suffix
         self.index = frozenset(index)
         self.hidden = hidden
+        self.first = first
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
         self._numbers: dict[str, Numbers] = {}
@@ -126,8 +129,13 @@ class Table(ABC):
         """The table as CSV text with the offsets of its cells: the file's own bytes where it was CSV."""
 
     @abstractmethod
-    def as_arrow(self) -> pa.Table:
-        """The table as Arrow: the file's own types where it was Parquet."""
+    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
+        """The types of the table as Arrow: the file's own where it was Parquet; at least as wide as `wide`, that of
+        other rows of the same table."""
+
+    @abstractmethod
+    def as_arrow(self, schema: pa.Schema) -> pa.Table:
+        """The table as Arrow in the types of `arrow_schema`."""
 
     @abstractmethod
     def in_quotes(self, name: str, rows: Ints) -> Bools:

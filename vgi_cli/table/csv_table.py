@@ -14,6 +14,9 @@ from vgi_cli.table.cells import QUOTE, Ints, unquote
 from vgi_cli.table.csv_text import CsvText, line_number
 from vgi_cli.table.numerals import EXACT, Floats, Numbers, Spelling, parse, spelling
 
+_WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
+"""Each type can hold what those before it hold."""
+
 
 class CsvTable(Table):
     """A table read from CSV text (one file, or several joined below each other)."""
@@ -29,8 +32,11 @@ class CsvTable(Table):
         stem: str,
         suffix: str,
         hidden: Bools | None = None,
+        first: int = 0,
+        several: bool = False,
     ) -> None:
-        """`sources`: (first row, label, first byte, lines before it) of each joined file."""
+        """`sources`: (first row, label, first byte, lines before it) of each joined file. Where these are rows of a
+        larger table: `first`, how many come before them, and `several`, whether it is of several files."""
         index = [csv.names[0]] if not csv.names[0].strip() else []
         super().__init__(
             csv.names,
@@ -42,8 +48,10 @@ class CsvTable(Table):
             suffix=suffix,
             index=index,
             hidden=hidden,
+            first=first,
         )
         self.csv = csv
+        self._several = several or len(sources) > 1
         self._sources = tuple(sources)
         self._tokens = pa.array([*MISSING, *(t.strip() for t in na_values)], pa.large_string())
         self._data = np.frombuffer(csv.text, np.uint8)
@@ -70,8 +78,8 @@ class CsvTable(Table):
         _, label, begin, lines = next(s for s in reversed(self._sources) if s[0] <= row)
         at = int(self.csv.bounds[row, 0])
         line = lines + line_number(self.csv.text[begin:at], at - begin)
-        place = f"line {line}" if len(self._sources) == 1 else f"line {line} of {label}"
-        return f"row {row + 1} ({place})"
+        place = f"line {line} of {label}" if self._several else f"line {line}"
+        return f"row {self.first + row + 1} ({place})"
 
     def in_quotes(self, name: str, rows: Ints) -> Bools:
         bounds = self.csv.bounds[rows]
@@ -85,20 +93,33 @@ class CsvTable(Table):
     def as_csv(self) -> CsvText:
         return self.csv
 
-    def as_arrow(self) -> pa.Table:
-        return pa.table([self._arrow_column(name) for name in self.names], names=list(self.names))
+    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
+        """Numbers where every observed cell is one (int64 where all are whole), else text."""
+        types = [self._arrow_type(name) for name in self.names]
+        if wide is not None:
+            types = [max(kind, given, key=_WIDER.index) for kind, given in zip(types, wide.types, strict=True)]
+        return pa.schema(list(zip(self.names, types, strict=True)))
 
-    def _arrow_column(self, name: str) -> pa.Array:
-        """Numbers where every observed cell is one (int64 where all are whole), else text; null where missing."""
+    def as_arrow(self, schema: pa.Schema) -> pa.Table:
+        columns = [self._arrow_column(field.name, field.type) for field in schema]
+        return pa.table(columns, schema=schema)
+
+    def _arrow_type(self, name: str) -> pa.DataType:
         missing, numbers = self.missing(name), self.numbers(name)
         if missing.all():
-            return pa.nulls(self.N)
+            return pa.null()
         values = numbers.values[~missing]
         if not numbers.number[~missing].all() or np.isinf(values).any():
-            return pa.array(self.text(name), pa.string())
-        array = pa.array(numbers.values, pa.float64(), mask=missing)
+            return pa.string()
         whole = (values == np.rint(values)).all() and np.abs(values).max() < EXACT
-        return array.cast(pa.int64()) if whole else array
+        return pa.int64() if whole else pa.float64()
+
+    def _arrow_column(self, name: str, kind: pa.DataType) -> pa.Array:
+        if kind == pa.null():
+            return pa.nulls(self.N)
+        if kind == pa.string():
+            return pa.array(self.text(name), pa.string())
+        return pa.array(self.numeric(name), pa.float64(), mask=self.missing(name)).cast(kind)
 
     def _ends(self, i: int) -> Ints:
         return self.csv.bounds[:, i + 1] - 1

@@ -46,8 +46,11 @@ class CsvText:
         return len(self.bounds)
 
 
-def split_csv(text: bytes, label: str, delimiter: str) -> CsvText:
-    """Find the cells of a CSV file. InputError for everything that is not a rectangular table of UTF-8 text."""
+def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -> CsvText:
+    """Find the cells of a CSV file. InputError for everything that is not a rectangular table of UTF-8 text.
+
+    `later`: the rows are not the first ones of their file, whose delimiter has been looked at.
+    """
     if not text.removeprefix(codecs.BOM_UTF8).strip():
         raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
     _check_bytes(text, label)
@@ -66,7 +69,8 @@ def split_csv(text: bytes, label: str, delimiter: str) -> CsvText:
     names, quoted = _header(text, label, int(starts[head]), cells_end)
     width = len(names)
     rows = np.arange(head + 1, len(counts)) if width == 1 else filled[1:]
-    _check_delimiter(text, label, delimiter, width, names, starts[rows], ends[rows])
+    if not later:
+        _check_delimiter(text, label, delimiter, width, names, starts[rows], ends[rows])
     ragged = np.flatnonzero(counts[rows] != width)
     if len(ragged):
         row = int(ragged[0])

@@ -41,13 +41,14 @@ class Range(NamedTuple):
     high: Tensor
 
 
-def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0) -> Encoded:
+def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tensor | None = None) -> Encoded:
     """Encode the modelled columns of a table that `check` has passed (or that the schema was inferred from).
 
     Dequantised columns get uniform noise of one resolution around each value, keyed by seed, column name, row and
-    `draw`: the same cell gets the same noise whatever else the table holds.
+    `draw`: the same cell gets the same noise whatever else the table holds. `keys` [N]: of RowKeys, where these are
+    rows of a larger table.
     """
-    keys = table_keys(table, schema)
+    keys = RowKeys(schema).of(table) if keys is None else keys
     columns = schema.encoded
     x = np.zeros((table.N, len(columns)))
     missing = np.zeros(x.shape, bool)
@@ -61,18 +62,26 @@ def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0) -> Encoded
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
 
 
-def table_keys(table: Table, schema: Schema) -> Tensor:
-    """Row keys [N] int64: the texts of the id columns and their count so far, else (no ids here) the row number."""
-    if not schema.ids or any(name not in table.names for name in schema.ids):
-        return row_keys([f"row {i}" for i in range(table.N)])
-    texts = [table.raw_text(name) for name in schema.ids]
-    seen: Counter[str] = Counter()
-    labels = []
-    for cells in zip(*texts, strict=True):
-        label = json.dumps(cells)
-        labels.append(f"id {label} {seen[label]}")
-        seen[label] += 1
-    return row_keys(labels)
+class RowKeys:
+    """Row keys of a table that may come in blocks: the texts of the id columns and their count so far, else (no ids
+    here) the row number. Only with ids something is kept of every row: its texts."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._ids = schema.ids
+        self._seen: Counter[str] = Counter()
+        self._rows = 0
+
+    def of(self, table: Table) -> Tensor:
+        """[N] int64: the keys of the next rows."""
+        first, self._rows = self._rows, self._rows + table.N
+        if not self._ids or any(name not in table.names for name in self._ids):
+            return row_keys([f"row {i}" for i in range(first, self._rows)])
+        labels = []
+        for cells in zip(*(table.raw_text(name) for name in self._ids), strict=True):
+            label = json.dumps(cells)
+            labels.append(f"id {label} {self._seen[label]}")
+            self._seen[label] += 1
+        return row_keys(labels)
 
 
 def decode(x: Tensor, schema: Schema) -> Floats:

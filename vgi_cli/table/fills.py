@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,30 +72,73 @@ def spell(column: Column, values: Floats, fewest: int) -> list[str]:
     return write_significant(values, column.digits)
 
 
-def find_holes(table: Table, schema: Schema) -> list[Holes]:
-    """The holes of the modelled and the constant columns of a table."""
+@dataclass
+class Style:
+    """How one column of a table is written, from all of its rows.
+
+    holes   whether it has a hole
+    quoted  whether its first observed cell is in quotes; None where no cell is observed
+    first   that cell as it stands in a CSV text
+    token   the first hole as it stands, but for those that a mask hides; None where there is none
+    fewest  fewest decimals of its numbers, None where none is written
+    """
+
+    holes: bool = False
+    quoted: bool | None = None
+    first: bytes | None = None
+    token: bytes | None = None
+    fewest: int | None = None
+
+
+def find_styles(tables: Iterable[Table], schema: Schema) -> dict[str, Style]:
+    """The styles of the modelled and the constant columns, from a table that may come in blocks of rows."""
+    styles = {column.name: Style() for column in (*schema.encoded, *schema.constants)}
+    for table in tables:
+        csv = table.as_csv() if table.format == "csv" else None
+        for name, style in styles.items():
+            if name in table.names:
+                _look(style, table, csv, name)
+    return styles
+
+
+def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
+    missing, place = table.missing(name), table.place(name)
+    seen = np.flatnonzero(~missing)[:1]
+    if style.quoted is None and len(seen):
+        style.quoted = bool(table.in_quotes(name, seen)[0])
+        style.first = None if csv is None else _raw(csv, int(seen[0]), place)
+    style.holes = style.holes or bool(missing.any())
+    if csv is not None and style.token is None:
+        plain_holes = missing if table.hidden is None else missing & ~table.hidden[:, place]
+        rows = np.flatnonzero(plain_holes)[:1]
+        style.token = _raw(csv, int(rows[0]), place) if len(rows) else None
+    spelled = table.spelling(name)
+    if spelled is not None:
+        style.fewest = spelled.fewest if style.fewest is None else min(style.fewest, spelled.fewest)
+
+
+def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style] | None = None) -> list[Holes]:
+    """The holes of the modelled and the constant columns of a table; where it is a block of a larger one, `styles` are
+    those of the whole, and a column without a hole here has its entry when it has one elsewhere."""
+    styles = find_styles([table], schema) if styles is None else styles
     csv = table.as_csv() if table.format == "csv" else None
     order = {name: d for d, name in enumerate(schema.modelled)}
     out = []
     for column in (*schema.encoded, *schema.constants):
-        if column.name not in table.names:
-            continue
-        missing = table.missing(column.name)
-        rows = np.flatnonzero(missing)
-        if not len(rows):
+        style = styles[column.name]
+        if not style.holes:
             continue
         place = table.place(column.name)
-        seen = np.flatnonzero(~missing)[:1]
+        rows = np.flatnonzero(table.missing(column.name))
         blanks, copy = [b"NA"] * len(rows), None
         if csv is not None:
-            blanks = _blanks(csv, place, rows, None if table.hidden is None else table.hidden[rows, place])
-            if column.kind == "constant" and len(seen):
-                copy = _raw(csv, int(seen[0]), place)
+            hidden = None if table.hidden is None else table.hidden[rows, place]
+            blanks = _blanks(csv, place, rows, hidden, style.token)
+            copy = style.first if column.kind == "constant" else None
         quoted = table.in_quotes(column.name, rows)
-        if len(seen):
-            quoted = np.full(len(rows), bool(table.in_quotes(column.name, seen)[0]))
-        spelled = table.spelling(column.name)
-        fewest = column.decimals if spelled is None else spelled.fewest
+        if style.quoted is not None:
+            quoted = np.full(len(rows), style.quoted)
+        fewest = column.decimals if style.fewest is None else style.fewest
         out.append(Holes(column, place, order.get(column.name), rows, quoted, blanks, copy, min(fewest, UNSPELLED)))
     return out
 
@@ -103,10 +147,10 @@ def _raw(csv: CsvText, row: int, place: int) -> bytes:
     return csv.text[csv.bounds[row, place] : csv.bounds[row, place + 1] - 1]
 
 
-def _blanks(csv: CsvText, place: int, rows: Ints, hidden: Bools | None) -> list[bytes]:
+def _blanks(csv: CsvText, place: int, rows: Ints, hidden: Bools | None, token: bytes | None) -> list[bytes]:
     """The raw cells of holes; in place of hidden ones the column's first missing token, else `NA`."""
     cells = [_raw(csv, row, place) for row in rows.tolist()]
     if hidden is None or not hidden.any():
         return cells
-    token = next((cell for cell, h in zip(cells, hidden.tolist(), strict=True) if not h), b"NA")
-    return [token if h else cell for cell, h in zip(cells, hidden.tolist(), strict=True)]
+    stand_in = b"NA" if token is None else token
+    return [stand_in if h else cell for cell, h in zip(cells, hidden.tolist(), strict=True)]

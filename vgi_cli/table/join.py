@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -63,33 +65,51 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
     return joined, sources
 
 
-def join_parquet(parts: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[str]]:
-    """Rows of all files (name, bytes) below each other, and the names of the columns that number the rows."""
-    tables: list[pa.Table] = []
-    index: list[str] = []
-    for label, data in parts:
-        try:
-            table = pq.ParquetFile(pa.BufferReader(data)).read()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            reason = str(error).splitlines()[0][:120]
-            raise InputError(f"{label}: not a Parquet file, or damaged ({reason})", "write it again") from None
-        check_names(table.column_names, label)
-        if tables:
-            same_names(tables[0].column_names, table.column_names, label, parts[0][0])
-            table = table.select(tables[0].column_names)
-        else:
-            described = (table.schema.pandas_metadata or {}).get("index_columns", [])
-            index = [n for n in described if isinstance(n, str) and n in table.column_names]
-            if table.column_names and not table.column_names[0].strip():
-                index.append(table.column_names[0])
-        tables.append(table)
-    try:
-        joined = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-    except pa.ArrowException as error:
-        message = f"{parts[0][0]} and others: columns differ in type ({error})"
-        raise InputError(message, "give them one type") from None
-    if joined.num_columns == 0:
-        raise InputError(f"{parts[0][0]}: the file has no columns", "expected named columns")
+def join_parquet(parts: Sequence[tuple[str, BinaryIO]]) -> tuple[pa.Table, list[str]]:
+    """Rows of all files (name, file) below each other, and the names of the columns that number the rows."""
+    tables = [read_parquet(label, file) for label, file in parts]
+    index = check_parquet([(label, table) for (label, _), table in zip(parts, tables, strict=True)])
+    joined = concatenate(tables, parts[0][0])
     if joined.num_rows == 0:
         raise InputError(f"{parts[0][0]}: the file has columns but no rows", "expected at least one row of data")
     return joined, index
+
+
+def read_parquet(label: str, file: BinaryIO) -> pa.Table:
+    """One file. InputError when it is damaged or no Parquet."""
+    with parquet_errors(label):
+        return pq.ParquetFile(file).read()
+
+
+@contextmanager
+def parquet_errors(label: str) -> Iterator[None]:
+    """What Arrow says of a damaged file as InputError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise InputError(f"{label}: not a Parquet file, or damaged ({reason})", "write it again") from None
+
+
+def check_parquet(tables: Sequence[tuple[str, pa.Table]]) -> list[str]:
+    """The names of the columns that number the rows. InputError where the columns are not those of one table."""
+    label, first = tables[0]
+    for other, table in tables:
+        check_names(table.column_names, other)
+        same_names(first.column_names, table.column_names, other, label)
+    if first.num_columns == 0:
+        raise InputError(f"{label}: the file has no columns", "expected named columns")
+    described = (first.schema.pandas_metadata or {}).get("index_columns", [])
+    index = [n for n in described if isinstance(n, str) and n in first.column_names]
+    if not first.column_names[0].strip():
+        index.append(first.column_names[0])
+    return index
+
+
+def concatenate(tables: Sequence[pa.Table], label: str) -> pa.Table:
+    """Tables below each other, columns in the order of the first, types as wide as all need."""
+    ordered = [table.select(tables[0].column_names) for table in tables]
+    try:
+        return pa.concat_tables(ordered, promote_options="permissive") if len(tables) > 1 else tables[0]
+    except pa.ArrowException as error:
+        raise InputError(f"{label} and others: columns differ in type ({error})", "give them one type") from None

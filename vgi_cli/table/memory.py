@@ -48,5 +48,6 @@ def from_frame(frame: Frame) -> ParquetTable:
 def to_frames(table: Any, schema: Schema, draws: Floats, arrow: bool) -> list[Frame]:
     """One completed table per draw [m, N, D] (data units): Arrow tables, else pandas DataFrames."""
     holes = find_holes(table, schema)
-    filled = [fill_arrow(table.as_arrow(), holes, np.asarray(draw, np.float64)) for draw in draws]
+    arrow_table = table.as_arrow(table.arrow_schema())
+    filled = [fill_arrow(arrow_table, holes, np.asarray(draw, np.float64)) for draw in draws]
     return filled if arrow else [one.to_pandas() for one in filled]

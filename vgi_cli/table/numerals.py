@@ -21,6 +21,8 @@ PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT = 2.0**53
 """From here on, neighbouring whole numbers are no longer float64 numbers."""
+SINGLE_LIMIT = 2.0**24
+"""From here on, neighbouring whole numbers are no longer float32 numbers."""
 NO_DECIMALS = 400
 """Beyond the decimals of any float64: stands for `not a decimal fraction`."""
 
@@ -97,7 +99,7 @@ def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int 
     """
     exact = values.astype(np.float32) if single else values
     rest = np.arange(len(values))
-    limit = 2.0**24 if single else 2.0**50
+    limit = SINGLE_LIMIT if single else 2.0**50
     for decimals in range(most + 1):
         scale = 10.0**decimals
         units = np.rint(values[rest] * scale)
@@ -111,10 +113,37 @@ def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int 
     return None
 
 
+class SingleDecimals:
+    """Fewest decimals that spell every finite float32 number of a column, which may come in parts."""
+
+    def __init__(self) -> None:
+        self._decimals: int | None = 0
+        self._largest = 0.0
+
+    def add(self, values: Floats) -> SingleDecimals:
+        """Look at some values."""
+        finite = values[np.isfinite(values)]
+        decimals = decimals_of(finite, single=True)
+        both = self._decimals is not None and decimals is not None
+        self._decimals = max(self._decimals or 0, decimals or 0) if both else None
+        self._largest = max(self._largest, float(np.abs(finite).max(initial=0.0)))
+        return self
+
+    @property
+    def found(self) -> int | None:
+        """The decimals, None where there are none."""
+        if self._decimals is None or self._largest * 10.0**self._decimals > SINGLE_LIMIT:
+            return None
+        return self._decimals
+
+
 def shorten(values: Floats) -> Floats:
     """float32 numbers as the decimal fractions they were written as (0.1, not 0.10000000149), where all are such."""
-    finite = values[np.isfinite(values)]
-    decimals = decimals_of(finite, single=True)
+    return at_decimals(values, SingleDecimals().add(values).found)
+
+
+def at_decimals(values: Floats, decimals: int | None) -> Floats:
+    """The nearest fractions with so many decimals; the values themselves where that is None."""
     if decimals is None:
         return values
     scale = 10.0**decimals

@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from vgi_cli.errors import UsageError, VgiError
-from vgi_cli.table.base import Format, Table
+from vgi_cli.table.base import Format
+
+
+class Described(Protocol):
+    """What a name needs of a table: see Table."""
+
+    @property
+    def format(self) -> Format: ...
+    @property
+    def stem(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+
 
 Layout = Literal["files", "long", "single"]
 EXTENSIONS: dict[str, Format] = {
@@ -27,18 +39,18 @@ def split_name(path: Path) -> tuple[str, str]:
     return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
 
 
-def output_format(out: Path, table: Table) -> Format:
+def output_format(out: Path, table: Described) -> Format:
     """The type that the extension of an output picks, otherwise the input's."""
     extension = split_name(out)[1].lower().removesuffix(".gz")
     return EXTENSIONS.get(extension, table.format)
 
 
-def default_output(folder: Path, table: Table) -> Path:
+def default_output(folder: Path, table: Described) -> Path:
     """Where imputations of a table go without `-o`: `<folder>/<table>` with the input's extension."""
     return folder / f"{table.stem}{table.suffix}"
 
 
-def output_paths(out: Path, table: Table, *, m: int, layout: Layout) -> list[Path]:
+def output_paths(out: Path, table: Described, *, m: int, layout: Layout) -> list[Path]:
     """The files that `write_imputed` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
     if layout != "files":
         return [out]
@@ -57,8 +69,8 @@ def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
             raise UsageError(f"{path} exists", "`--force` overwrites it; `-o` names another")
 
 
-def write_whole(paths: Sequence[Path], contents: Iterable[bytes], *, force: bool) -> None:
-    """Write every file aside and sync it; only when all are written rename them into place.
+def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, force: bool) -> None:
+    """Write every file, piece by piece, aside and sync it; only when all are written rename them into place.
 
     Raises UsageError before anything is written when an output exists and is not forced, VgiError when the disk or the
     permissions fail; then nothing is left behind.
@@ -67,10 +79,11 @@ def write_whole(paths: Sequence[Path], contents: Iterable[bytes], *, force: bool
     aside = [p.with_name(f".{p.name}.{os.getpid()}.tmp") for p in paths]
     path = paths[0]
     try:
-        for path, part, data in zip(paths, aside, contents, strict=True):
+        for path, part, pieces in zip(paths, aside, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(part, "wb") as file:
-                file.write(data)
+                for piece in pieces:
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
         refuse_existing(paths, force=force)  # whoever made one of them meanwhile keeps it

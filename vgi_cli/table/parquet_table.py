@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints, quote_if_needed
 from vgi_cli.table.csv_text import CsvText, split_csv
-from vgi_cli.table.numerals import NUMBER, Floats, Numbers, Spelling, parse, plain, shorten
+from vgi_cli.table.numerals import NUMBER, Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -41,7 +41,10 @@ class ParquetTable(Table):
         stem: str,
         suffix: str,
         hidden: Bools | None = None,
+        first: int = 0,
+        decimals: Mapping[str, int | None] | None = None,
     ) -> None:
+        """`decimals`: those of float32 columns, where these are rows of a larger table."""
         super().__init__(
             arrow.column_names,
             arrow.num_rows,
@@ -52,7 +55,9 @@ class ParquetTable(Table):
             suffix=suffix,
             index=index,
             hidden=hidden,
+            first=first,
         )
+        self._decimals = decimals
         self.arrow = arrow
         self._tokens = tuple(token.strip() for token in na_values)
 
@@ -79,7 +84,7 @@ class ParquetTable(Table):
         return None
 
     def where(self, row: int) -> str:
-        return f"row {row + 1}"
+        return f"row {self.first + row + 1}"
 
     def binary(self, name: str) -> Floats:
         i = self.place(name)
@@ -90,7 +95,10 @@ class ParquetTable(Table):
     def in_quotes(self, name: str, rows: Ints) -> Bools:
         return np.zeros(len(rows), bool)
 
-    def as_arrow(self) -> pa.Table:
+    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
+        return self.arrow.schema
+
+    def as_arrow(self, schema: pa.Schema) -> pa.Table:
         return self.arrow
 
     def as_csv(self) -> CsvText:
@@ -121,7 +129,10 @@ class ParquetTable(Table):
         if pa.types.is_decimal(self._type(i)):
             column = column.cast(pa.string())  # the cast of decimals to float64 is not correctly rounded
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
-        return shorten(values) if self.single(self.names[i]) else values
+        if not self.single(self.names[i]):
+            return values
+        known = self._decimals
+        return shorten(values) if known is None else at_decimals(values, known.get(self.names[i]))
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         kind = self._type(i)

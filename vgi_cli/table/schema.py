@@ -75,40 +75,88 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model") ->
     Raises InputError when it lacks a fitted column or holds text or infinities in one. Columns are matched by name.
     `fate`: what becomes of fully missing rows, for the note.
     """
-    lacking = [name for name in schema.modelled if name not in table.names]
-    if lacking:
-        hint = "the fit needs every modelled column; a column may be empty"
-        close = difflib.get_close_matches(lacking[0], [n for n in table.names if n not in schema.modelled], n=1)
-        if close:
-            hint = f"rename '{close[0]}' to '{lacking[0]}'?"
-        raise InputError(f"{table.label}: lacks the fitted {_named('column', lacking)}", hint)
-    notes = []
-    for column in schema.encoded:
-        numbers = table.numbers(column.name)
-        wrong = ~table.missing(column.name) & ~numbers.number
-        if wrong.any():
-            found = _example(table, column.name, wrong)
-            raise InputError(
-                f"{table.label}: column '{column.name}' is numeric in the fit but holds {found}",
-                f"`--na-values TOKEN` if that means missing; a fit with `--column {column.name}=carry` would carry it",
-            )
-        _refuse_infinite(table, column.name, numbers.values)
-        if column.kind == "integer":
-            broken = np.isfinite(numbers.values) & (numbers.values != np.rint(numbers.values))
-            if broken.any():
-                notes.append(
-                    f"column '{column.name}' was whole in the fit but holds {_example(table, column.name, broken)}"
+    checking = Check(schema, table.names, table.label, fate)
+    checking.add(table)
+    return checking.notes()
+
+
+class _Cells:
+    """Cells of a column that are not what they should be: how many, and the first of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first = self.hint = ""
+
+    def add(self, table: Table, name: str, which: Bools) -> None:
+        if which.any():
+            if self.count == 0:
+                self._first, self.hint = _first_cell(table, name, which), _token_hint(table, name, which)
+            self.count += int(which.sum())
+
+    def __str__(self) -> str:
+        return self._first + _others(self.count)
+
+
+class Check:
+    """Whether the rows of a new table, which may come in blocks, can be encoded with a fitted schema (see `check`).
+
+    rows, incomplete  number of rows so far, and of those with a hole in a modelled column
+    """
+
+    def __init__(self, schema: Schema, names: Sequence[str], label: str, fate: str) -> None:
+        """InputError when the table lacks a fitted column."""
+        self._schema, self._names, self._label, self._fate = schema, names, label, fate
+        self.rows = self.incomplete = self._absent = 0
+        self._wrong, self._infinite, self._broken = ({name: _Cells() for name in schema.modelled} for _ in range(3))
+        self._observed = dict.fromkeys(schema.modelled, False)
+        lacking = [name for name in schema.modelled if name not in names]
+        if lacking:
+            hint = "the fit needs every modelled column; a column may be empty"
+            close = difflib.get_close_matches(lacking[0], [n for n in names if n not in schema.modelled], n=1)
+            if close:
+                hint = f"rename '{close[0]}' to '{lacking[0]}'?"
+            raise InputError(f"{label}: lacks the fitted {_named('column', lacking)}", hint)
+
+    def add(self, table: Table) -> None:
+        """Look at the next rows."""
+        self.rows += table.N
+        for column in self._schema.encoded:
+            name, numbers, missing = column.name, table.numbers(column.name), table.missing(column.name)
+            self._wrong[name].add(table, name, ~missing & ~numbers.number)
+            self._infinite[name].add(table, name, np.isinf(numbers.values))
+            self._observed[name] |= not missing.all()
+            if column.kind == "integer":
+                broken = np.isfinite(numbers.values) & (numbers.values != np.rint(numbers.values))
+                self._broken[name].add(table, name, broken)
+        if self._schema.modelled:
+            holes = np.stack([table.missing(name) for name in self._schema.modelled], 1)
+            self.incomplete += int(holes.any(1).sum())
+            self._absent += int(holes.all(1).sum())
+
+    def notes(self) -> list[str]:
+        """After the last rows: what the user should know. InputError where the table cannot be encoded."""
+        schema, label = self._schema, self._label
+        notes = []
+        for name in schema.modelled:
+            if self._wrong[name].count:
+                raise InputError(
+                    f"{label}: column '{name}' is numeric in the fit but holds {self._wrong[name]}",
+                    f"`--na-values TOKEN` if that means missing; a fit with `--column {name}=carry` would carry it",
                 )
-    order = [n for n in table.names if n in schema.modelled]
-    if order != list(schema.modelled):
-        notes.append("columns are in another order than in the fit: matched by name")
-    lost = [name for name in schema.ids if name not in table.names]
-    if lost:
-        notes.append(f"{_named('id column', lost)} {_are(lost)} not in {table.label}: draws are keyed by row number")
-    empty = [name for name in schema.modelled if table.missing(name).all()]
-    if empty and table.N > 1:
-        notes.append(f"{_named('column', empty)} {_are(empty)} empty in {table.label}: imputed from the model")
-    return notes + _hole_notes(table, schema, fate)
+            if self._infinite[name].count:
+                message = f"{label}: column '{name}' holds an infinity: {self._infinite[name]}"
+                raise InputError(message, self._infinite[name].hint)
+            if self._broken[name].count:
+                notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")
+        if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
+            notes.append("columns are in another order than in the fit: matched by name")
+        lost = [name for name in schema.ids if name not in self._names]
+        if lost:
+            notes.append(f"{_named('id column', lost)} {_are(lost)} not in {label}: draws are keyed by row number")
+        empty = [name for name, seen in self._observed.items() if not seen]
+        if empty and self.rows > 1:
+            notes.append(f"{_named('column', empty)} {_are(empty)} empty in {label}: imputed from the model")
+        return notes + _hole_notes(label, bool(schema.modelled), self.incomplete, self._absent, self._fate)
 
 
 def _check_flags(
@@ -220,10 +268,16 @@ def _decimal_commas(table: Table, name: str) -> bool:
 
 def _example(table: Table, name: str, which: Bools) -> str:
     """`'?' in row 3 (line 4) and 2 more cells`."""
-    rows = np.flatnonzero(which)
-    more = len(rows) - 1
-    others = f" and {more} more cell{'s' if more > 1 else ''}" if more else ""
-    return f"'{table.raw_text(name)[rows[0]]}' in {table.where(int(rows[0]))}{others}"
+    return _first_cell(table, name, which) + _others(int(which.sum()))
+
+
+def _first_cell(table: Table, name: str, which: Bools) -> str:
+    row = int(np.flatnonzero(which)[0])
+    return f"'{table.raw_text(name)[row]}' in {table.where(row)}"
+
+
+def _others(count: int) -> str:
+    return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
 
 
 def _token_hint(table: Table, name: str, which: Bools) -> str:
@@ -260,20 +314,20 @@ def _notes(table: Table, schema: Schema) -> list[str]:
         notes.append(f"{named} {_are(constants)} constant: holes get the constant")
     if empty:
         notes.append(f"{_named('column', empty)} {_are(empty)} empty: carried, nothing to learn from")
-    return notes + _hole_notes(table, schema, "not used by the fit, imputed from the model")
+    holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
+    incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
+    return notes + _hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")
 
 
 def _are(items: Sequence[object]) -> str:
     return "is" if len(items) == 1 else "are"
 
 
-def _hole_notes(table: Table, schema: Schema, fate: str) -> list[str]:
-    if not schema.modelled:
+def _hole_notes(label: str, modelled: bool, incomplete: int, absent: int, fate: str) -> list[str]:
+    if not modelled:
         return ["no column varies: there is nothing to model"]
-    holes = np.stack([table.missing(name) for name in schema.modelled], 1)
-    if not holes.any():
-        return [f"{table.label} has no hole in a modelled column"]
-    absent = int(holes.all(1).sum())
+    if not incomplete:
+        return [f"{label} has no hole in a modelled column"]
     if absent:
         rows = "1 row is" if absent == 1 else f"{absent} rows are"
         return [f"{rows} fully missing: {fate}"]

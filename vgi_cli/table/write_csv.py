@@ -13,7 +13,7 @@ from vgi_cli.table.numerals import Floats
 
 
 class Template:
-    """A CSV text cut at its holes: `fill` puts texts between the pieces."""
+    """A CSV text, the whole of a table or a block of its rows, cut at its holes: texts are put between the pieces."""
 
     def __init__(self, csv: CsvText, holes: Sequence[Holes]) -> None:
         begin = [csv.bounds[h.rows, h.place] for h in holes]
@@ -23,25 +23,31 @@ class Template:
         begins, ends = (np.concatenate(x) if x else np.zeros(0, np.int64) for x in (begin, end))
         self._begins, self._ends = begins, ends
 
-    def fill(self, draw: Floats) -> bytes:
-        """The whole file with the holes filled from one draw [N, D]."""
-        return self._splice(0, self._begins, self._ends, list(chain.from_iterable(h.texts(draw) for h in self.holes)))
+    def fill(self, draw: Floats, *, header: bool) -> bytes:
+        """The rows with the holes filled from one draw [N, D]; before them, with `header`, all that precedes them."""
+        texts = list(chain.from_iterable(h.texts(draw) for h in self.holes))
+        return self._splice(0 if header else self.csv.header[2], self._begins, self._ends, texts)
 
-    def long(self, draws: Floats, *, original: bool) -> bytes:
-        """All draws [m, N, D] below each other with columns `.imp` and `.id` last; first, as `.imp` 0, the holes."""
+    def long_header(self) -> bytes:
+        """The header with columns `.imp` and `.id` last, and what precedes it."""
         csv = self.csv
         extra = csv.delimiter + csv.delimiter.join(('".imp"', '".id"') if csv.quoted else (".imp", ".id"))
-        newline = csv.text[csv.header[1] : csv.header[2]] or b"\n"
-        out = [csv.text[: csv.header[1]], extra.encode(), newline]
+        return csv.text[: csv.header[1]] + extra.encode() + self._newline
+
+    def long(self, number: int, draw: Floats | None, first: int) -> bytes:
+        """The rows of draw `number` [N, D] (none: with their holes), with `.imp` and with `.id` from `first` + 1 on."""
+        csv = self.csv
         row_ends = csv.bounds[:, -1] - 1
         begins, ends = np.concatenate([self._begins, row_ends]), np.concatenate([self._ends, row_ends])
-        unfinished = newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
-        for i in range(0 if original else 1, len(draws) + 1):
-            texts = [h.texts(draws[i - 1]) if i else h.blanks for h in self.holes]
-            tails = [f"{csv.delimiter}{i}{csv.delimiter}{row}".encode() for row in range(1, csv.N + 1)]
-            tails[-1] += unfinished
-            out.append(self._splice(csv.header[2], begins, ends, list(chain.from_iterable([*texts, tails]))))
-        return b"".join(out)
+        texts = [h.blanks if draw is None else h.texts(draw) for h in self.holes]
+        rows = range(first + 1, first + csv.N + 1)
+        tails = [f"{csv.delimiter}{number}{csv.delimiter}{row}".encode() for row in rows]
+        tails[-1] += self._newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
+        return self._splice(csv.header[2], begins, ends, list(chain.from_iterable([*texts, tails])))
+
+    @property
+    def _newline(self) -> bytes:
+        return self.csv.text[self.csv.header[1] : self.csv.header[2]] or b"\n"
 
     def _splice(self, start: int, begins: np.ndarray, ends: np.ndarray, texts: list[bytes]) -> bytes:
         """The text from byte `start` with the ranges [begin, end) replaced.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Format, Table
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.csv_text import rewrite
-from vgi_cli.table.fills import find_holes
+from vgi_cli.table.draws import Draws, HeldDraws
+from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import (
     Layout,
@@ -24,14 +26,38 @@ from vgi_cli.table.outputs import (
     split_name,
     write_whole,
 )
+from vgi_cli.table.source import Block, Origin, Source, Whole
 from vgi_cli.table.write_csv import Template
-from vgi_cli.table.write_parquet import fill_arrow, long_arrow, parquet_bytes
+from vgi_cli.table.write_parquet import (
+    blank_arrow,
+    extents_of,
+    fill_arrow,
+    filled_schema,
+    long_schema,
+    numbered,
+    parquet_pieces,
+    widened,
+)
 
-__all__ = ["check_output", "default_output", "output_paths", "refuse_existing", "write_imputed"]
+__all__ = [
+    "Content",
+    "check_output",
+    "default_output",
+    "output_paths",
+    "refuse_existing",
+    "write_blocks",
+    "write_imputed",
+]
 
 
 def check_output(
-    table: Table, *, layout: Layout, out: Path | BinaryIO, m: int, format: Format | None = None, force: bool = False
+    table: Table | Origin,
+    *,
+    layout: Layout,
+    out: Path | BinaryIO,
+    m: int,
+    format: Format | None = None,
+    force: bool = False,
 ) -> list[Path]:
     """What `write_imputed` would refuse, before any work: the paths that it would make (none for a stream).
 
@@ -82,40 +108,132 @@ def write_imputed(
     shape = (table.N, len(schema.modelled))
     if draws.ndim != 3 or draws.shape[1:] != shape or (layout == "single" and len(draws) != 1):
         raise ValueError(f"expected draws [m, {shape[0]}, {shape[1]}] (m = 1 for a single table), got {draws.shape}")
-    paths = check_output(table, layout=layout, out=out, m=len(draws), format=format, force=force)
     for i, name in enumerate(schema.modelled):
         if not np.isfinite(draws[:, table.missing(name), i]).all():
             raise ValueError(f"a fill of column '{name}' is not finite")
+    content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(draws))
+    return write_blocks(content, layout=layout, out=out, format=format, original=original, force=force)
+
+
+class Content(NamedTuple):
+    """What is written: a table in blocks, how its columns are written (see `find_styles`), and draws of its holes."""
+
+    source: Source
+    schema: Schema
+    styles: Mapping[str, Style]
+    draws: Draws
+
+    def blocks(self) -> Iterator[tuple[Block, list[Holes]]]:
+        """The blocks of the table with their holes."""
+        for block in self.source.blocks():
+            yield block, find_holes(block.table, self.schema, self.styles)
+
+    def draw(self, number: int, block: Block) -> Floats:
+        """[n, D]: a draw (from 0) of a block; only holes are looked at."""
+        names = self.schema.modelled
+        missing = [block.table.missing(name) for name in names]
+        holes = np.stack(missing, 1) if names else np.zeros((block.table.N, 0), bool)
+        return self.draws.rows(number, block.first, holes)
+
+
+def write_blocks(
+    content: Content,
+    *,
+    layout: Layout,
+    out: Path | BinaryIO,
+    format: Format | None = None,
+    original: bool = True,
+    force: bool = False,
+) -> list[Path]:
+    """`write_imputed` in memory that does not grow with the table, which is read once for every draw."""
+    table, draws = content.source.origin, content.draws
+    paths = check_output(table, layout=layout, out=out, m=draws.m, format=format, force=force)
     if not isinstance(out, Path):
-        for content in _contents(table, schema, draws, layout, "csv", table.suffix, original):
-            out.write(content)
+        for pieces in _contents(content, layout, "csv", table.suffix, original):
+            for piece in pieces:
+                out.write(piece)
         out.flush()
         return []
     suffix = split_name(paths[0])[1].lower()
-    contents = _contents(table, schema, draws, layout, format or output_format(out, table), suffix, original)
-    packed = (gzip.compress(c, mtime=0) for c in contents) if suffix.endswith(".gz") else contents
+    contents = _contents(content, layout, format or output_format(out, table), suffix, original)
+    packed = (_compressed(pieces) for pieces in contents) if suffix.endswith(".gz") else contents
     write_whole(paths, packed, force=force)
     return paths
 
 
+def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes as `gzip.compress(…, mtime=0)`."""
+    packer = zlib.compressobj(9, wbits=31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
 def _contents(
-    table: Table, schema: Schema, draws: Floats, layout: Layout, format: Format, suffix: str, original: bool
-) -> Iterator[bytes]:
-    """One file after the other."""
-    holes = find_holes(table, schema)
+    content: Content, layout: Layout, format: Format, suffix: str, original: bool
+) -> Iterator[Iterator[bytes]]:
+    """One file after the other, each in pieces."""
     if format == "parquet":
-        arrow = table.as_arrow()
-        if layout == "long":
-            yield parquet_bytes(long_arrow(arrow, holes, draws, original=original))
-        else:
-            yield from (parquet_bytes(fill_arrow(arrow, holes, draw)) for draw in draws)
-        return
-    csv = table.as_csv()
-    template = Template(rewrite(csv, csv.names, _delimiter(csv.delimiter, table.suffix, suffix)), holes)
-    if layout == "long":
-        yield template.long(draws, original=original)
+        yield from _parquet(content, layout, original)
+    elif layout == "long":
+        yield _long_csv(content, suffix, original)
     else:
-        yield from (template.fill(draw) for draw in draws)
+        yield from (_csv(content, draw, suffix) for draw in range(content.draws.m))
+
+
+def _csv(content: Content, draw: int, suffix: str) -> Iterator[bytes]:
+    for block, template in _templates(content, suffix):
+        yield template.fill(content.draw(draw, block), header=block.first == 0)
+
+
+def _long_csv(content: Content, suffix: str, original: bool) -> Iterator[bytes]:
+    for number in range(0 if original else 1, content.draws.m + 1):
+        for block, template in _templates(content, suffix):
+            if block.first == 0 and number == (0 if original else 1):
+                yield template.long_header()
+            yield template.long(number, content.draw(number - 1, block) if number else None, block.first)
+
+
+def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]]:
+    for block, holes in content.blocks():
+        csv = block.table.as_csv()
+        delimiter = _delimiter(csv.delimiter, content.source.origin.suffix, suffix)
+        yield block, Template(rewrite(csv, csv.names, delimiter), holes)
+
+
+def _parquet(content: Content, layout: Layout, original: bool) -> Iterator[Iterator[bytes]]:
+    types = None
+    for block in content.source.blocks():
+        types = block.table.arrow_schema(types)
+    filled = []
+    for draw in range(content.draws.m):
+        pairs = ((holes, content.draw(draw, block)) for block, holes in content.blocks())
+        filled.append(filled_schema(types, extents_of(pairs)))
+    if layout == "long":
+        wide = long_schema(filled)
+        parts = _long_parquet(content, types, filled, original)
+        yield parquet_pieces((widened(part, wide) for part in parts), wide)
+        return
+    for draw, schema in enumerate(filled):
+        yield parquet_pieces(_filled(content, draw, types, schema), schema)
+
+
+def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) -> Iterator[pa.Table]:
+    for block, holes in content.blocks():
+        yield fill_arrow(block.table.as_arrow(types), holes, content.draw(draw, block), filled)
+
+
+def _long_parquet(
+    content: Content, types: pa.Schema, filled: Sequence[pa.Schema], original: bool
+) -> Iterator[pa.Table]:
+    if original:
+        for block, holes in content.blocks():
+            yield numbered(blank_arrow(block.table.as_arrow(types), holes).cast(filled[0]), 0, block.first)
+    for draw, schema in enumerate(filled):
+        first = 0
+        for part in _filled(content, draw, types, schema):
+            yield numbered(part, draw + 1, first)
+            first += part.num_rows
 
 
 def _delimiter(given: str, source: str, target: str) -> str:

@@ -1,0 +1,70 @@
+"""Draws of a table that are asked for again when it is written, in memory or in a temporary file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+
+from vgi_cli.table.base import Bools
+from vgi_cli.table.numerals import Floats
+from vgi_cli.table.scratch import scratch, scratch_errors
+
+
+class Draws(ABC):
+    """`m` draws of the modelled columns of a table, in data units."""
+
+    m: int
+
+    @abstractmethod
+    def rows(self, draw: int, first: int, missing: Bools) -> Floats:
+        """[n, D]: one draw of the n rows from `first` on, where `missing` [n, D]; other cells mean nothing."""
+
+
+class HeldDraws(Draws):
+    """Draws [m, N, D] in memory."""
+
+    def __init__(self, values: Floats) -> None:
+        self._values = values
+        self.m = len(values)
+
+    def rows(self, draw: int, first: int, missing: Bools) -> Floats:
+        """See Draws."""
+        return self._values[draw, first : first + len(missing)]
+
+
+class SpooledDraws(Draws):
+    """Draws in a temporary file: 8 bytes a draw and missing cell. Blocks are read as they were added."""
+
+    def __init__(self, m: int, near: Path | None) -> None:
+        """`near`: an output; the file lies on its disk."""
+        self.m = m
+        self._file = scratch(near)
+        self._places: dict[int, tuple[int, int]] = {}  # first row of a block: byte, cells a draw
+        self._end = 0
+
+    def add(self, first: int, missing: Bools, values: Floats) -> None:
+        """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]."""
+        cells = np.ascontiguousarray(values[:, missing])
+        if not np.isfinite(cells).all():
+            raise ValueError(f"a fill in rows {first} to {first + len(missing) - 1} is not finite")
+        self._places[first] = self._end, cells.shape[1]
+        with scratch_errors():
+            self._file.seek(self._end)
+            self._file.write(cells.tobytes())
+        self._end += cells.nbytes
+
+    def rows(self, draw: int, first: int, missing: Bools) -> Floats:
+        """See Draws."""
+        begin, cells = self._places[first]
+        with scratch_errors():
+            self._file.seek(begin + 8 * cells * draw)
+            data = self._file.read(8 * cells)
+        out = np.zeros(missing.shape)
+        out[missing] = np.frombuffer(data, np.float64)
+        return out
+
+    def close(self) -> None:
+        """Drop the file."""
+        self._file.close()

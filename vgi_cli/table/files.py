@@ -1,0 +1,140 @@
+"""The files of a table as bytes that can be read again and again, whole or a piece at a time."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import hashlib
+import os
+import sys
+import weakref
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.table.scratch import scratch, scratch_errors
+
+PARQUET = (".parquet", ".pq", ".parq")
+STANDARD_INPUT = "standard input"
+PIECE = 1 << 20
+
+
+class TableFile:
+    """One file of a table, decompressed.
+
+    label      its name, for messages
+    parquet    whether it is Parquet
+    delimiter  of its cells, where it is CSV
+    """
+
+    def __init__(self, label: str, parquet: bool, delimiter: str, path: Path | None, copy: BinaryIO | None) -> None:
+        """`copy`: a temporary file with the bytes, where the path's own are compressed or cannot be read twice."""
+        self.label, self.parquet, self.delimiter = label, parquet, delimiter
+        self._path, self._copy = path, copy
+        if copy is not None:
+            weakref.finalize(self, copy.close)
+        with self.open() as file:
+            self._state = _state(file)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The bytes from the start."""
+        if self._copy is not None:
+            self._copy.seek(0)
+            yield self._copy
+        else:
+            with open(cast(Path, self._path), "rb") as file:
+                yield file
+
+    def read(self) -> bytes:
+        """All bytes."""
+        with self.open() as file:
+            return file.read()
+
+    def hash_into(self, digest: hashlib._Hash) -> None:
+        """Add length and bytes."""
+        with self.open() as file:
+            digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
+            while piece := file.read(PIECE):
+                digest.update(piece)
+
+    def require_unchanged(self) -> None:
+        """InputError when the file is no longer the one that was opened."""
+        with self.open() as file:
+            same = _state(file) == self._state
+        if not same:
+            raise InputError(f"{self.label}: changed while it was being read", "start again when nothing writes to it")
+
+
+def _state(file: BinaryIO) -> tuple[int, int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def find_files(paths: Sequence[str | Path], delimiter: str | None, stdin: BinaryIO | None = None) -> list[TableFile]:
+    """The files that are one table: folders of Parquet are searched, `-` is copied from standard input.
+
+    Raises InputError for a file that is not there, empty or damaged, UsageError for a bad `-`.
+    """
+    if any(str(p) == "-" for p in paths):
+        if len(paths) > 1:
+            raise UsageError("- (standard input) cannot be joined with other files", "pass - alone")
+        copy = copied(sys.stdin.buffer if stdin is None else stdin)
+        if copy.read(4) == b"PAR1":
+            copy.close()
+            raise InputError(f"{STANDARD_INPUT}: Parquet cannot be read from a pipe", "pass the file's path")
+        return [TableFile(STANDARD_INPUT, False, delimiter or ",", None, copy)]
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("[!._]*") if p.suffix.lower() in PARQUET)
+            if not inside:
+                raise InputError(f"{path}: the folder holds no Parquet file", "expected files that end in .parquet")
+            files += inside
+        else:
+            files.append(path)
+    return [_file(path, delimiter) for path in files]
+
+
+def _file(path: Path, delimiter: str | None) -> TableFile:
+    try:
+        with path.open("rb") as file:
+            begin = file.read(2)
+    except FileNotFoundError:
+        near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, near, n=1)
+        hint = f"did you mean '{path.with_name(close[0])}'?" if close else "check the path"
+        raise InputError(f"{path}: no such file", hint) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from None
+    if not begin:
+        raise InputError(f"{path.name}: the file is empty", "expected a header with column names, then rows")
+    name = path.name.lower()
+    if name.endswith(PARQUET):
+        return TableFile(path.name, True, "", path, None)
+    delimiter = delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
+    if not name.endswith(".gz") and begin != b"\x1f\x8b":
+        return TableFile(path.name, False, delimiter, path, None)
+    try:
+        with gzip.open(path, "rb") as file:
+            return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, file)))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path.name}: damaged gzip file ({error})", "compress it again") from None
+
+
+def copied(file: BinaryIO) -> BinaryIO:
+    """What is left of a file, in a temporary one that stands at its start."""
+    copy = scratch()
+    try:
+        while piece := file.read(PIECE):
+            with scratch_errors():
+                copy.write(piece)
+        with scratch_errors():
+            copy.seek(0)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
