@@ -43,6 +43,11 @@ class CapturedSteps:
         self._pool: Any = None
         self._usable = True
 
+    @property
+    def recorded(self) -> int:
+        """How many combinations of shapes are recorded."""
+        return len(self._recorded)
+
     def __call__(self, *inputs: Tensor) -> Tensor:
         shapes = tuple(t.shape for t in inputs)
         count = self._plain.get(shapes, 0)

@@ -1,0 +1,133 @@
+"""Captured and compiled steps: when they are taken, that they change nothing, and what happens where they fail."""
+
+import pytest
+import torch
+
+from tests.methods.test_vgi import SMALL, fit, toy
+from vgi_cli.data import TensorTable
+from vgi_cli.methods import captured, vgi
+from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_state import Stage
+from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.flow import Flow, FlowConfig
+
+STEPS = 20
+
+
+def state_of(table: TensorTable, model=None, **settings):
+    config = VgiConfig(**(SMALL | settings), optim={"batch_size": 100, "warmup_conditionals": 0, "warmup_model": 0})
+    model = FactorAnalysis.build(FaConfig(factors=1), table.D) if model is None else model
+    model = model.to(table.x)
+    state = vgi.init(model, table, config, torch.Generator().manual_seed(0))
+    state.stage = Stage.MAIN
+    return state
+
+
+def take_steps(state, count=STEPS):
+    for _ in range(count):
+        vgi.main_step(state, state.batch())
+        state.position += 1
+        if state.position == state.batches:
+            vgi.end_epoch(state)
+    return state
+
+
+def assert_equal_states(one, two, rtol):
+    for module in ("theta", "q"):
+        for a, b in zip(getattr(one, module).parameters(), getattr(two, module).parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=rtol, atol=rtol)
+    torch.testing.assert_close(one.chains.values, two.chains.values, rtol=rtol, atol=rtol)
+
+
+def test_nothing_is_compiled_on_a_cpu_unless_asked_for():
+    said = []
+    for mode in ("auto", "off"):
+        assert vgi.speed_up(state_of(toy(), epochs=10_000), mode, said.append) == "off"
+    assert said == []
+
+
+def test_a_density_that_cannot_be_compiled_is_taken_as_it_is_and_said(monkeypatch):
+    def refuse(*_, **__):
+        def raiser(x):
+            raise RuntimeError("no working C++ compiler\nmore")
+
+        return raiser
+
+    monkeypatch.setattr(captured.torch, "compile", refuse)
+    said = []
+    state = state_of(toy())
+    assert vgi.speed_up(state, "on", said.append) == "off"
+    assert said == ["the density is not compiled: no working C++ compiler"]
+    assert_equal_states(take_steps(state, 5), take_steps(state_of(toy()), 5), rtol=0)
+
+
+def test_a_step_is_a_function_of_its_inputs():
+    """What is captured may not hide randomness: the same inputs on equal states give equal states."""
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)  # the global stream must not matter
+        states.append(take_steps(state_of(toy())))
+    assert_equal_states(*states, rtol=0)
+
+
+def test_published_parameters_are_those_in_training_until_an_average_begins():
+    state = fit(toy(), epochs=2, optim={"average": 0.0})
+    for a, b in zip(state.model.parameters(), state.theta.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_density_changes_nothing_but_rounding():
+    said = []
+    state = state_of(toy())
+    assert vgi.speed_up(state, "on", said.append) == "the density is compiled" and said == []
+    assert_equal_states(take_steps(state), take_steps(state_of(toy())), rtol=1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("accept", ["gibbs", "metropolis"])
+@pytest.mark.parametrize("conditional", ["gaussian", "spline"])
+def test_captured_steps_change_nothing_but_rounding(accept, conditional):
+    table = toy()
+    table = table.to(device="cuda")
+    said = []
+    states = []
+    for mode in ("on", "off"):
+        flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), table.D)
+        state = state_of(table, flow, accept=accept, conditional=conditional, epochs=100)
+        vgi.speed_up(state, mode, said.append)
+        states.append(take_steps(state))
+    assert said == []
+    assert isinstance(states[0].step, captured.CapturedSteps) and states[0].step.recorded > 0
+    assert_equal_states(*states, rtol=1e-8)
+
+
+@pytest.mark.gpu
+def test_a_step_that_waits_for_the_device_is_not_captured_and_said():
+    table = toy().to(device="cuda")
+    said = []
+    state = state_of(table, epochs=100)
+    log_p = state.log_p
+    state.log_p = lambda x, missing: log_p(x, missing) * (1.0 if float(x.sum()) == 0 else 1.0)
+    vgi.speed_up(state, "on", said.append)
+    take_steps(state)
+    assert len(said) == 1 and said[0].startswith("steps are not captured as CUDA graphs")
+
+
+@pytest.mark.gpu
+def test_a_step_on_a_gpu_is_that_on_a_cpu():
+    """Noise differs between devices, so both get the CPU's."""
+    table = toy()
+    states = [state_of(table), state_of(table.to(device="cuda"))]
+    for state in states:
+        batch = state.batch()
+        g = torch.Generator().manual_seed(5)
+        n = len(batch.rows) * state.chains.K
+        like = batch.x.cpu()
+        noise = (*vgi.sweep_noise(state.q, n, 3, "metropolis", like, g), *vgi.draw_noise(state.q, n, 1, like, g))
+        order = torch.arange(len(batch.rows), device=table.x.device)
+        batch = state.chains.batch(state.incomplete[order.to(state.incomplete.device)], state.complete[:0])
+        state.step(batch.x, batch.missing, batch.weight, *(part.to(batch.x.device) for part in noise))
+    for a, b in zip(states[0].theta.parameters(), states[1].theta.parameters(), strict=True):
+        torch.testing.assert_close(a, b.cpu(), rtol=1e-8, atol=1e-8)
