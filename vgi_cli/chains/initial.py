@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from vgi_cli.chains.store import Chains, index_type
+from vgi_cli.chains.store import Chains
 
 PIECE = 1 << 14
 """Rows that are drawn at a time, at least: bounds the memory. A multiple of 16, in which normal draws are made: so the
@@ -21,8 +21,7 @@ def empirical(chains: Chains, generator: torch.Generator) -> None:
     """
     N, D = chains.x.shape
     values, K, device = chains.values, chains.K, generator.device
-    line = torch.zeros(N, dtype=index_type(chains.C), device=device)  # of each row's next missing cell
-    torch.cumsum(chains.missing.sum(1)[:-1].to(device), 0, dtype=line.dtype, out=line[1:])
+    line = chains.first[:-1].to(device, copy=True)  # of each row's next missing cell
     pieces = max(1, N // PIECE)
     edges = [*(PIECE * n for n in range(pieces)), N]
     for column in range(D):

@@ -32,6 +32,7 @@ class Batch(NamedTuple):
 class Chains:
     """K chains of an incomplete table.
 
+    first                 [N + 1] line of each row's first missing cell, and C
     incomplete, complete  indices of the rows with and without holes
     """
 
@@ -40,12 +41,14 @@ class Chains:
         self.x = x
         self.missing = missing
         self.K = K
-        counts = missing.sum(1)
+        counts = x.new_zeros(len(x), dtype=torch.int32)
+        for column in missing.T:  # the sum of a mask would make a copy of it in integers
+            counts += column
         self.C = int(counts.sum())
         """Number of missing cells."""
-        first = torch.zeros(len(x) + 1, dtype=index_type(self.C), device=x.device)  # line of each row's first hole
-        torch.cumsum(counts, 0, dtype=first.dtype, out=first[1:])
-        self.lines = _make_lines(x, first, self.C + 1, K, place, mapped)
+        self.first = torch.zeros(len(x) + 1, dtype=index_type(self.C), device=x.device)
+        torch.cumsum(counts, 0, dtype=self.first.dtype, out=self.first[1:])
+        self.lines = _make_lines(x, self.first, self.C + 1, K, place, mapped)
         holes = counts > 0
         rows = torch.arange(len(x), dtype=index_type(len(x)), device=x.device)
         self.incomplete = rows[holes]
@@ -105,7 +108,8 @@ class Chains:
 def make_chains(x: Tensor, missing: Tensor, K: int, setting: Setting, room: Room | None = None) -> Chains:
     """Chains where the setting says, or where they fit; none: there is room for everything."""
     room = ample(x.device) if room is None else room
-    place = place_of(setting, int(missing.sum()) * K * x.element_size(), room)
+    size = int(torch.count_nonzero(missing)) * K * x.element_size()
+    place = place_of(setting, size, room)
     return Chains(x, missing, K, place, room.mapped)
 
 

@@ -15,16 +15,17 @@ from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 FULL_UP_TO = 64  # columns; beyond that one Gaussian with ten factors
 ITERATIONS = 30
-FITTED = 100_000  # rows, evenly spread, that the Gaussian is fitted to: bounds the memory in float64
 ROWS = 4096  # that are drawn at a time: bounds the memory of their conditionals
 
 
-def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """K draws [.., K] of every missing cell, row by row, given the row's observed cells, under a quick Gaussian fit.
+def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
+    """K draws [C, K] of every missing cell, row by row, given the row's observed cells, under a quick Gaussian fit."""
+    return torch.cat(list(gaussian_pieces(table, K, generator, table.N)))
 
-    They come some rows at a time, float64.
-    """
-    model = _quick_fit(table, generator)
+
+def gaussian_pieces(table: TensorTable, K: int, generator: torch.Generator, most: int) -> Iterator[Tensor]:
+    """`gaussian_draws` some rows at a time, under a fit to at most so many rows: what bounds its memory."""
+    model = _quick_fit(table.rows(spread_rows(table.N, most)), generator)
     seed = int(torch.randint(2**62, (), generator=generator))
     noise = KeyedNoise(seed, numbered("column", table.D), torch.arange(table.N), torch.arange(K))
     for rows in torch.arange(table.N).split(ROWS):
@@ -34,7 +35,6 @@ def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> It
 
 
 def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixture:
-    table = table.rows(spread_rows(table.N, FITTED))
     x, missing = table.x.double(), table.missing
     full = table.D <= FULL_UP_TO
     config = MixtureConfig(components=1, covariance="full" if full else "factor", factors=None if full else 10)

@@ -21,7 +21,7 @@ from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.em_start import gaussian_draws
+from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
@@ -29,7 +29,8 @@ from vgi_cli.models.base import Model
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
 INITIAL_ROWS = 100_000
-"""Flattened rows that the model is initialised from, at most: whole chains where they fit, else rows of the first."""
+"""Rows that the model and the `em` fit of f0 are initialised from, at most (of the flattened rows whole chains where
+they fit, else rows of the first): this bounds their memory."""
 
 
 def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
@@ -74,7 +75,7 @@ def initial_imputations(chains: Chains, table: TensorTable, config: VgiConfig, g
         empirical(chains, generator)
         return
     line = 0
-    for draws in gaussian_draws(table.to(device="cpu"), config.imputations, generator):
+    for draws in gaussian_pieces(table.to(device="cpu"), config.imputations, generator, INITIAL_ROWS):
         chains.values[line : line + len(draws)] = draws.to(table.x)
         line += len(draws)
 

@@ -92,7 +92,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     names = sorted(tensors, key=lambda name: (-kinds.index(tensors[name].dtype), name))
     digest = hashlib.sha256()
     with open(path, "wb") as file:
-        for data in itertools.chain([_header(names, tensors)], *(_chunks(tensors[name]) for name in names)):
+        chunks = (data for name in names for data in _chunks(tensors[name]))
+        for data in itertools.chain([_header(names, tensors)], chunks):
             digest.update(data)
             file.write(data)
         file.flush()
@@ -112,10 +113,10 @@ def _header(names: Sequence[str], tensors: Mapping[str, Tensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _chunks(tensor: Tensor) -> Iterator[memoryview]:
+def _chunks(tensor: Tensor) -> Iterator[Any]:
     """The bytes of a tensor, in order, from wherever it lies."""
     for piece in tensor.detach().contiguous().view(-1).split(CHUNK // tensor.element_size()):
-        yield piece.cpu().view(torch.uint8).numpy().data
+        yield piece.cpu().view(torch.uint8).numpy()
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
