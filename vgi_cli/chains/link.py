@@ -12,6 +12,8 @@ from typing import TypeAlias, final
 import torch
 from torch import Tensor
 
+from vgi_cli.errors import FitError
+
 Arrival: TypeAlias = Callable[[], Tensor]
 
 
@@ -103,12 +105,17 @@ def link_to(device: torch.device) -> Link:
 def pin(values: Tensor) -> Callable[[], None]:
     """Lock a tensor of the host in memory, in place, and return what undoes it.
 
-    Tensors that are allocated pinned take up to twice their size (rounded to a power of two); registered ones do not.
+    FitError where the system refuses. Tensors that are allocated pinned take up to twice their size (rounded to a power
+    of two); registered ones do not.
     """
     runtime, address = torch.cuda.cudart(), values.data_ptr()
-    error = int(runtime.cudaHostRegister(address, values.numel() * values.element_size(), 1))  # 1: for all contexts
+    size = values.numel() * values.element_size()
+    error = int(runtime.cudaHostRegister(address, size, 1))  # 1: for all contexts
     if error:
-        raise RuntimeError(f"cannot pin the chains in the memory of the host (CUDA error {error})")
+        raise FitError(
+            f"cannot pin chains of {size} bytes in the host's memory: CUDA error {error}",
+            "take --set method.chains=disk, or a smaller --set method.imputations",
+        )
 
     def unpin() -> None:
         runtime.cudaHostUnregister(address)
