@@ -87,10 +87,10 @@ def test_sizes_in_words(size: int, words: str) -> None:
     assert in_words(size) == words
 
 
-def test_only_an_unusual_place_is_said() -> None:
+def test_only_an_unusual_place_is_said(tmp_path: Path) -> None:
     x, missing = torch.zeros(4, 2), torch.ones(4, 2, dtype=torch.bool)
     said: list[str] = []
     for place in ("device", "host", "disk"):
         chains = Chains(x, missing, 5, place, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
-        say_where(chains, Path("here"), Lines(said.append))
-    assert said == ["chains: 160 bytes on the host", "chains: 160 bytes in a file in here"]
+        say_where(chains, tmp_path / "new", Lines(said.append))
+    assert said == ["chains: 160 bytes on the host", f"chains: 160 bytes in a file in {tmp_path}"]

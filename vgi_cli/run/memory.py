@@ -29,9 +29,15 @@ GROUPS = (
 
 def room_for_chains(device: torch.device, folder: Path) -> Room:
     """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists)."""
+    folder = existing(folder)
+    return Room(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
+
+
+def existing(folder: Path) -> Path:
+    """A folder, or its nearest parent that exists."""
     while not folder.is_dir():
         folder = folder.absolute().parent
-    return Room(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
+    return folder
 
 
 def free_on(device: torch.device) -> int | None:
@@ -97,7 +103,7 @@ def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
     elif chains.place == "host":
         reporter.say(f"{size} on the host{', pinned' if device.type == 'cuda' else ''}")
     else:
-        reporter.say(f"{size} in a file in {folder}")
+        reporter.say(f"{size} in a file in {existing(folder)}")
 
 
 def in_words(size: int) -> str:
