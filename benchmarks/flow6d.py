@@ -22,6 +22,7 @@ from density6d import COLUMNS, Density6D, mcar
 from torch import Tensor
 
 from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.store import Chains
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.evaluation.imputation import fair_crps
 from vgi_cli.imputers.base import Box, impute
@@ -64,13 +65,9 @@ def fit(table: TensorTable, epochs: int, **settings: Any) -> tuple[VgiState, flo
 
 def stacked(table: TensorTable, K: int) -> TensorTable:
     """K tables, each filled with draws from the marginals, as one complete table."""
-    values = empirical(table.x, table.missing, K, torch.Generator().manual_seed(0))
-    copies = []
-    for k in range(K):
-        x = table.x.clone()
-        x[table.missing] = values[:, k]
-        copies.append(x)
-    x = torch.cat(copies)
+    chains = Chains(table.x, table.missing, K)
+    empirical(chains, torch.Generator().manual_seed(0))
+    x = torch.cat([chains.completed(k) for k in range(K)])
     return make_table(x, torch.zeros_like(x, dtype=torch.bool))
 
 

@@ -85,6 +85,12 @@ def make_table(x: Tensor, missing: Tensor, blocks: Blocks | None = None) -> Tens
     return TensorTable(x, missing, Blocks.columns(x.shape[1]) if blocks is None else blocks)
 
 
+def spread_rows(N: int, most: int) -> Tensor:
+    """At most `most` of N row indices (sorted, int64), evenly spread."""
+    n = min(N, most)
+    return torch.arange(n) * N // max(n, 1)
+
+
 def split_rows(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Row indices (sorted, int64) of a random split: (kept, held out), with round(fraction * N) rows held out."""
     order = torch.randperm(N, generator=generator)

@@ -1,11 +1,14 @@
 """Packed chains: what is stored comes back, observed cells never change, weights add up."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains import lines
+from vgi_cli.chains.placement import Room
+from vgi_cli.chains.store import Chains, index_type, make_chains
+from vgi_cli.errors import FitError
 
 
 def table(seed, N=30, D=5, share=0.4):
@@ -14,10 +17,19 @@ def table(seed, N=30, D=5, share=0.4):
     return torch.where(missing, 0.0, torch.randn(N, D, generator=g, dtype=torch.float64)), missing
 
 
-@given(st.integers(0, 50), st.integers(1, 4), st.floats(0, 1))
-def test_stored_values_come_back_and_observed_cells_stay(seed, K, share):
+def in_memory(lines, K, dtype):
+    """Stands in for a mapped file."""
+    return torch.zeros(lines, K, dtype=dtype)
+
+
+PLACES = ["device", "host", "disk"]
+everywhere = pytest.mark.parametrize("place", PLACES)
+
+
+@given(st.integers(0, 50), st.integers(1, 4), st.floats(0, 1), st.sampled_from(PLACES))
+def test_stored_values_come_back_and_observed_cells_stay(seed, K, share, place):
     x, missing = table(seed, share=share)
-    chains = Chains(x, missing, K)
+    chains = Chains(x, missing, K, place, in_memory)
     assert int(missing.sum()) == chains.C
     rows = chains.incomplete[torch.randperm(len(chains.incomplete))[:7]]
     new = torch.randn(len(rows) * K, x.shape[1], dtype=torch.float64)
@@ -31,10 +43,11 @@ def test_stored_values_come_back_and_observed_cells_stay(seed, K, share):
     assert bool((chains.load(left)[0][chains.load(left)[1]] == 0).all())
 
 
-def test_batch_has_incomplete_rows_k_times_and_complete_rows_once():
+@everywhere
+def test_batch_has_incomplete_rows_k_times_and_complete_rows_once(place):
     x, missing = table(1)
     missing[:4] = False
-    chains = Chains(x, missing, 3)
+    chains = Chains(x, missing, 3, place, in_memory)
     batch = chains.batch(chains.incomplete, chains.complete)
     assert batch.x.shape[0] == 3 * len(chains.incomplete) + len(chains.complete)
     torch.testing.assert_close(batch.weight.sum(), torch.tensor(1.0, dtype=torch.float64))
@@ -42,26 +55,144 @@ def test_batch_has_incomplete_rows_k_times_and_complete_rows_once():
     assert not bool(batch.missing[-len(chains.complete) :].any())
 
 
-def test_completed_tables_hold_one_chain_each():
+@everywhere
+def test_completed_tables_hold_one_chain_each(place, monkeypatch):
+    monkeypatch.setattr("vgi_cli.chains.store.PIECE", 7)
     x, missing = table(2)
-    chains = Chains(x, missing, 2)
+    chains = Chains(x, missing, 2, place, in_memory)
     chains.values[:-1] = torch.arange(chains.C * 2, dtype=torch.float64).view(-1, 2)
     for k in range(2):
         filled = chains.completed(k)
         assert torch.equal(filled[missing], chains.values[:-1, k])
         assert torch.equal(filled[~missing], x[~missing])
+        assert torch.equal(chains.completed(k, torch.tensor([5, 3])), filled[[5, 3]])
 
 
-def test_empirical_draws_are_observed_values_of_the_same_column():
-    x, missing = table(3, N=200)
-    missing[:, 4] = True
-    x[:, 4] = 0
-    draws = empirical(x, missing, 3, torch.Generator().manual_seed(0))
-    columns = missing.nonzero()[:, 1]
-    for column in range(4):
-        seen = set(x[~missing[:, column], column].tolist())
-        mine = draws[columns == column]
-        assert set(mine.flatten().tolist()) <= seen
-        assert len(mine.unique()) > 20
-    unseen = draws[columns == 4]
-    assert abs(unseen.mean().item()) < 0.15 and abs(unseen.std().item() - 1) < 0.15
+@everywhere
+def test_rows_that_were_announced_are_those_that_come(place):
+    x, missing = table(4)
+    chains = Chains(x, missing, 2, place, in_memory)
+    first, second = chains.incomplete[:9], chains.incomplete[9:20]
+    new = torch.randn(len(second) * 2, 5, dtype=torch.float64)
+    chains.store(second, new)
+    chains.prefetch(second)
+    chains.store(first, torch.ones(len(first) * 2, 5, dtype=torch.float64))
+    loaded, holes = chains.load(second)
+    assert torch.equal(loaded[holes], new[holes])
+    chains.prefetch(second)
+    loaded, holes = chains.load(first)  # others than were announced
+    assert bool((loaded[holes] == 1).all())
+
+
+@everywhere
+def test_what_was_fetched_ahead_is_forgotten_when_it_changes(place):
+    x, missing = table(5)
+    chains = Chains(x, missing, 2, place, in_memory)
+    rows = chains.incomplete[:6]
+    chains.prefetch(rows)
+    chains.store(rows[3:], torch.ones(6, 5, dtype=torch.float64))
+    loaded, holes = chains.load(rows)
+    assert loaded[holes].sum() == missing[rows[3:]].sum() * 2
+    chains.prefetch(rows)
+    chains.values[:-1] = 7
+    loaded, holes = chains.load(rows)
+    assert bool((loaded[holes] == 7).all())
+
+
+def test_the_next_batch_is_gathered_before_it_is_asked_for(monkeypatch):
+    x, missing = table(6)
+    chains = Chains(x, missing, 2, "disk", in_memory)
+    gathered = []
+    gather = lines.StagedLines._gather
+    monkeypatch.setattr(
+        lines.StagedLines, "_gather", lambda self, rows: (gathered.append(len(rows)), gather(self, rows))[1]
+    )
+    chains.prefetch(chains.incomplete[:3])
+    chains.load(chains.incomplete[:3])
+    assert gathered == [3]
+    chains.load(chains.incomplete[:4])
+    assert gathered == [3, 4]
+
+
+def test_what_goes_wrong_while_storing_is_raised(monkeypatch):
+    x, missing = table(7)
+    chains = Chains(x, missing, 2, "disk", in_memory)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lines.StagedLines, "_scatter", full)
+    chains.store(chains.incomplete[:2], torch.ones(4, 5, dtype=torch.float64))
+    with pytest.raises(OSError, match="No space left"):
+        chains.values  # noqa: B018
+
+
+@everywhere
+def test_a_table_without_holes_or_rows_has_no_chains(place):
+    x = torch.ones(3, 2)
+    chains = Chains(x, torch.zeros(3, 2, dtype=torch.bool), 4, place, in_memory)
+    assert chains.C == chains.size == 0 and len(chains.incomplete) == 0
+    batch = chains.batch(chains.incomplete, chains.complete)
+    assert torch.equal(batch.x, x)
+    chains.store(batch.rows, batch.x[:0])
+    assert len(Chains(x[:0], x[:0] > 0, 4, place, in_memory).completed(0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "ram", "place"), [("auto", 10**9, "device"), ("auto", 100, "disk"), ("disk", 10**9, "disk")]
+)
+def test_chains_live_where_the_setting_or_the_room_puts_them(setting, ram, place):
+    x, missing = table(8)
+    chains = make_chains(x, missing, 2, setting, Room(None, ram, in_memory))
+    assert chains.place == place and chains.size == 16 * chains.C
+
+
+def test_a_caller_that_names_no_room_has_chains_on_the_device_only():
+    x, missing = table(9)
+    assert make_chains(x, missing, 2, "auto").place == "device"
+    with pytest.raises(ValueError, match="chains on disk need a Room that can map a file"):
+        make_chains(x, missing, 2, "disk")
+
+
+def test_row_numbers_are_as_small_as_they_can_be():
+    assert index_type(2**31 - 1) is torch.int32 and index_type(2**31) is torch.int64
+
+
+def test_a_system_that_refuses_to_pin_is_named(monkeypatch):
+    from vgi_cli.chains import link
+
+    class Runtime:
+        def cudaHostRegister(self, address, size, flags):
+            return 2
+
+    monkeypatch.setattr(link.torch.cuda, "cudart", Runtime)
+    with pytest.raises(FitError, match="cannot pin chains of 24 bytes in the host's memory: CUDA error 2") as caught:
+        link.pin(torch.zeros(6))
+    assert caught.value.hint == "take --set method.chains=disk, or a smaller --set method.imputations"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
+    x, missing = (part.cuda() for part in table(10, N=2000))
+    kept = []
+    for place in PLACES:
+        chains = Chains(x, missing, 3, place, in_memory)
+        generator = torch.Generator("cuda").manual_seed(0)
+        rows = chains.incomplete.to(chains.lines.rows_on)
+        batches = [rows[i : i + 200] for i in range(0, 1200, 200)]
+        torch.cuda.synchronize()
+        if place == "device":
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(3):
+                for batch, after in zip(batches, [*batches[1:], None], strict=True):
+                    filled = chains.batch(batch, chains.complete[:0].to(chains.lines.rows_on)).x
+                    if after is not None:
+                        chains.prefetch(after)
+                    noise = torch.randn(filled.shape, generator=generator, device="cuda", dtype=filled.dtype)
+                    chains.store(batch, 0.5 * filled + noise)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        kept.append(chains.values[:-1].cpu())
+        assert place != "host" or chains.values.is_pinned()
+    assert torch.equal(kept[0], kept[1]) and torch.equal(kept[0], kept[2]) and bool(kept[0].any())

@@ -7,6 +7,7 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Chains
 from vgi_cli.conditionals.base import Conditionals, Draw, Rows
 from vgi_cli.data import make_table
@@ -238,6 +239,43 @@ def test_resuming_gives_bit_for_bit_what_not_stopping_gives(settings, stop):
         assert tensors.keys() == resumed.parts()[stem].keys()
         for name, value in tensors.items():
             assert torch.equal(value, resumed.parts()[stem][name]), (stem, name)
+
+
+@pytest.mark.parametrize("stop", [3, 9, 14])
+def test_chains_elsewhere_change_nothing_and_can_move_in_the_middle_of_an_epoch(stop):
+    table = toy()
+    room = Room(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
+    config = VgiConfig(**SMALL, optim=QUICK)
+    whole = fit(table)
+    broken = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), room)
+    assert broken.chains.place == "disk"
+    fit(table, steps=stop, state=broken)
+    fresh = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99), room)
+    fit(table, steps=5, state=fresh)
+    fresh.restore(broken.parts())
+    beside = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99))
+    beside.restore(broken.parts())
+    for state in (broken, fresh, beside):
+        fit(table, state=state)
+        for stem, tensors in whole.parts().items():
+            assert all(torch.equal(value, state.parts()[stem][name]) for name, value in tensors.items()), stem
+
+
+def test_the_model_is_initialised_from_whole_chains_or_rows_of_the_first(monkeypatch):
+    table = toy(41)
+    table.missing[7] = True
+    state = fit(table)
+    partly = ~table.missing.all(1)
+    n = int(partly.sum())
+    assert n < 41
+    whole = torch.cat([state.chains.completed(k)[partly] for k in range(2)])
+    for most, expected in ((1000, 2 * n), (2 * n, 2 * n), (2 * n - 1, n), (n, n)):
+        monkeypatch.setattr(vgi, "INITIAL_ROWS", most)
+        assert torch.equal(vgi.initial_rows(state.chains), whole[:expected])
+    monkeypatch.setattr(vgi, "INITIAL_ROWS", n - 10)
+    rows = vgi.initial_rows(state.chains)
+    places = (rows[:, None] == whole[None, :n]).all(2).to(torch.int64).argmax(1)
+    assert torch.equal(rows, whole[places]) and len(rows) == n - 10 and bool((places.diff() > 0).all())
 
 
 def test_same_seed_same_fit_and_another_seed_another():

@@ -16,7 +16,7 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.run import checkpoint, directory
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
-from vgi_cli.run.files import same_tensors, write_atomic
+from vgi_cli.run.files import same_tensors, write_atomic, write_synced
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
 
@@ -131,7 +131,7 @@ def test_what_was_not_committed_is_as_if_it_had_never_been(tmp_path: Path) -> No
     (run.path / PENDING / "model.safetensors").write_bytes(b"half")
     RunFolder.open(run.path)
     assert files(run.path) == before
-    commit(run.path, {"x": b"1"})
+    commit(run.path, lambda folder: write_synced(folder / "x", b"1"))
     assert files(run.path) == {**before, "x": b"1"}
     assert not (run.path / PENDING).exists()
 

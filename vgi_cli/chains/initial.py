@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
-from torch import Tensor
+
+from vgi_cli.chains.store import Chains
+
+PIECE = 1 << 14
+"""Rows that are drawn at a time, at least: bounds the memory. A multiple of 16, in which normal draws are made: so the
+pieces of a column are drawn as the whole column would be."""
 
 
-def empirical(x: Tensor, missing: Tensor, K: int, generator: torch.Generator) -> Tensor:
-    """K draws for every missing cell, row by row: [C, K]. A column without observed values draws from N(0, 1).
+def empirical(chains: Chains, generator: torch.Generator) -> None:
+    """Set all chains to bootstrap samples of the observed values of the cell's column.
 
-    x, missing [N, D]; the draws are bootstrap samples of the observed values of the cell's column.
+    A column without observed values draws from N(0, 1). Everything is drawn where the generator is, column by column
+    and for every row, whether the cell is missing or not.
     """
-    N, D = x.shape
-    out = x.new_zeros(N, D, K)
+    N, D = chains.x.shape
+    values, K, device = chains.values, chains.K, generator.device
+    line = chains.first[:-1].to(device, copy=True)  # of each row's next missing cell
+    pieces = max(1, N // PIECE)
+    edges = [*(PIECE * n for n in range(pieces)), N]
     for column in range(D):
-        seen = x[~missing[:, column], column]
-        if len(seen) == 0:
-            out[:, column] = torch.randn(N, K, generator=generator, dtype=x.dtype, device=x.device)
-        else:
-            pick = torch.randint(len(seen), (N, K), generator=generator, device=x.device)
-            out[:, column] = seen[pick]
-    return out[missing]
+        absent = chains.missing[:, column].to(device)
+        seen = chains.x[:, column].to(device)[~absent]
+        for start, end in pairwise(edges):
+            if len(seen) == 0:
+                draws = torch.randn(end - start, K, generator=generator, dtype=seen.dtype, device=device)
+            else:
+                draws = seen[torch.randint(len(seen), (end - start, K), generator=generator, device=device)]
+            holes = absent[start:end]
+            values.index_copy_(0, line[start:end][holes].to(values.device, torch.int64), draws[holes].to(values.device))
+        line += absent

@@ -47,7 +47,10 @@ class State(ABC):
     @abstractmethod
     def parts(self) -> Parts:
         """Named tensors by file stem. `model` holds the published model, `state` everything else that resuming
-        needs (current parameters, optimiser moments, generator states, order and position in the epoch)."""
+        needs (current parameters, optimiser moments, generator states, order and position in the epoch).
+
+        All are copies except those of `imputations`, which are the state's own memory, too large to copy: whoever
+        keeps them beyond the next step copies them."""
 
     def check(self) -> None:
         """Raise FitError when the state is not worth saving (a parameter is not finite)."""
@@ -68,7 +71,8 @@ class Method(NamedTuple):
 
     requires   types that the model must have (`Marginal`, …); empty: any Model
     Config     pydantic settings
-    init       init(model, table, config, generator) -> State; deterministic given the generator
+    init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
+               imputations also takes a Room (chains/placement.py), which changes no result
     run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.chains.placement import Room
+from vgi_cli.chains.store import Batch, make_chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Step
@@ -33,12 +34,15 @@ def init(
     config: VgiConfig,
     generator: torch.Generator,
     epochs: int | None = None,
+    room: Room | None = None,
 ) -> VgiState:
-    """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed."""
+    """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed.
+
+    room  where chains may live, as in `vgi.init`
+    """
     seed = int(torch.randint(2**62, (), generator=generator))
-    chains = Chains(table.x, table.missing, config.imputations)
-    cpu = table.to(device="cpu")
-    chains.values[:-1] = empirical(cpu.x, cpu.missing, config.imputations, generator).to(table.x)  # 2
+    chains = make_chains(table.x, table.missing, config.imputations, config.chains, room)
+    empirical(chains, generator)  # 2
     theta = copy.deepcopy(model).requires_grad_(False).eval()
     q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
     n = int((~table.missing.all(1)).sum())

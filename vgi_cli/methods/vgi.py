@@ -14,16 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.chains.placement import Room
+from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.network import HeadNetwork
-from vgi_cli.data import TensorTable
+from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
-from vgi_cli.methods.em_start import gaussian_draws
+from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import (
     DrawNoise,
     draw_noise,
@@ -38,6 +39,9 @@ from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
 from vgi_cli.models.base import Model
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
+INITIAL_ROWS = 100_000
+"""Rows that the model and the `em` fit of f0 are initialised from, at most (of the flattened rows whole chains where
+they fit, else rows of the first): this bounds their memory."""
 
 
 def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
@@ -48,19 +52,22 @@ def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
     return AmortisedConditionals(family, network, extended=config.kernel == "extended")
 
 
-def init(model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> VgiState:
-    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU."""
+def init(
+    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
+) -> VgiState:
+    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU.
+
+    room  where chains may live (`config.chains`); none: there is room for everything on the device
+    """
     x, missing = table.x, table.missing
     seed = int(torch.randint(2**62, (), generator=generator))
-    partly = ~missing.all(1)
-    chains = Chains(x, missing, config.imputations)
-    chains.values[:-1] = initial_imputations(table, config, generator)  # 1: D_K <- f0
-    start = torch.stack([chains.completed(k)[partly] for k in range(config.imputations)]).reshape(-1, table.D)
-    model.initialise(start.cpu(), generator)
+    chains = make_chains(x, missing, config.imputations, config.chains, room)
+    initial_imputations(chains, table, config, generator)  # 1: D_K <- f0
+    model.initialise(initial_rows(chains).cpu(), generator)
     q = build_conditionals(config, table.D).to(x.dtype)
     q.initialise(generator)
     q.to(x.device)
-    n = int(partly.sum())
+    n = int((~missing.all(1)).sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
     lr = config.optim.lr or model.learning_rate
     state = VgiState(model, q, chains, config, lr, batch_size, seed)
@@ -74,12 +81,26 @@ def default_batch_size(n: int) -> int:
     return 2 ** min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
 
 
-def initial_imputations(table: TensorTable, config: VgiConfig, generator: torch.Generator) -> Tensor:
-    """f0 [C, K]: `empirical` marginals, or draws given the observed cells from a quick `em` fit."""
-    cpu = table.to(device="cpu")
-    if config.initial == "em":
-        return gaussian_draws(cpu, config.imputations, generator).to(table.x)
-    return empirical(cpu.x, cpu.missing, config.imputations, generator).to(table.x)
+def initial_imputations(chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> None:
+    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit."""
+    if config.initial == "empirical":
+        empirical(chains, generator)
+        return
+    line = 0
+    for draws in gaussian_pieces(table.to(device="cpu"), config.imputations, generator, INITIAL_ROWS):
+        chains.values[line : line + len(draws)] = draws.to(table.x)
+        line += len(draws)
+
+
+def initial_rows(chains: Chains) -> Tensor:
+    """[R, D] completed rows to initialise the model from, one chain after the other; fully missing ones left out."""
+    partly = (~chains.missing.all(1)).nonzero()[:, 0]
+    count = min(chains.K, max(1, INITIAL_ROWS // max(len(partly), 1)))
+    rows = partly[spread_rows(len(partly), INITIAL_ROWS).to(partly.device)]
+    out = chains.x.new_empty(count, len(rows), chains.x.shape[1])
+    for chain in range(count):
+        out[chain] = chains.completed(chain, rows)
+    return out.view(-1, out.shape[2])
 
 
 def run(state: VgiState) -> Iterator[Step | EpochEnd]:
@@ -185,7 +206,8 @@ def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
     if gpu:
         state.step = CapturedSteps(functools.partial(loop_body, state), say)
         return f"steps are captured as CUDA graphs ({planned:,} planned)"
-    log_prob = compiled_density(state.theta, state.theta.log_prob, state.chains.completed(0)[:64], say)
+    rows = torch.arange(min(64, len(state.chains.x)), device=state.chains.x.device)
+    log_prob = compiled_density(state.theta, state.theta.log_prob, state.chains.completed(0, rows), say)
     state.log_p = lambda x, missing: log_prob(x)
     return "the density is compiled" if log_prob != state.theta.log_prob else "off"
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from vgi_cli.chains.placement import Setting
 from vgi_cli.methods.base import MethodConfig
 
 
@@ -48,6 +49,7 @@ class VgiConfig(MethodConfig):
     initial          f0: `empirical` marginals, or draws from a quick `em` fit of a Gaussian
     trunk, hidden    widths of the layers of the trunk and of the heads
     spline_steps, spline_bins   splines of each conditional and their bins
+    chains           where the imputations live: `auto` (where they fit), `device`, `host` or `disk`; changes no result
     epochs           of the main stage; none: by N
     """
 
@@ -65,5 +67,6 @@ class VgiConfig(MethodConfig):
     hidden: tuple[int, ...] = (32,)
     spline_steps: int = Field(1, ge=1)
     spline_bins: int = Field(8, ge=2)
+    chains: Setting = "auto"
     epochs: int | None = Field(None, ge=1)
     optim: OptimConfig = OptimConfig()

@@ -49,9 +49,9 @@ class VgiState(State):
         self.optim_q = _adam(q, optim.lr_conditionals, amsgrad=True)
         self.log_p: LogDensity = lambda x, missing: theta.log_prob(x)
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
-        partly = ~chains.missing.all(1)  # fully missing rows do not enter
-        self.incomplete = chains.incomplete[partly[chains.incomplete]]
-        self.empty = chains.incomplete[~partly[chains.incomplete]]
+        empty = chains.missing.all(1)[chains.incomplete]
+        self.empty = chains.incomplete[empty]  # fully missing rows do not enter
+        self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
         self.complete = chains.complete
         self.rows_per_epoch = len(self.incomplete) + len(self.complete)
         self.batches = max(1, -(-self.rows_per_epoch // batch_size))
@@ -82,15 +82,21 @@ class VgiState(State):
         """The batch at this position. Every batch has the same share of complete and of incomplete rows."""
         if self.position == 0 or not self.order:
             g = self.generator(0)
-            device = self.chains.x.device
-            self.order = [
-                part[torch.randperm(len(part), generator=g, device=device)] for part in (self.incomplete, self.complete)
-            ]
-        picks = []
-        for order in self.order:
-            n = len(order)
-            picks.append(order[self.position * n // self.batches : (self.position + 1) * n // self.batches])
-        return self.chains.batch(*picks)
+            self.order = []
+            for part in (self.incomplete, self.complete):
+                order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
+                self.order.append(part[order].to(self.chains.lines.rows_on))
+        batch = self.chains.batch(*self._rows(self.position))
+        if self.position + 1 < self.batches:
+            self.chains.prefetch(self._rows(self.position + 1)[0])
+        return batch
+
+    def _rows(self, position: int) -> list[Tensor]:
+        """Incomplete and complete rows of the batch at a position of this epoch."""
+        edges = [
+            (position * len(order) // self.batches, (position + 1) * len(order) // self.batches) for order in self.order
+        ]
+        return [order[start:end] for order, (start, end) in zip(self.order, edges, strict=True)]
 
     def publish(self) -> None:
         """Copy the parameters in training into the published model (while nothing is averaged yet): at the end of an
@@ -119,12 +125,12 @@ class VgiState(State):
         parts = {
             "model": dict(self.model.state_dict()),
             "conditionals": dict(self.q.state_dict()),
-            "imputations": {"values": self.chains.values[:-1]},
             "state": state,
         }
-        return {
+        copies = {
             stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
         }
+        return {**copies, "imputations": {"values": self.chains.values[:-1]}}
 
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         """See State."""

@@ -11,26 +11,25 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from vgi_cli.run.files import sync_folder, write_synced
+from vgi_cli.run.files import sync_folder
 
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
 LAST = "manifest.json"
 
 
-def commit(run: Path, files: Mapping[str, bytes]) -> None:
-    """Write a set of files into a run folder, all or none. `files`: name -> content."""
+def commit(run: Path, write: Callable[[Path], None]) -> None:
+    """Add a set of files to a run folder, all or none. `write(folder)` writes them, synced."""
     finish_commit(run)
     pending = run / PENDING
     if pending.exists():
         shutil.rmtree(pending)
     try:
         pending.mkdir()
-        for name, data in files.items():
-            write_synced(pending / name, data)
+        write(pending)
         sync_folder(pending)
         os.rename(pending, run / COMMITTED)
     except OSError:

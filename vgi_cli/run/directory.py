@@ -18,7 +18,15 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.methods.base import Parts
 from vgi_cli.run.checkpoint import COMMITTED, commit, finish_commit
 from vgi_cli.run.config import Recipe, load_recipe
-from vgi_cli.run.files import file_sha256, json_bytes, read_tensors, sha256, tensor_bytes, write_atomic
+from vgi_cli.run.files import (
+    file_sha256,
+    json_bytes,
+    read_tensors,
+    sha256,
+    write_atomic,
+    write_synced,
+    write_tensors,
+)
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -203,19 +211,23 @@ class RunFolder:
 
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
-        files = {
-            f"{stem}.safetensors": tensor_bytes(tensors)
-            for stem, tensors in parts.items()
-            if tensors or stem == "model"
-        }
-        files |= {name: text.encode() for name, text in (texts or {}).items()}
-        hashes = self.manifest.get("files", {}) | {name: sha256(data) for name, data in files.items()}
         manifest = {**self.manifest, **entries}
+        hashes = dict(self.manifest.get("files", {}))
         metrics = self.path / METRICS
         if metrics.exists():
             hashes[METRICS] = file_sha256(metrics, manifest["metrics_bytes"])
-        manifest["files"] = dict(sorted(hashes.items()))
-        commit(self.path, {**files, MANIFEST: json_bytes(manifest)})
+
+        def write(folder: Path) -> None:
+            for stem, tensors in parts.items():
+                if tensors or stem == "model":
+                    hashes[f"{stem}.safetensors"] = write_tensors(folder / f"{stem}.safetensors", tensors)
+            for name, text in (texts or {}).items():
+                write_synced(folder / name, text.encode())
+                hashes[name] = sha256(text.encode())
+            manifest["files"] = dict(sorted(hashes.items()))
+            write_synced(folder / MANIFEST, json_bytes(manifest))
+
+        commit(self.path, write)
         self.manifest = manifest
 
     def truncate_metrics(self) -> None:

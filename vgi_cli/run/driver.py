@@ -233,7 +233,8 @@ class Drive:
         """FitError where a metric or a parameter is NaN (state may hold infinities: a best value so far)."""
         for name, value in values.items():
             if isinstance(value, Tensor):
-                bad = value.is_floating_point() and bool(value.isnan().any())
+                floating = value.is_floating_point() and value.numel() > 0
+                bad = floating and bool(value.min().isnan())  # of all, without a mask as large as the chains
             else:
                 bad = isinstance(value, float) and not math.isfinite(value)
             if bad:

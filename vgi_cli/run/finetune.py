@@ -18,6 +18,7 @@ from vgi_cli.run.directory import RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import absolute, method_config, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
 from vgi_cli.run.problems import Settings
@@ -60,7 +61,11 @@ def finetune(
         inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
         limit = value_of(settings, "time_limit")
-        state = algorithm.init(fitted.model.to(device), q.to(device), data, config, stream(seed, "finetune"), epochs)
+        folder = Path().absolute() if out is None else out.absolute().parent
+        room = room_for_chains(device, folder)
+        generator = stream(seed, "finetune")
+        state = algorithm.init(fitted.model.to(device), q.to(device), data, config, generator, epochs, room)
+        say_where(state.chains, folder, reporter)
         claimed = claim(out, force)
         try:
             run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))

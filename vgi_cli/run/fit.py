@@ -90,7 +90,7 @@ def _start(
         reporter.say(choice.reason)
         recipe = recipe.model_copy(update={"epochs": choice.epochs})
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
-    state = start(job)
+    state = start(job, Path().absolute() if out is None else out.absolute().parent)
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
     claimed = claim(out, force)
     try:
@@ -143,7 +143,7 @@ def _resume(
     train, held = _training_and_held(recipe, rows, schema, Silent())
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
-    state = start(job)
+    state = start(job, run.path)
     with sole_writer(run.path):
         run = RunFolder.open(run.path)
         run.truncate_metrics()

@@ -41,7 +41,8 @@ def finished(run: RunFolder, settings: Settings) -> bool:
 
 
 def merge(run: RunFolder, settings: Settings) -> Recipe:
-    """The recipe to go on with: the run's own, with more epochs or time. UsageError names every other difference."""
+    """The recipe to go on with: the run's own, with more epochs or time, or with the chains elsewhere (which changes no
+    result). UsageError names every other difference."""
     recipe = run.recipe()
     requested = run.manifest.get("requested", {})
     problems = []
@@ -60,6 +61,8 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
             if limit is not None and parse_duration(value) < parse_duration(limit):
                 problems.append(Problem(where, f"time_limit may grow but not shrink: the run has {limit}, got {value}"))
             changes["time_limit"] = value
+        elif key == "method.chains":
+            changes["method"] = {**recipe.method, "chains": value}
         elif not _equal(key, value, before, requested.get(key)):
             shown = requested.get(key, before)
             problems.append(Problem(where, f"{key} differs from the run's: it has {shown!r}, got {value!r}"))

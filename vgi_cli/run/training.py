@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from vgi_cli.run.device import default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder
 from vgi_cli.run.driver import Drive, Outcome, Validator
 from vgi_cli.run.load import build_model
+from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import method_config, model_config, stream
 from vgi_cli.run.prepare import Rows
 from vgi_cli.run.problems import Settings
@@ -44,8 +47,11 @@ class Job:
     stop: Stop
 
 
-def start(job: Job) -> State:
-    """The state before the first step; deterministic given the recipe and the table."""
+def start(job: Job, folder: Path) -> State:
+    """The state before the first step; deterministic given the recipe and the table.
+
+    folder  where chains too large for the memory may lie
+    """
     recipe = job.recipe
     method = registry.load_method(recipe.method["name"])
     dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
@@ -57,13 +63,19 @@ def start(job: Job) -> State:
     if recipe.threads is None:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
     job.recipe = recipe.model_copy(update={"threads": threads})
-    state: State = method.init(model, table, method_config(recipe), stream(recipe.seed, "fit"))
+    inputs = (model, table, method_config(recipe), stream(recipe.seed, "fit"))
+    state: Any
+    if "imputations" in registry.METHODS[recipe.method["name"]].makes:
+        state = method.init(*inputs, room_for_chains(job.device, folder))
+        say_where(state.chains, folder, job.reporter)
+    else:
+        state = method.init(*inputs)
     if method.speed_up is not None:
         decided = method.speed_up(state, recipe.compile, job.reporter.warn)
         job.reporter.detail(f"compile: {decided}")
     elif recipe.compile == "on":
         job.reporter.say(f"--compile on: method {recipe.method['name']} has no step to compile")
-    return state
+    return cast(State, state)
 
 
 def _work(model: torch.nn.Module, N: int) -> float:
@@ -130,9 +142,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
     )
     before = run.manifest["stopped_by"]
     if resumed:
-        parts = run.parts()
-        parts["model"], _ = split_bootstrap(parts["model"])
-        drive.restore(parts, run.manifest["progress"])
+        _restore(drive)
     if recipe.epochs is not None:
         state.epochs = recipe.epochs
     if before in DONE and state.epoch >= state.epochs:
@@ -143,6 +153,12 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         claimed.commit()
     _finish(run, job, outcome)
     return run
+
+
+def _restore(drive: Drive) -> None:
+    parts = drive.run.parts()
+    parts["model"], _ = split_bootstrap(parts["model"])
+    drive.restore(parts, drive.run.manifest["progress"])
 
 
 def _validator(job: Job, state: State) -> Validator | None:

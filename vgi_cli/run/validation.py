@@ -74,7 +74,8 @@ class ObjectiveValidator(Validator):
         """See Validator."""
         vgi = cast(VgiState, state)
         generator = torch.Generator().manual_seed(self._seed + self._count)
-        tuned = finetune.init(vgi.model, vgi.q, self._table, vgi.config, generator, epochs=TUNING_EPOCHS)
+        config = vgi.config.model_copy(update={"chains": "device"})  # few rows
+        tuned = finetune.init(vgi.model, vgi.q, self._table, config, generator, epochs=TUNING_EPOCHS)
         if self._values is not None:
             tuned.chains.values[:-1] = self._values
         objective = float("nan")
