@@ -64,7 +64,7 @@ class Copies(Chains):
     """K completed copies of the whole table."""
 
     def __init__(self, chains: Chains) -> None:
-        self.x, self.missing, self.K = chains.x, chains.missing, chains.K
+        self.x, self.missing, self.K, self.lines = chains.x, chains.missing, chains.K, chains.lines
         self.incomplete, self.complete = chains.incomplete, chains.complete
         self.copies = torch.stack([chains.completed(k) for k in range(chains.K)])
 
@@ -74,6 +74,9 @@ class Copies(Chains):
         n = len(incomplete) + len(complete)
         weight = torch.cat([x.new_full((len(x),), 1.0 / self.K), x.new_ones(len(complete))]) / n
         return Batch(torch.cat([x, self.x[complete]]), torch.cat([missing, self.missing[complete]]), weight, incomplete)
+
+    def prefetch(self, rows: Tensor) -> None:
+        """Everything is here."""
 
     def store(self, rows: Tensor, x: Tensor) -> None:
         self.copies[:, rows] = x.view(len(rows), self.K, -1).transpose(0, 1)

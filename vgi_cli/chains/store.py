@@ -92,8 +92,11 @@ class Chains:
         x, missing = self.load(incomplete)
         complete = complete.to(self.x.device, non_blocking=True)
         n = len(incomplete) + len(complete)
-        weight = torch.cat([x.new_full((x.shape[0],), 1.0 / self.K), x.new_ones(len(complete))]) / n
-        return Batch(torch.cat([x, self.x[complete]]), torch.cat([missing, self.missing[complete]]), weight, incomplete)
+        weight = x.new_full((len(x),), 1.0 / (self.K * n))
+        if len(complete):
+            weight = torch.cat([weight, x.new_full((len(complete),), 1.0 / n)])
+            x, missing = torch.cat([x, self.x[complete]]), torch.cat([missing, self.missing[complete]])
+        return Batch(x, missing, weight, incomplete)
 
     def completed(self, chain: int, rows: Tensor | None = None) -> Tensor:
         """The whole table [N, D], or some rows of it, filled with the values of one chain."""
