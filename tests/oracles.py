@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal
+from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -67,7 +67,7 @@ class GaussianConditionals(Conditionals):
     """Exact q_j of a Gaussian; `shift` and `scale` spoil mean and standard deviation; `memory` is how much of its own
     previous value the extended kernel keeps (0: the standard kernel)."""
 
-    noise_width = 1
+    noise_width = fresh_width = 1
 
     def __init__(self, mean: Tensor, covariance: Tensor, shift: float = 0.0, scale: float = 1.0, memory: float = 0.0):
         super().__init__()
@@ -77,6 +77,7 @@ class GaussianConditionals(Conditionals):
         self.std = precision.diagonal().rsqrt() * scale
         self.shift = shift
         self.memory = memory
+        self.extended = memory != 0
         self.S = len(mean)
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -110,6 +111,25 @@ class GaussianConditionals(Conditionals):
 
     def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         return self.propose(x, j, noise).x
+
+    def see(self, x: Tensor) -> Rows:
+        return Rows(x, x.new_empty(len(x), 0))
+
+    def params(self, rows: Rows, j: Tensor) -> Tensor:
+        return torch.stack(self._params(rows.x[:, None].expand(*j.shape, rows.x.shape[1]), j, True), -1)
+
+    def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
+        rows.x.scatter_(1, j[:, None], value[:, None])
+
+    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
+        return params[..., 0] + params[..., 1] * noise[..., 0]
+
+    def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        value = self.fresh(params, noise)
+        return value, self.log_proposal(params, value)
+
+    def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
+        return self._log(value, params[..., 0], params[..., 1])
 
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
         rows = x[:, None].expand(*j.shape, x.shape[-1])

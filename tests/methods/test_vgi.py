@@ -363,6 +363,7 @@ def test_an_average_starts_anew_when_more_epochs_are_asked_for():
     state.epochs *= 10
     events = vgi.run(state)
     next(events)
+    state.parts()  # publishes
     assert state.averaged == 0 and torch.equal(state.model.mean, state.theta.mean)
     list(events)
     assert 0 < state.averaged <= 10 * before + 1
