@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.conditionals.test_amortised import conditionals
-from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan, stays_inside
+from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_scan, stays_inside
+from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
 
 D, R = 4, 20_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)
@@ -31,6 +34,12 @@ def assert_distributed_as_the_model(x):
     assert bool(((x.T @ x / R - SCALES).abs() < 4.5 * spread).all()), x.T @ x / R - SCALES
 
 
+def sweep_noise(q, G, g, R=R):
+    u = torch.rand(R, 2 * G, generator=g, dtype=torch.float64)
+    normal = torch.randn(R, G, q.noise_width, generator=g, dtype=torch.float64)
+    return SweepNoise(u[:, :G], normal, u[:, G:].log())
+
+
 @pytest.mark.parametrize("family", ["gaussian", "spline"])
 @pytest.mark.parametrize("extended", [False, True])
 @pytest.mark.parametrize("kind", ["step", "path"])
@@ -38,24 +47,39 @@ def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extende
     q = conditionals(family, "shared", extended, seed=1)
     x, missing, g = start(3)
     moved = torch.zeros(R, dtype=torch.bool)
+    sweep = metropolis_path if kind == "path" else metropolis_sweep
+    with torch.no_grad():
+        for _ in range(12):
+            noise = sweep_noise(q, 3, g)
+            swept = sweep(log_p, q, x, missing, holes_scan(missing, 1, noise.order), noise)
+            assert torch.equal(swept.x[~missing], x[~missing])
+            x, moved = swept.x, moved | swept.accepted.any(1)
+    assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
+    assert_distributed_as_the_model(x)
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_single_steps_keep_the_model_too(extended):
+    q = conditionals("spline", "independent", extended, seed=1)
+    x, missing, g = start(3)
     with torch.no_grad():
         for _ in range(12):
             scan = random_scan(missing, torch.rand(R, D, generator=g), 3)
-            noise = torch.randn(R, 3, q.noise_width, generator=g, dtype=torch.float64)
-            log_u = torch.rand(R, 3, generator=g, dtype=torch.float64).log()
-            if kind == "path":
-                new = metropolis_path(log_p, q, x, missing, scan, noise, log_u[:, 0])
-                x, moved = new.x, moved | new.accepted
-                torch.testing.assert_close(new.log_p, log_p(x, missing))
-                continue
+            noise = sweep_noise(q, 3, g)
             at = log_p(x, missing)
             for i in range(3):
                 new = metropolis_step(
-                    log_p, q, (x, at), missing, scan.j[:, i], scan.active[:, i], noise[:, i], log_u[:, i]
+                    log_p,
+                    q,
+                    (x, at),
+                    missing,
+                    scan.j[:, i],
+                    scan.active[:, i],
+                    noise.normal[:, i],
+                    noise.log_uniform[:, i],
                 )
-                x, at, moved = new.x, new.log_p, moved | new.accepted
+                x, at = new.x, new.log_p
             torch.testing.assert_close(at, log_p(x, missing))
-    assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(x)
 
 
@@ -65,26 +89,61 @@ def test_uncorrected_steps_do_not_keep_the_model():
     x, missing, g = start(3)
     with torch.no_grad():
         for _ in range(12):
-            scan = random_scan(missing, torch.rand(R, D, generator=g), 3)
-            for i in range(3):
-                noise = torch.randn(R, q.noise_width, generator=g, dtype=torch.float64)
-                x = gibbs_step(q, x, scan.j[:, i], scan.active[:, i], noise)
+            noise = sweep_noise(q, 3, g)
+            x = gibbs_sweep(q, x, holes_scan(missing, 1, noise.order), noise).x
     with pytest.raises(AssertionError):
         assert_distributed_as_the_model(x)
 
 
-def test_steps_change_nothing_but_the_active_missing_block():
-    q = conditionals("gaussian", "shared", True)
+@pytest.mark.parametrize("layout", ["independent", "shared"])
+@pytest.mark.parametrize("extended", [False, True])
+def test_a_sweep_is_the_steps_one_after_the_other(layout, extended):
+    q = conditionals("spline", layout, extended)
     x, missing, g = start(4)
     x, missing = x[:500], missing[:500]
-    scan = random_scan(missing, torch.rand(500, D, generator=g), D)
-    noise = torch.randn(500, q.noise_width, generator=g, dtype=torch.float64)
+    noise = sweep_noise(q, D, g, 500)
+    scan = holes_scan(missing, 1, noise.order)
     with torch.no_grad():
+        swept = gibbs_sweep(q, x, scan, noise)
+        corrected = metropolis_sweep(log_p, q, x, missing, scan, noise)
+        steps, exact, at = x, x, log_p(x, missing)
         for i in range(D):
-            changed = gibbs_step(q, x, scan.j[:, i], scan.active[:, i], noise) != x
-            expected = (torch.arange(D) == scan.j[:, i, None]) & scan.active[:, i, None]
-            assert torch.equal(changed, expected)
+            j, active = scan.j[:, i], scan.active[:, i]
+            steps = torch.where(active[:, None], q.redraw(steps, j, noise.normal[:, i]), steps)
+            new = metropolis_step(
+                log_p, q, (exact, at), missing, j, active, noise.normal[:, i], noise.log_uniform[:, i]
+            )
+            exact, at = new.x, new.log_p
+            assert torch.equal(corrected.accepted[:, i], new.accepted)
+    assert torch.equal(swept.accepted, scan.active)
+    torch.testing.assert_close(swept.x, steps)
+    torch.testing.assert_close(corrected.x, exact)
     assert not bool((scan.active.sum(1) != missing.sum(1)).any())
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6), st.integers(1, 7))
+def test_holes_scan_visits_distinct_holes(holes, G):
+    holes = torch.tensor(holes)
+    scan = holes_scan(holes, 2, torch.rand(2 * len(holes), G))
+    both = holes.repeat_interleave(2, 0)
+    for j, active, row in zip(scan.j, scan.active, both, strict=True):
+        assert int(active.sum()) == min(G, 5, int(row.sum()))
+        visited = j[active]
+        assert len(set(visited.tolist())) == len(visited) and bool(row[visited].all())
+
+
+@pytest.mark.parametrize("S", [4, 20])
+def test_holes_scan_has_the_law_of_random_scan(S):
+    """Every order of the three holes is as likely as any other, whichever way a hole is found by its rank."""
+    g = torch.Generator().manual_seed(0)
+    holes = torch.zeros(1, S, dtype=torch.bool)
+    holes[0, [0, 2, 3]] = True
+    scan = holes_scan(holes, 60_000, torch.rand(60_000, 3, generator=g))
+    code = scan.j @ torch.tensor([100, 10, 1])
+    orders, counts = torch.unique(code, return_counts=True)
+    assert sorted(orders.tolist()) == [23, 32, 203, 230, 302, 320]
+    expected = torch.full((6,), 1 / 6)
+    torch.testing.assert_close(counts / 60_000, expected, atol=4.5 * (5 / 36 / 60_000) ** 0.5, rtol=0)
 
 
 def test_scan_is_without_replacement_over_missing_blocks_and_uniform():
@@ -110,6 +169,9 @@ def test_box_rejects_proposals_outside():
         new = metropolis_step(
             log_p, q, (x, log_p(x, missing)), torch.ones_like(x, dtype=torch.bool), j, active, noise, log_u, inside
         )
+        noise = SweepNoise(log_u[:, None], noise[:, None], log_u[:, None])
+        swept = metropolis_sweep(log_p, q, x, missing, Scan(j[:, None], active[:, None]), noise, inside)
+    assert torch.equal(swept.accepted[:, 0], new.accepted)
     outside = (free.abs() > 1).any(1)
     assert bool(outside.any()) and not bool(outside.all())
     assert torch.equal(new.accepted, ~outside)

@@ -9,12 +9,12 @@ from torch import nn
 
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Chains
-from vgi_cli.conditionals.base import Conditionals, Draw
+from vgi_cli.conditionals.base import Conditionals, Draw, Rows
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd, Step
-from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.objective import draw_noise, sweep_noise, update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, _restore_optimiser
 from vgi_cli.models.base import Model, ModelConfig
@@ -57,7 +57,8 @@ class Gaussian(Model):
 class ExactConditionals(Conditionals):
     """p's own conditionals (standard kernel), with log q at the draw, not the entropy."""
 
-    noise_width = 1
+    noise_width = fresh_width = 1
+    extended = False
 
     def __init__(self, sigma):
         super().__init__()
@@ -89,8 +90,31 @@ class ExactConditionals(Conditionals):
     def redraw(self, x, j, noise):
         return self.draw(x, j[:, None], noise[:, None]).x[:, 0]
 
+    def see(self, x):
+        return Rows(x, x.new_empty(len(x), 0))
+
+    def set_(self, rows, j, value):
+        rows.x.scatter_(1, j[:, None], value[:, None])
+
+    def params(self, rows, j):
+        return torch.stack(self._moments(rows.x, j), -1)
+
+    def fresh(self, params, noise):
+        return params[..., 0] + params[..., 1] * noise[..., 0]
+
+    def proposed(self, params, noise):
+        value = self.fresh(params, noise)
+        return value, self.log_proposal(params, value)
+
+    def log_proposal(self, params, value):
+        return torch.distributions.Normal(params[..., 0], params[..., 1]).log_prob(value)
+
     def propose(self, x, j, noise):
         raise AssertionError("not needed")
+
+
+def objective(q, x, missing, weight, n, M, g):
+    return vgi_objective(log_p, q, x, missing, weight, 1, draw_noise(q, n, M, x, g))
 
 
 def log_p(x, missing):
@@ -115,9 +139,7 @@ def test_with_one_hole_and_exact_q_every_draw_gives_the_observed_log_likelihood(
         expected.append(marginal.log_prob(x[i, o]))
     for M in (1, 2):
         for i in range(40):
-            one = vgi_objective(
-                log_p, ExactConditionals(SIGMA), x[i : i + 1], missing[i : i + 1], x.new_ones(1), 1, M, g
-            )
+            one = objective(ExactConditionals(SIGMA), x[i : i + 1], missing[i : i + 1], x.new_ones(1), 1, M, g)
             torch.testing.assert_close(one, expected[i], rtol=1e-10, atol=1e-10)
 
 
@@ -127,8 +149,8 @@ def test_a_complete_row_enters_once_with_its_log_density():
     missing[:5, 0] = True
     weight = torch.rand(12, generator=g, dtype=torch.float64)
     q = ExactConditionals(SIGMA)
-    both = vgi_objective(log_p, q, x, missing, weight, 5, 2, torch.Generator().manual_seed(0))
-    holes = vgi_objective(log_p, q, x[:5], missing[:5], weight[:5], 5, 2, torch.Generator().manual_seed(0))
+    both = objective(q, x, missing, weight, 5, 2, torch.Generator().manual_seed(0))
+    holes = objective(q, x[:5], missing[:5], weight[:5], 5, 2, torch.Generator().manual_seed(0))
     torch.testing.assert_close(both, holes + (weight[5:] * log_p(x[5:], None)).sum())
 
 
@@ -138,7 +160,7 @@ def test_objective_averages_over_the_holes_of_a_row():
     missing[:] = torch.tensor([[True, True, False]])
     q = ExactConditionals(SIGMA)
     many = x.expand(20_000, 3), missing.expand(20_000, 3), x.new_full((20_000,), 1 / 20_000)
-    one, all_blocks = (vgi_objective(log_p, q, *many, 20_000, M, g) for M in (1, 3))
+    one, all_blocks = (objective(q, *many, 20_000, M, g) for M in (1, 3))
     torch.testing.assert_close(one, all_blocks, atol=0.02, rtol=0)
 
 
@@ -162,13 +184,14 @@ def test_gibbs_updates_count_and_box():
     x, missing, g = rows(300, 4)
     missing[:, 0] |= ~missing.any(1)
     q = ExactConditionals(SIGMA)
-    free = update_imputations(log_p, q, x, missing, 2, g, accept="gibbs", scan="step")
+    two, three = (sweep_noise(q, 300, G, "gibbs", x, g) for G in (2, 3))
+    free = update_imputations(log_p, q, x, missing, 1, two, accept="gibbs", scan="step")
     assert float(free.tried.sum()) == float(missing.sum(1).clamp(max=2).sum())
     assert torch.equal(free.tried, free.accepted)
     assert torch.equal(free.x[~missing], x[~missing])
     inside = torch.tensor([[-0.5] * 3, [0.5] * 3], dtype=torch.float64)
     filled = torch.where(missing, 0.0, x)
-    boxed = update_imputations(log_p, q, filled, missing, 3, g, accept="gibbs", scan="step", inside=inside)
+    boxed = update_imputations(log_p, q, filled, missing, 1, three, accept="gibbs", scan="step", inside=inside)
     assert bool((boxed.x[missing].abs() <= 0.5).all()) and float(boxed.accepted.sum()) < float(boxed.tried.sum())
 
 

@@ -1,8 +1,7 @@
 """Markov kernels on the missing cells, as pure functions: all randomness is passed in.
 
-`gibbs_step` is the paper's pseudo-Gibbs update (Algorithm 5): every draw of q_j is kept, and the chain targets
-whatever q defines. `metropolis_step` and `metropolis_path` use q_j as proposal on an unnormalised log density and
-leave p(x_mis | x_obs) invariant, whatever q is.
+`metropolis_step` uses q_j as proposal on an unnormalised log density and leaves p(x_mis | x_obs) invariant, whatever q
+is. Training's sweeps are in `sweeps.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.notation import LogDensity
+
+FEW_BLOCKS = 16
+"""Up to this number of blocks, finding a hole by its rank is quicker by comparing with all of them."""
 
 
 class ProposalLike(Protocol):
@@ -65,15 +67,40 @@ def random_scan(allowed: Tensor, uniform: Tensor, G: int) -> Scan:
     return Scan(top.indices, top.values >= 0)
 
 
+def holes_scan(holes: Tensor, K: int, uniform: Tensor) -> Scan:
+    """The law of `random_scan` for K chains a row at the price of the steps instead of the blocks.
+
+    holes [B, S] what may be redrawn; uniform [B * K, G] on (0, 1), chains of a row next to each other. Each step draws
+    the rank of a hole among those that are left, whatever was drawn before.
+    """
+    B, S = holes.shape
+    G = min(uniform.shape[1], S)
+    seen = holes.to(torch.int32).cumsum(1, dtype=torch.int32)
+    count = seen[:, -1].long().repeat_interleave(K)  # [B * K]
+    drawn: list[Tensor] = []  # ranks so far, ascending
+    ranks = []
+    for g in range(G):
+        left = (count - g).clamp(min=1)
+        rank = torch.minimum((uniform[:, g] * left).long(), left - 1)
+        for earlier in drawn:
+            rank = rank + (rank >= earlier)
+        ranks.append(rank)
+        for i, earlier in enumerate(drawn):  # insert in order
+            drawn[i], rank = torch.minimum(earlier, rank), torch.maximum(earlier, rank)
+        drawn.append(rank)
+    wanted = torch.stack(ranks, 1).add_(1).to(torch.int32).view(B, K * G)
+    if S <= FEW_BLOCKS:
+        j = (seen[:, None] < wanted[..., None]).sum(2)
+    else:
+        j = torch.searchsorted(seen, wanted)
+    j = j.clamp_(max=S - 1).view(B * K, G)
+    return Scan(j, torch.arange(G, device=holes.device) < count[:, None])
+
+
 def stays_inside(new: Tensor, x: Tensor, box: Tensor) -> Tensor:
     """[R] whether all that a step from x to new [R, D] changed lies in the box [2, D]: what lay outside before, a start
     without a better value, must not keep the other cells from moving."""
     return ((new >= box[0]) & (new <= box[1]) | (new == x)).all(1)
-
-
-def gibbs_step(q: Proposer, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Tensor:
-    """[R, D] after redrawing block j [R] from q where active [R]; noise [R, noise_width] standard normal."""
-    return torch.where(active[:, None], q.redraw(x, j, noise), x)
 
 
 def metropolis_step(
@@ -101,29 +128,3 @@ def metropolis_step(
     if inside is not None:
         accepted = accepted & stays_inside(proposal.x, x, inside)
     return Moved(torch.where(accepted[:, None], proposal.x, x), torch.where(accepted, log_p_new, log_p_x), accepted)
-
-
-def metropolis_path(
-    log_p: LogDensity,
-    q: Proposer,
-    x: Tensor,
-    missing: Tensor,
-    scan: Scan,
-    noise: Tensor,
-    log_uniform: Tensor,
-) -> Moved:
-    """G proposals accepted or rejected together, with one density evaluation of 2R rows.
-
-    Ratio: p(x^G)/p(x^0) · prod_g q_{j_g}(x^{g-1}_{j_g} | x^g) / q_{j_g}(x^g_{j_g} | x^{g-1}). noise
-    [R, G, noise_width]; log_uniform [R].
-    """
-    new, log_ratio = x, x.new_zeros(x.shape[0])
-    for g in range(scan.j.shape[1]):
-        active = scan.active[:, g]
-        proposal = q.propose(new, scan.j[:, g], noise[:, g])
-        log_ratio = log_ratio + torch.where(active, proposal.log_reverse - proposal.log_forward, 0.0)
-        new = torch.where(active[:, None], proposal.x, new)
-    both = log_p(torch.cat([x, new]), torch.cat([missing, missing]))
-    log_p_x, log_p_new = both.chunk(2)
-    accepted = log_uniform < log_p_new - log_p_x + log_ratio
-    return Moved(torch.where(accepted[:, None], new, x), torch.where(accepted, log_p_new, log_p_x), accepted)

@@ -71,6 +71,14 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    compile_: Annotated[
+        str | None,
+        typer.Option(
+            "--compile",
+            metavar="WHEN",
+            help="Capture the steps as CUDA graphs, or compile the density on a CPU: auto, off or on.",
+        ),
+    ] = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -97,6 +105,7 @@ def command(
         "seed": (seed, "--seed"),
         "device": (device, "--device"),
         "threads": (threads, "--threads"),
+        "compile": (compile_, "--compile"),
     }
     if resume and force:
         raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal
+from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
 from vgi_cli.conditionals.family import Family
 from vgi_cli.conditionals.network import HeadNetwork
 
@@ -41,6 +41,7 @@ class AmortisedConditionals(Conditionals):
     """
 
     noise_width = 2
+    fresh_width = 1
 
     def __init__(self, family: Family, network: HeadNetwork, *, extended: bool) -> None:
         super().__init__()
@@ -69,18 +70,45 @@ class AmortisedConditionals(Conditionals):
         """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
         index = j[:, None]
         params = self.network(x, index, self.extended)[:, 0]
-        u = widened(noise)
-        value, log_det = self.family.to_value(params, u)
+        value, log_forward = self.proposed(params, noise)
         new = put(x, j, value)
         if self.extended:
             params = self.network(new, index, True)[:, 0]
-        back, back_log_det = self.family.to_base(params, x.gather(1, index)[:, 0])
-        return Proposal(new, log_widened(u) - log_det, log_widened(back) + back_log_det)
+        return Proposal(new, log_forward, self.log_proposal(params, x.gather(1, index)[:, 0]))
 
     def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         """[R, D]: rows with block j [R] redrawn from q itself, the paper's pseudo-Gibbs step (Algorithm 5, line 5)."""
-        value, _ = self.family.to_value(self.network(x, j[:, None], self.extended)[:, 0], noise[..., 0])
-        return put(x, j, value)
+        return put(x, j, self.fresh(self.network(x, j[:, None], self.extended)[:, 0], noise))
+
+    def see(self, x: Tensor) -> Rows:
+        """See Conditionals."""
+        return Rows(x, self.network.first(x))
+
+    def params(self, rows: Rows, j: Tensor) -> Tensor:
+        """See Conditionals."""
+        parameters: Tensor = self.network(rows.x, j, self.extended, rows.kept)
+        return parameters
+
+    def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
+        """See Conditionals."""
+        index = j[:, None]
+        self.network.change_(rows.kept, j, value - rows.x.gather(1, index)[:, 0])
+        rows.x.scatter_(1, index, value[:, None])
+
+    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
+        """See Conditionals."""
+        return self.family.to_value(params, noise[..., 0])[0]
+
+    def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """See Conditionals."""
+        u = widened(noise)
+        value, log_det = self.family.to_value(params, u)
+        return value, log_widened(u) - log_det
+
+    def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
+        """See Conditionals."""
+        u, log_det = self.family.to_base(params, value)
+        return log_widened(u) + log_det
 
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""
@@ -90,4 +118,5 @@ class AmortisedConditionals(Conditionals):
 
 def put(x: Tensor, j: Tensor, value: Tensor) -> Tensor:
     """x [.., D] with column j [..] set to value [..] (broadcasting)."""
-    return torch.where(torch.arange(x.shape[-1], device=x.device) == j[..., None], value[..., None], x)
+    index = j[..., None]
+    return x.expand(*j.shape, x.shape[-1]).scatter(-1, index, value[..., None])

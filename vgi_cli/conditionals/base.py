@@ -9,6 +9,17 @@ import torch
 from torch import Tensor, nn
 
 
+class Rows(NamedTuple):
+    """Rows in a sweep, and what the conditionals keep of them.
+
+    x     [R, D], changed in place by `Conditionals.set_`
+    kept  [R, W] partial results of the conditionals for x
+    """
+
+    x: Tensor
+    kept: Tensor
+
+
 class Draw(NamedTuple):
     """Fresh, reparameterised draws of single blocks.
 
@@ -36,7 +47,9 @@ class Proposal(NamedTuple):
 class Conditionals(nn.Module, ABC):
     """The S conditionals. The extended kernel shows a block its own previous value (paper, appendix E)."""
 
-    noise_width: int  # numbers of standard normal noise that one draw of one block needs
+    noise_width: int  # numbers of standard normal noise that one proposal of one block needs
+    fresh_width: int  # numbers that one draw from q itself needs: the first of them
+    extended: bool
     S: int
 
     @abstractmethod
@@ -61,6 +74,30 @@ class Conditionals(nn.Module, ABC):
     @abstractmethod
     def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         """[R, D]: block j [R] of x redrawn from q itself (paper, Algorithm 5, line 5); noise [R, noise_width]."""
+
+    @abstractmethod
+    def see(self, x: Tensor) -> Rows:
+        """Begin a sweep over rows x [R, D], which it may change in place. For sweeps only: without gradients."""
+
+    @abstractmethod
+    def params(self, rows: Rows, j: Tensor) -> Tensor:
+        """[R, M, width] parameters of q(x_j | rest) for blocks j [R, M]."""
+
+    @abstractmethod
+    def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
+        """Set block j [R] of the rows to value [R], in place."""
+
+    @abstractmethod
+    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
+        """[R] draws from q itself; params [R, width], noise [R, fresh_width]."""
+
+    @abstractmethod
+    def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """[R] draws from the (widened) proposal and their log densities [R]; noise [R, noise_width]."""
+
+    @abstractmethod
+    def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
+        """[R] log density of the (widened) proposal at value [R]."""
 
     @abstractmethod
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:

@@ -2,22 +2,26 @@
 
 Two layouts: `independent` has one network per block; `shared` has one trunk for all blocks and one small head per
 block. Two kernels: `standard` hides the block's own value from its network, `extended` shows it, so that one pass of
-the trunk serves every block of a row (appendix E). Every head also sees the row through a linear map of its own: the
-conditionals of Gaussian-like models are linear, and the network then only learns what is not.
+the trunk serves every block of a row (appendix E). In up to 64 columns every head also sees the row through a linear
+map of its own: the conditionals of Gaussian-like models are linear, and the network then only learns what is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.routing import HeadLinear, Route, gather_rows, route, scatter_rows
+from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows
 
 SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
+SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond, the trunk carries it
+DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
+KEPT_FROM = 64  # columns from which the trunk's first layer is kept up to date instead of being computed anew
 GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
 
 
@@ -36,7 +40,8 @@ class HeadNetwork(nn.Module):
         self.trunk = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         sizes = [sizes[-1], *hidden, width]
         self.heads = nn.ModuleList(HeadLinear(S, a, b) for a, b in pairwise(sizes))
-        self.skip = HeadLinear(S, S, width)
+        self.skip = HeadLinear(S, S, width) if S <= SKIP_UP_TO or not trunk else None
+        self.dense = not trunk and S * sum(a * b for a, b in pairwise(sizes)) <= DENSE_UP_TO
         self.S = S
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -49,30 +54,74 @@ class HeadNetwork(nn.Module):
             with torch.no_grad():
                 parameter.copy_(noise * scale)
 
-    def forward(self, x: Tensor, j: Tensor, visible: bool) -> Tensor:
-        """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value."""
+    def first(self, x: Tensor) -> Tensor:
+        """[R, W] what the trunk's first layer makes of rows x, before its activation; W = 0 where it is not kept.
+
+        A changed column changes it by one column of the weights, and hiding a column takes the same away: in many
+        columns both cost next to nothing, while a pass over the whole row costs most of the trunk.
+        """
+        if len(self.trunk) == 0 or x.shape[1] < KEPT_FROM:
+            return x.new_empty(x.shape[0], 0)
+        layer = cast(nn.Linear, self.trunk[0])
+        return F.linear(x, layer.weight, layer.bias)
+
+    def change_(self, first: Tensor, j: Tensor, step: Tensor) -> None:
+        """Update `first` [R, W] in place after column j [R] has grown by step [R]."""
+        if first.shape[1]:
+            layer = cast(nn.Linear, self.trunk[0])
+            first.addcmul_(layer.weight.t()[j], step[:, None])
+
+    def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
+        """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value;
+        `first`: what `first` gives for x, where it is known."""
         R, M = j.shape
-        if visible:  # one pass of the trunk serves all M blocks of a row
-            shared = self._trunk(x)[:, None].expand(R, M, -1).reshape(R * M, -1)
-            rows = x[:, None].expand(R, M, -1).reshape(R * M, -1)
-        else:
-            hidden = torch.arange(x.shape[1], device=x.device) == j[..., None]
-            rows = torch.where(hidden, x.new_zeros(()), x[:, None]).reshape(R * M, -1)
-            shared = self._trunk(rows)
-        return self._head(shared, rows, route(j.reshape(-1), self.S)).view(R, M, -1)
+        flat = j.reshape(-1)
+        if self.dense:
+            return self._every_head(x, flat, M, visible).view(R, M, -1)
+        h = None
+        if len(self.trunk):
+            h = self._trunk(x, j, self.first(x) if first is None else first, visible)
+        return self._own_head(x, h, flat, M, visible).view(R, M, -1)
 
-    def _trunk(self, x: Tensor) -> Tensor:
-        h = x
-        for layer in self.trunk:
-            new = F.leaky_relu(layer(h), SLOPE)
-            h = h + new if new.shape == h.shape and layer is not self.trunk[0] else new
-        return h
+    def _own_head(self, x: Tensor, h: Tensor | None, j: Tensor, M: int, visible: bool) -> Tensor:
+        """[Q, width]: for each row the one head of its block; h [Q or R, F] the trunk's output."""
+        where = route(j, self.S, x.dtype)
+        rows = x.new_empty(0)
+        if h is None or self.skip is not None:
+            rows = scatter_rows(x, where, M)
+            if not visible:  # all rows of a tile hide the same column
+                own = where.head[:, None, None].expand(-1, where.tile, 1)
+                rows = rows.scatter(2, own, 0.0) if rows.requires_grad else rows.scatter_(2, own, 0.0)
+        h = rows if h is None else scatter_rows(h, where, M if len(h) == len(x) else 1)
+        h = self._layers(h, lambda layer, h, first: layer(h, where))
+        return gather_rows(h if self.skip is None else h + self.skip(rows, where), where)
 
-    def _head(self, shared: Tensor, rows: Tensor, where: Route) -> Tensor:
-        tiles = scatter_rows(rows, where)
-        h = tiles if len(self.trunk) == 0 else scatter_rows(shared, where)
-        layers = list(self.heads)
-        for i, layer in enumerate(layers[:-1]):
-            new = F.leaky_relu(layer(h, where), SLOPE)
+    def _every_head(self, x: Tensor, j: Tensor, M: int, visible: bool) -> Tensor:
+        """The same for independent networks so small that evaluating them all costs less than sorting the rows."""
+        rows = x.t() if M == 1 else x.repeat_interleave(M, 0).t()
+        out = self._layers(rows, lambda layer, h, first: layer.every(h, hide=first and not visible))
+        out = out + cast(HeadLinear, self.skip).every(rows, hide=not visible)
+        return out.gather(0, j.expand(1, out.shape[1], -1))[0].t()
+
+    def _layers(self, h: Tensor, apply: Callable[[HeadLinear, Tensor, bool], Tensor]) -> Tensor:
+        """The layers of the heads: apply(layer, h, whether it is the first)."""
+        *inner, last = cast(list[HeadLinear], list(self.heads))
+        for i, layer in enumerate(inner):
+            new = F.leaky_relu(apply(layer, h, i == 0), SLOPE, inplace=True)
             h = h + new if i > 0 and new.shape == h.shape else new
-        return gather_rows(layers[-1](h, where) + self.skip(tiles, where), where)
+        return apply(last, h, not inner)
+
+    def _trunk(self, x: Tensor, j: Tensor, first: Tensor, visible: bool) -> Tensor:
+        """[R, F] where the blocks are visible (one pass serves all of a row), else [R * M, F]."""
+        inlet = cast(nn.Linear, self.trunk[0])
+        if first.shape[1] == 0:
+            rows = x if visible else x[:, None].expand(-1, j.shape[1], -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
+            first = F.linear(rows, inlet.weight, inlet.bias)
+        elif not visible:
+            own = x.gather(1, j)[..., None] * inlet.weight.t()[j]  # [R, M, W]
+            first = (first[:, None] - own).flatten(0, 1)
+        h = F.leaky_relu(first, SLOPE)
+        for layer in list(self.trunk)[1:]:
+            new = F.leaky_relu(layer(h), SLOPE, inplace=True)
+            h = h + new if new.shape == h.shape else new
+        return h

@@ -74,9 +74,12 @@ class Method(NamedTuple):
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
                imputations also takes a Room (chains/placement.py), which changes no result
     run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
+    speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
+               `say` is called with a line when that turns out not to work. None: nothing to speed up
     """
 
     requires: tuple[type[Model], ...]
     Config: type[MethodConfig]
     init: Callable[[Model, TensorTable, Any, torch.Generator], State]
     run: Callable[[Any], Iterator[Step | EpochEnd]]
+    speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None

@@ -17,8 +17,8 @@ from vgi_cli.chains.store import Batch, make_chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Step
-from vgi_cli.methods.objective import update_imputations, vgi_objective
-from vgi_cli.methods.vgi import ascend, default_batch_size, density, end_epoch, frozen
+from vgi_cli.methods.objective import draw_noise, joined, sweep_noise, update_imputations, vgi_objective
+from vgi_cli.methods.vgi import ascend, default_batch_size, end_epoch, frozen, set_rate
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState
 from vgi_cli.models.base import Model
@@ -67,31 +67,33 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     """One pass of the loop body: Algorithm 6, lines 6 to 12."""
     config = state.config
     g = state.generator(1 + state.position)
-    log_p = density(state.theta)
-    n = len(batch.rows) * state.chains.K
+    log_p = state.log_p
+    K = state.chains.K
+    n = len(batch.rows) * K
     x = batch.x
     if n:
         first = state.stage_epoch == 0
         for _ in range(WARM_UP_SWEEPS if first else 1):
+            noise = sweep_noise(state.q, n, x.shape[1] if first else config.gibbs_steps, config.accept, x, g)
             sweep = update_imputations(
                 log_p,
                 state.q,
                 x[:n],
                 batch.missing[:n],
-                x.shape[1] if first else config.gibbs_steps,
-                g,
+                K,
+                noise,
                 accept=config.accept,
                 scan="step" if first else config.scan,
                 inside=inside if first else None,
             )
             state.tally["tried"] += sweep.tried
             state.tally["accepted"] += sweep.accepted
-            x = torch.cat([sweep.x, x[n:]])
+            x = joined(sweep.x, x[n:])
         state.chains.store(batch.rows, x[:n])
-    for group in state.optim_q.param_groups:
-        group["lr"] = config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs)
+    set_rate(state.optim_q, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
+    fresh = draw_noise(state.q, n, config.blocks_per_row, x, g)
     with frozen(state.theta):
-        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, config.blocks_per_row, g)
+        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)
         if n:
             ascend(state, objective, state.optim_q)
     state.tally["objective"] += objective.detach()

@@ -1,4 +1,8 @@
-"""The VGI objective and the imputation step on one batch (paper, Algorithms 2, 3 and 5)."""
+"""The VGI objective and the imputation step on one batch (paper, Algorithms 2, 3 and 5).
+
+All randomness is drawn first (`sweep_noise`, `draw_noise`) and handed in, so that what follows is a fixed function of
+tensors, which can be captured or compiled.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import gibbs_step, metropolis_path, metropolis_step, random_scan, stays_inside
+from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
+from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.notation import LogDensity
+
+RANKED = 12
+"""Up to this many blocks a row are found by rank (`holes_scan`); for more, blocks are sorted by random numbers."""
 
 
 class Sweep(NamedTuple):
@@ -20,35 +28,68 @@ class Sweep(NamedTuple):
     accepted: Tensor
 
 
+class DrawNoise(NamedTuple):
+    """For M redrawn blocks of n rows: uniform `order` chooses them, normal [n, M, fresh_width] draws them."""
+
+    order: Tensor
+    normal: Tensor
+
+
+def draw_noise(q: Conditionals, n: int, M: int, like: Tensor, generator: torch.Generator) -> DrawNoise:
+    """Randomness of one estimate of the objective."""
+    M = min(M, q.S)
+    return DrawNoise(_order(q, n, M, like, generator), normal((n, M, q.fresh_width), like, generator))
+
+
+def sweep_noise(q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator) -> SweepNoise:
+    """Randomness of one sweep of G steps."""
+    G = min(G, q.S)
+    width = q.noise_width if accept == "metropolis" else q.fresh_width
+    log_uniform = uniform((R, G), like, generator).log()
+    return SweepNoise(_order(q, R, G, like, generator), normal((R, G, width), like, generator), log_uniform)
+
+
+def _order(q: Conditionals, R: int, steps: int, like: Tensor, generator: torch.Generator) -> Tensor:
+    return uniform((R, steps if steps <= RANKED else q.S), like, generator)
+
+
+def _scan(q: Conditionals, missing: Tensor, K: int, order: Tensor, steps: int) -> Scan:
+    """Which blocks are redrawn; missing [R, D], K chains of a row next to each other."""
+    if steps <= RANKED:
+        return holes_scan(q.blocks(missing[::K]), K, order)
+    return random_scan(q.blocks(missing), order, steps)
+
+
 def vgi_objective(
     log_p: LogDensity,
     q: Conditionals,
     x: Tensor,
     missing: Tensor,
     weight: Tensor,
-    incomplete: int,
-    M: int,
-    generator: torch.Generator,
+    K: int,
+    noise: DrawNoise,
 ) -> Tensor:
     """Weighted sum of the estimates of J_VGI (Algorithm 3, eq. 9): scalar, nats.
 
     x, missing [R, D]; weight [R]. The mean over M missing blocks of log p(x with the block redrawn) - log q; a fully
-    observed row contributes log p(x), once. The first `incomplete` rows are those with holes. Blocks are drawn
-    without replacement, so a row with fewer than M holes averages over all of them.
+    observed row contributes log p(x), once. The first n rows, those that `noise` is for, have holes, K chains next to
+    each other. Blocks are drawn without replacement, so a row with fewer than M holes averages over all of them.
     """
-    n = incomplete
+    n, M = noise.normal.shape[:2]
     if n == 0:
         return (weight * log_p(x, missing)).sum()
-    scan = random_scan(q.blocks(missing[:n]), uniform((n, q.S), x, generator), M)
-    noise = normal((*scan.j.shape, q.noise_width), x, generator)
-    draw = q.draw(x[:n], scan.j, noise)
-    m = scan.j.shape[1]
-    active = scan.active.to(x.dtype)
-    rows = torch.where(scan.active[..., None], draw.x, x[:n, None]).reshape(n * m, -1)
-    masks = missing[:n, None].expand(-1, m, -1).reshape(n * m, -1)
-    log_p_rows = log_p(torch.cat([rows, x[n:]]), torch.cat([masks, missing[n:]]))
-    share = weight[:n, None] * active / active.sum(1, keepdim=True)
-    return (share * (log_p_rows[: n * m].view(n, m) - draw.log_q)).sum() + (weight[n:] * log_p_rows[n * m :]).sum()
+    scan = _scan(q, missing[:n], K, noise.order, M)
+    draw = q.draw(x[:n], scan.j, noise.normal)
+    masks = missing[:n, None].expand(-1, M, -1).reshape(n * M, -1)
+    log_p_rows = log_p(joined(draw.x.flatten(0, 1), x[n:]), joined(masks, missing[n:]))
+    terms = torch.where(scan.active, log_p_rows[: n * M].view(n, M) - draw.log_q, 0.0)
+    share = weight[:n] / scan.active.sum(1)
+    return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
+
+
+def joined(first: Tensor, second: Tensor) -> Tensor:
+    """Both, one below the other; no copy where the second is empty."""
+    return torch.cat([first, second]) if len(second) else first
 
 
 def warm_up_loss(
@@ -70,8 +111,8 @@ def update_imputations(
     q: Conditionals,
     x: Tensor,
     missing: Tensor,
-    G: int,
-    generator: torch.Generator,
+    K: int,
+    noise: SweepNoise,
     *,
     accept: str,
     scan: str,
@@ -79,34 +120,20 @@ def update_imputations(
 ) -> Sweep:
     """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction.
 
-    inside  [2, D] box: updates that leave it are rejected (Algorithm 6, line 7)
+    x, missing [R, D]: K chains of a row next to each other
+    inside      [2, D] box: updates that leave it are rejected (Algorithm 6, line 7)
     """
-    R, D = x.shape
-    order = random_scan(q.blocks(missing), uniform((R, q.S), x, generator), G)
-    noise = normal((R, order.j.shape[1], q.noise_width), x, generator)
-    log_uniform = uniform((R, order.j.shape[1]), x, generator).log()
-    tried, accepted = x.new_zeros(D), x.new_zeros(D)
-    if accept == "metropolis" and scan == "path" and inside is None:
-        moved = metropolis_path(log_p, q, x, missing, order, noise, log_uniform[:, 0])
-        flat, active = order.j.reshape(-1), order.active.to(x.dtype)
-        tried.scatter_add_(0, flat, active.reshape(-1))
-        accepted.scatter_add_(0, flat, (active * moved.accepted[:, None]).reshape(-1))
-        return Sweep(moved.x, tried, accepted)
-    log_p_x = log_p(x, missing) if accept == "metropolis" else x.new_zeros(R)
-    for g in range(order.j.shape[1]):
-        j, active = order.j[:, g], order.active[:, g]
-        if accept == "metropolis":
-            moved = metropolis_step(log_p, q, (x, log_p_x), missing, j, active, noise[:, g], log_uniform[:, g], inside)
-            x, log_p_x, kept = moved
-        else:
-            new = gibbs_step(q, x, j, active, noise[:, g])
-            kept = active
-            if inside is not None:
-                kept = kept & stays_inside(new, x, inside)
-            x = torch.where(kept[:, None], new, x)
-        tried.scatter_add_(0, j, active.to(x.dtype))
-        accepted.scatter_add_(0, j, kept.to(x.dtype))
-    return Sweep(x, tried, accepted)
+    order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
+    if accept == "gibbs":
+        swept = gibbs_sweep(q, x, order, noise, inside)
+    elif scan == "path" and inside is None:
+        swept = metropolis_path(log_p, q, x, missing, order, noise)
+    else:
+        swept = metropolis_sweep(log_p, q, x, missing, order, noise, inside)
+    j = order.j.reshape(-1)
+    zeros = x.new_zeros(x.shape[1])
+    tried = zeros.scatter_add(0, j, order.active.reshape(-1).to(x.dtype))
+    return Sweep(swept.x, tried, zeros.scatter_add(0, j, swept.accepted.reshape(-1).to(x.dtype)))
 
 
 def uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:

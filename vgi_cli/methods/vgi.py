@@ -6,6 +6,7 @@ taken at the accepted state, and the parameters of the last part of the main sta
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -15,14 +16,24 @@ from torch import Tensor, nn
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
+from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.methods.base import EpochEnd, Method, Step
+from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
 from vgi_cli.methods.em_start import gaussian_pieces
-from vgi_cli.methods.objective import update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.objective import (
+    DrawNoise,
+    draw_noise,
+    joined,
+    sweep_noise,
+    update_imputations,
+    vgi_objective,
+    warm_up_loss,
+)
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
 from vgi_cli.models.base import Model
@@ -60,6 +71,7 @@ def init(
     batch_size = config.optim.batch_size or default_batch_size(n)
     lr = config.optim.lr or model.learning_rate
     state = VgiState(model, q, chains, config, lr, batch_size, seed)
+    state.step = functools.partial(loop_body, state)
     state.epochs = config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / state.batches))
     return state
 
@@ -125,48 +137,79 @@ def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
 def warm_up_model(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
     g = state.generator(1 + state.position)
-    n, M = len(batch.rows) * state.chains.K, state.config.blocks_per_row
+    K = state.chains.K
+    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g)
     with frozen(state.q):
-        objective = vgi_objective(density(state.theta), state.q, batch.x, batch.missing, batch.weight, n, M, g)
+        objective = vgi_objective(state.log_p, state.q, batch.x, batch.missing, batch.weight, K, noise)
         ascend(state, objective, state.optim_theta)
     state.tally["objective"] += objective.detach()
-    state.publish()
 
 
 def main_step(state: VgiState, batch: Batch) -> None:
-    """One pass of the loop body: Algorithm 1, lines 6 to 10."""
+    """One pass of the loop body: Algorithm 1, lines 6 to 10. All randomness is drawn before its arithmetic begins."""
     config = state.config
     g = state.generator(1 + state.position)
-    log_p = density(state.theta)
     n = len(batch.rows) * state.chains.K
-    x = batch.x
-    if len(batch.rows):
-        state.theta.eval()
-        sweep = update_imputations(  # 6: update the imputations with Algorithm 5
-            log_p, state.q, x[:n], batch.missing[:n], config.gibbs_steps, g, accept=config.accept, scan=config.scan
-        )
-        state.theta.train()
-        state.chains.store(batch.rows, sweep.x)  # 7: store them for the next epoch
-        state.tally["tried"] += sweep.tried
-        state.tally["accepted"] += sweep.accepted
-        x = torch.cat([sweep.x, x[n:]])
+    moves = sweep_noise(state.q, n, config.gibbs_steps, config.accept, batch.x, g)
+    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g)
     set_rates(state)
-    M = config.blocks_per_row
-    if config.gradient == "objective":
-        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)  # 8: Algorithm 3
-        ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
-    else:  # theta at the state of the chain, phi at the fresh draw
-        with frozen(state.theta):
-            objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, n, M, g)
-            if len(batch.rows):
-                ascend(state, objective, state.optim_q)
-        ascend(state, (batch.weight * log_p(x, batch.missing)).sum(), state.optim_theta)
-    state.tally["objective"] += objective.detach()
+    x = state.step(batch.x, batch.missing, batch.weight, *moves, *fresh)  # 6, 8-10
+    if n:
+        state.chains.store(batch.rows, x[:n])  # 7: store the imputations for the next epoch
     if in_average(state):
         state.average()
     else:
         state.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
-        state.publish()
+
+
+def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *noise: Tensor) -> Tensor:
+    """The arithmetic of a step on a batch (see `Batch`): a function of tensors that changes parameters, moments and
+    tallies in place, so that it can be captured. `noise`: the parts of a SweepNoise, then those of a DrawNoise.
+
+    Returns the rows with their new imputations.
+    """
+    config, K, log_p = state.config, state.chains.K, state.log_p
+    moves, fresh = SweepNoise(*noise[:3]), DrawNoise(*noise[3:])
+    n = moves.normal.shape[0]
+    if n:
+        state.theta.eval()
+        sweep = update_imputations(  # 6: update the imputations with Algorithm 5
+            log_p, state.q, x[:n], missing[:n], K, moves, accept=config.accept, scan=config.scan
+        )
+        state.theta.train()
+        state.tally["tried"] += sweep.tried
+        state.tally["accepted"] += sweep.accepted
+        x = joined(sweep.x, x[n:])
+    if config.gradient == "objective":
+        objective = vgi_objective(log_p, state.q, x, missing, weight, K, fresh)  # 8: Algorithm 3
+        ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
+    else:  # theta at the state of the chain, phi at the fresh draw
+        with frozen(state.theta):
+            objective = vgi_objective(log_p, state.q, x, missing, weight, K, fresh)
+            if n:
+                ascend(state, objective, state.optim_q)
+        ascend(state, (weight * log_p(x, missing)).sum(), state.optim_theta)
+    state.tally["objective"] += objective.detach()
+    return x
+
+
+def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
+    """Have the steps of the main stage captured (GPU) or the density compiled (CPU), as `mode` says: on, off or auto.
+
+    `auto`: on a GPU when at least FEWEST_STEPS steps are planned; never on a CPU, where compiling takes minutes and
+    saves little (docs/benchmarks.md). Returns what was decided; `say` is called when it turns out not to work.
+    """
+    gpu = state.chains.x.device.type == "cuda"
+    planned = state.epochs * state.batches
+    if mode == "off" or (mode == "auto" and not (gpu and planned >= FEWEST_STEPS)):
+        return "off"
+    if gpu:
+        state.step = CapturedSteps(functools.partial(loop_body, state), say)
+        return f"steps are captured as CUDA graphs ({planned:,} planned)"
+    rows = torch.arange(min(64, len(state.chains.x)), device=state.chains.x.device)
+    log_prob = compiled_density(state.theta, state.theta.log_prob, state.chains.completed(0, rows), say)
+    state.log_p = lambda x, missing: log_prob(x)
+    return "the density is compiled" if log_prob != state.theta.log_prob else "off"
 
 
 def progress(state: VgiState) -> float:
@@ -183,9 +226,17 @@ def set_rates(state: VgiState) -> None:
     """Learning rates of this step: constant, or half a cosine from the start value to 0."""
     cosine = state.config.optim.schedule == "cosine"
     factor = 0.5 * (1.0 + math.cos(math.pi * progress(state))) if cosine else 1.0
-    for optimiser, lr in ((state.optim_theta, state.lr), (state.optim_q, state.config.optim.lr_conditionals)):
-        for group in optimiser.param_groups:
-            group["lr"] = lr * factor
+    set_rate(state.optim_theta, state.lr * factor)
+    set_rate(state.optim_q, state.config.optim.lr_conditionals * factor)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):  # on a GPU: a captured step reads it from there
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def ascend(state: VgiState, objective: Tensor, *optimisers: torch.optim.Optimizer) -> None:
@@ -203,6 +254,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
     """Close an epoch: metrics of it, counters to the next."""
     tally = {name: value / (state.batches if name == "objective" else 1) for name, value in state.tally.items()}
     metrics: dict[str, object] = {"stage": state.stage.name.lower(), "objective": float(tally["objective"])}
+    state.publish()
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
@@ -239,13 +291,4 @@ class frozen:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-def density(model: Model) -> Callable[[Tensor, Tensor], Tensor]:
-    """The model's density as the hook that kernels and objective take; it needs no mask."""
-
-    def log_p(x: Tensor, missing: Tensor) -> Tensor:
-        return model.log_prob(x)
-
-    return log_p
-
-
-METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run)
+METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, speed_up=speed_up)

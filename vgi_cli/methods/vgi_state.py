@@ -7,7 +7,7 @@ the stage and the counters, so a restored state goes on exactly where it was.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 import torch
@@ -19,6 +19,7 @@ from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
+from vgi_cli.notation import LogDensity
 
 
 class Stage(IntEnum):
@@ -44,9 +45,10 @@ class VgiState(State):
         self.seed = seed
         self.lr = lr
         optim = config.optim
-        fused = next(theta.parameters()).device.type in {"cpu", "cuda"}
-        self.optim_theta = torch.optim.Adam(theta.parameters(), lr=lr, fused=fused)
-        self.optim_q = torch.optim.Adam(q.parameters(), lr=optim.lr_conditionals, amsgrad=True, fused=fused)
+        self.optim_theta = _adam(theta, lr, amsgrad=False)
+        self.optim_q = _adam(q, optim.lr_conditionals, amsgrad=True)
+        self.log_p: LogDensity = lambda x, missing: theta.log_prob(x)
+        self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
         empty = chains.missing.all(1)[chains.incomplete]
         self.empty = chains.incomplete[empty]  # fully missing rows do not enter
         self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
@@ -97,7 +99,8 @@ class VgiState(State):
         return [order[start:end] for order, (start, end) in zip(self.order, edges, strict=True)]
 
     def publish(self) -> None:
-        """Copy the parameters in training into the published model (while nothing is averaged yet)."""
+        """Copy the parameters in training into the published model (while nothing is averaged yet): at the end of an
+        epoch, and when the state is saved."""
         if self.averaged == 0:
             self.model.load_state_dict(self.theta.state_dict())
 
@@ -112,6 +115,7 @@ class VgiState(State):
 
     def parts(self) -> Parts:
         """See State."""
+        self.publish()
         counters = [self.seed, int(self.stage), self.stage_epoch, self.position, self.averaged]
         state = {"counters": torch.tensor(counters, dtype=torch.int64)}
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
@@ -142,6 +146,19 @@ class VgiState(State):
         _restore_optimiser("optim_theta", self.optim_theta, state)
         _restore_optimiser("optim_q", self.optim_q, state)
         self.order = []
+
+
+def _adam(module: nn.Module, lr: float, *, amsgrad: bool) -> torch.optim.Adam:
+    """Adam for a module, in one kernel where there is one, ready to be captured on a GPU."""
+    device = next(module.parameters()).device
+    gpu = device.type == "cuda"
+    rate: float | Tensor = torch.tensor(lr, device=device) if gpu else lr
+    fused = device.type in {"cpu", "cuda"}
+    return torch.optim.Adam(module.parameters(), lr=rate, amsgrad=amsgrad, fused=fused, capturable=gpu)
+
+
+def _no_step(*_: Tensor) -> Tensor:
+    raise NotImplementedError("this state has no main stage")
 
 
 def parameters_of(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:

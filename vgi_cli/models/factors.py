@@ -26,10 +26,11 @@ class FactorGaussians(Gaussians):
         delta = x - self.mean[:, None, :]
         eye = torch.eye(self.L, dtype=x.dtype, device=x.device)
         precision = eye + scaled.mT @ self.F
-        m = delta @ torch.linalg.solve(precision, scaled.mT).mT  # posterior mean of the factors [K, R, L]
+        cholesky, _ = torch.linalg.cholesky_ex(precision)  # positive definite by construction: no check, no waiting
+        m = delta @ torch.cholesky_solve(scaled.mT, cholesky).mT  # posterior mean of the factors [K, R, L]
         residual = delta - m @ self.F.mT
         square = (residual.square() * inverse[:, None, :]).sum(-1) + m.square().sum(-1)
-        logdet = self.log_psi.sum(-1) + torch.logdet(precision)
+        logdet = self.log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:

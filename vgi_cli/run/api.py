@@ -81,6 +81,7 @@ def fit(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    compile: str | None = None,
     out: str | Path | None = None,
     say: Say = None,
 ) -> Run:
@@ -105,6 +106,7 @@ def fit(
         "table.exclude": (list(exclude), "exclude"),
         "table.columns": (dict(columns or {}), "columns"),
         "table.unbounded": (list(unbounded), "unbounded"),
+        "compile": (compile, "compile"),
         **_reading(mask, na_values, delimiter, seed, device, threads),
     }
     for key, value in (set or {}).items():

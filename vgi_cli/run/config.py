@@ -48,6 +48,7 @@ class Recipe(BaseModel):
     seed: int = 0
     device: str = "auto"
     threads: int | None = Field(default=None, ge=1)
+    compile: Literal["auto", "off", "on"] = "auto"
     val: float | str | None = None
     select: Literal["loglik", "objective"] = "loglik"
     patience: int = Field(default=10, ge=1)

@@ -70,6 +70,11 @@ def start(job: Job, folder: Path) -> State:
         say_where(state.chains, folder, job.reporter)
     else:
         state = method.init(*inputs)
+    if method.speed_up is not None:
+        decided = method.speed_up(state, recipe.compile, job.reporter.warn)
+        job.reporter.detail(f"compile: {decided}")
+    elif recipe.compile == "on":
+        job.reporter.say(f"--compile on: method {recipe.method['name']} has no step to compile")
     return cast(State, state)
 
 

@@ -1,0 +1,106 @@
+"""Steps that run faster than one operation at a time: as CUDA graphs on a GPU, with a compiled density on a CPU.
+
+A step is a function of tensors that changes parameters, moments and tallies in place; its randomness comes from
+outside. A CUDA graph records the kernels of one such step and replays them on new inputs without Python. Nothing is
+run for the recording: the first steps of each shape are ordinary steps, and recording executes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+Body = Callable[..., Tensor]
+
+PLAIN_STEPS = 3
+"""Ordinary steps of a shape before it is recorded: libraries set themselves up, optimisers make their moments."""
+FEWEST_STEPS = 200
+"""`auto` records on a GPU when at least this many steps are planned: recording costs about as much as 20 steps."""
+
+
+class _Recorded(NamedTuple):
+    graph: Any
+    inputs: list[Tensor]
+    output: Tensor
+
+
+class CapturedSteps:
+    """A step as CUDA graphs, one for each combination of shapes of its inputs.
+
+    body    the step; what it returns lives until the next step
+    failed  called with a line when a step cannot be recorded; all steps are then ordinary ones
+    """
+
+    def __init__(self, body: Body, failed: Callable[[str], None]) -> None:
+        self._body = body
+        self._failed = failed
+        self._plain: dict[tuple[torch.Size, ...], int] = {}
+        self._recorded: dict[tuple[torch.Size, ...], _Recorded] = {}
+        self._stream = torch.cuda.Stream()
+        self._pool: Any = None
+        self._usable = True
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        shapes = tuple(t.shape for t in inputs)
+        count = self._plain.get(shapes, 0)
+        if not self._usable:
+            return self._body(*inputs)
+        if count < PLAIN_STEPS:
+            self._plain[shapes] = count + 1
+            return self._beside(inputs)
+        if shapes not in self._recorded:
+            try:
+                self._recorded[shapes] = self._record(inputs)
+            except RuntimeError as error:
+                self._usable = False
+                self._recorded.clear()
+                self._failed(f"steps are not captured as CUDA graphs: {str(error).splitlines()[0]}")
+                return self._body(*inputs)
+        recorded = self._recorded[shapes]
+        for held, new in zip(recorded.inputs, inputs, strict=True):
+            held.copy_(new)
+        recorded.graph.replay()
+        return recorded.output
+
+    def _beside(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """An ordinary step on a stream of its own, as recording wants it before."""
+        here = torch.cuda.current_stream()
+        self._stream.wait_stream(here)
+        with torch.cuda.stream(self._stream):
+            output = self._body(*inputs)
+        here.wait_stream(self._stream)
+        return output
+
+    def _record(self, inputs: tuple[Tensor, ...]) -> _Recorded:
+        held = [t.clone() for t in inputs]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+            output = self._body(*held)
+        self._pool = graph.pool()
+        return _Recorded(graph, held, output)
+
+
+def compiled_density(
+    model: nn.Module, log_prob: Callable[[Tensor], Tensor], trial: Tensor, failed: Callable[[str], None]
+) -> Callable[[Tensor], Tensor]:
+    """x -> log p(x) through torch.compile, for any number of rows; log_prob itself, and `failed` told, where that fails.
+
+    Tried out on the rows `trial`, forwards and backwards, in this process: later steps find everything compiled.
+    """
+    import torch._inductor.config as inductor  # takes a second
+
+    inductor.compile_threads = 1  # no helper processes, which would inherit our handling of signals
+    compiled: Callable[[Tensor], Tensor] = torch.compile(log_prob, fullgraph=True, dynamic=True)
+    try:
+        compiled(trial).sum().backward()
+        with torch.no_grad():
+            compiled(trial)
+    except RuntimeError as error:  # no C++ compiler, or an operation that cannot be compiled
+        failed(f"the density is not compiled: {str(error).strip().splitlines()[0]}")
+        return log_prob
+    finally:
+        model.zero_grad(set_to_none=True)
+    return compiled
