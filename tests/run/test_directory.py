@@ -124,6 +124,32 @@ def test_a_commit_that_was_cut_off_is_finished_by_whoever_opens_the_run(tmp_path
     assert not committed.exists()
 
 
+def test_a_move_that_another_process_finishes_first_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are a reader that takes the folder away before it is listed, and a writer that commits once more."""
+    run = saved(tmp_path / "run")
+    committed = run.path / COMMITTED
+    listed, removed = Path.iterdir, Path.rmdir
+
+    def gone(path: Path) -> object:
+        removed(path)
+        return listed(path)
+
+    def again(path: Path) -> None:
+        (path / "next").write_bytes(b"2")
+        removed(path)
+
+    for name, stand_in in (("iterdir", gone), ("rmdir", again)):
+        committed.mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, name, stand_in)
+            finish_commit(run.path)
+    assert (committed / "next").read_bytes() == b"2"
+    finish_commit(run.path)
+    assert not committed.exists() and (run.path / "next").read_bytes() == b"2"
+
+
 def test_what_was_not_committed_is_as_if_it_had_never_been(tmp_path: Path) -> None:
     run = saved(tmp_path / "run")
     before = files(run.path)

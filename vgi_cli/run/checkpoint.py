@@ -46,12 +46,13 @@ def finish_commit(run: Path) -> None:
     if not committed.is_dir():
         return
     try:
-        for path in sorted(committed.iterdir(), key=lambda p: (p.name == LAST, p.name)):
-            with contextlib.suppress(FileNotFoundError):  # another process is finishing the same move
-                os.replace(path, run / path.name)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):  # another process is finishing the same move
+            for path in sorted(committed.iterdir(), key=lambda p: (p.name == LAST, p.name)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(path, run / path.name)
             committed.rmdir()
         sync_folder(run)
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        # ENOTEMPTY: the next set was committed meanwhile, its writer moves it
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTEMPTY):
             raise
