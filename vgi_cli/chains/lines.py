@@ -67,11 +67,13 @@ class DeviceLines(Lines):
 
     def load(self, rows: Tensor, missing: Tensor) -> Tensor:
         """See Lines."""
-        return self._values[self._index(rows, missing)]
+        index = self._index(rows, missing)
+        return self._values.index_select(0, index.view(-1)).view(*index.shape, -1)
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
         """See Lines."""
-        self._values.index_put_((self._index(rows, missing),), cells)
+        index = self._index(rows, missing)
+        self._values.index_copy_(0, index.view(-1), cells.reshape(-1, cells.shape[2]))  # twice as fast as index_put_
 
     def prefetch(self, rows: Tensor) -> None:
         """Nothing to do: the lines are here."""

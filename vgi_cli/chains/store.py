@@ -73,7 +73,7 @@ class Chains:
         """Completed rows [B * K, D] (chains of a row next to each other) and their mask."""
         here = rows.to(self.x.device, non_blocking=True)
         missing = self.missing[here]
-        filled = self.lines.load(rows, missing).permute(0, 2, 1)  # [B, K, D]
+        filled = self.lines.load(rows, missing).permute(0, 2, 1).contiguous()  # [B, K, D]
         x = torch.where(missing[:, None], filled, self.x[here][:, None])
         missing = missing[:, None].expand(-1, self.K, -1)
         return x.reshape(-1, x.shape[2]), missing.reshape(-1, x.shape[2])
