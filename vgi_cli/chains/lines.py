@@ -68,7 +68,7 @@ class DeviceLines(Lines):
     def load(self, rows: Tensor, missing: Tensor) -> Tensor:
         """See Lines."""
         index = self._index(rows, missing)
-        return self._values.index_select(0, index.view(-1)).view(*index.shape, -1)
+        return self._values.index_select(0, index.view(-1)).view(*index.shape, self._values.shape[1])
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
         """See Lines."""
