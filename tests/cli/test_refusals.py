@@ -176,6 +176,11 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--resume"], "--resume needs the run to continue", "say --out RUN"),
         (["data.csv", "--resume", "--force", "--out", "x"], "--resume and --force exclude each other", "--resume"),
         (["data.csv", "--delimiter", "abc"], "--delimiter 'abc': expected one ASCII character", ""),
+        (
+            ["data.csv", "--compile", "maybe"],
+            "--compile: expected 'auto', 'off' or 'on', got 'maybe'",
+            "give 'auto', 'off' or 'on'",
+        ),
         (["data.csv", "-q", "-v"], "-q (say less) and -v (say more) exclude each other", "leave one out"),
         (["-", "data.csv"], "- (standard input) cannot be joined with other files", "pass - alone"),
     ],

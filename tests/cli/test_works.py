@@ -400,3 +400,10 @@ def test_new_tables_are_read_with_the_delimiter_of_the_run(vgi: Vgi, tmp_path: P
     refused = vgi("impute", "--checkpoint", "run", "commas.csv", "--m", "1", "-o", "other.csv")
     assert refused.code == 2 and "--delimiter ','" in refused.err
     assert vgi("impute", "--checkpoint", "run", "commas.csv", "--delimiter", ",", "--m", "1", "-o", "b.csv").code == 0
+
+
+def test_a_method_without_steps_has_nothing_to_compile(vgi: Vgi, tmp_path: Path) -> None:
+    Path("two.csv").write_text("a,b\n" + "".join(f"{i},{(i * 7) % 11}\n" for i in range(30)) + "5,\n")
+    done = vgi("fit", "two.csv", "--model", "fa", "--set", "model.factors=1", "--compile", "on")
+    assert done.code == 0
+    assert "--compile on: method em has no step to compile" in done.err.splitlines()
