@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conditionals.test_amortised import conditionals
-from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_scan, stays_inside
+from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
 
 D, R = 4, 20_000
@@ -155,36 +155,39 @@ def test_scan_is_without_replacement_over_missing_blocks_and_uniform():
     torch.testing.assert_close(first, torch.tensor([1 / 3, 0, 1 / 3, 1 / 3]), atol=0.012, rtol=0)
 
 
-def test_box_rejects_proposals_outside():
-    q = conditionals("gaussian", "shared", False)
-    x, missing, g = start(5)
-    x = x[:2000].clamp(-1, 1)
+def boxed(q, x, j, g):
+    """One step of a sweep in which whatever lies in [-1, 1] is accepted: proposals, and what became of them."""
+    n = len(x)
     inside = torch.tensor([[-1.0] * D, [1.0] * D], dtype=torch.float64)
-    j = torch.randint(D, (2000,), generator=g)
-    noise = torch.randn(2000, q.noise_width, generator=g, dtype=torch.float64)
-    log_u = torch.full((2000,), -1e9, dtype=torch.float64)  # accept whatever is inside
-    active = torch.ones(2000, dtype=torch.bool)
+    noise = torch.randn(n, q.noise_width, generator=g, dtype=torch.float64)
+    log_u = torch.full((n, 1), -1e9, dtype=torch.float64)
+    scan = Scan(j[:, None], torch.ones(n, 1, dtype=torch.bool))
     with torch.no_grad():
         free = q.propose(x, j, noise).x
-        new = metropolis_step(
-            log_p, q, (x, log_p(x, missing)), torch.ones_like(x, dtype=torch.bool), j, active, noise, log_u, inside
-        )
-        noise = SweepNoise(log_u[:, None], noise[:, None], log_u[:, None])
-        swept = metropolis_sweep(log_p, q, x, missing, Scan(j[:, None], active[:, None]), noise, inside)
-    assert torch.equal(swept.accepted[:, 0], new.accepted)
+        holes = torch.ones_like(x, dtype=torch.bool)
+        return free, metropolis_sweep(log_p, q, x, holes, scan, SweepNoise(log_u, noise[:, None], log_u), inside)
+
+
+def test_box_rejects_proposals_outside():
+    x, _, g = start(5)
+    x = x[:2000].clamp(-1, 1)
+    free, swept = boxed(conditionals("gaussian", "shared", False), x, torch.randint(D, (2000,), generator=g), g)
     outside = (free.abs() > 1).any(1)
     assert bool(outside.any()) and not bool(outside.all())
-    assert torch.equal(new.accepted, ~outside)
-    assert torch.equal(new.x[outside], x[outside])
+    assert torch.equal(swept.accepted[:, 0], ~outside)
+    assert torch.equal(swept.x[outside], x[outside])
 
 
 def test_box_lets_a_chain_that_starts_outside_come_in():
-    """Two cells outside, moved one at a time: each move is judged by the cell that it changes."""
-    inside = torch.tensor([[-1.0] * D, [1.0] * D], dtype=torch.float64)
-    x = torch.full((1, D), 5.0, dtype=torch.float64)
+    """All cells outside, moved one at a time: each move is judged by the cell that it changes."""
+    x = torch.full((500, D), 5.0, dtype=torch.float64)
+    q, g = conditionals("gaussian", "shared", False), torch.Generator().manual_seed(6)
+    with torch.no_grad():
+        for parameter in q.parameters():
+            parameter.mul_(0.05)  # proposals near 0, wherever the other cells are
     for j in range(D):
-        new = x.clone()
-        new[0, j] = 0.5
-        assert bool(stays_inside(new, x, inside))
-        new[0, j] = 2.0
-        assert not bool(stays_inside(new, x, inside))
+        free, swept = boxed(q, x, torch.full((500,), j), g)
+        came_in = free[:, j].abs() <= 1
+        assert bool(came_in.any()) and not bool(came_in.all())
+        assert torch.equal(swept.accepted[:, 0], came_in)
+        assert torch.equal(swept.x[came_in, j], free[came_in, j]) and torch.equal(swept.x[~came_in], x[~came_in])

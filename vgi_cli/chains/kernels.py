@@ -97,12 +97,6 @@ def holes_scan(holes: Tensor, K: int, uniform: Tensor) -> Scan:
     return Scan(j, torch.arange(G, device=holes.device) < count[:, None])
 
 
-def stays_inside(new: Tensor, x: Tensor, box: Tensor) -> Tensor:
-    """[R] whether all that a step from x to new [R, D] changed lies in the box [2, D]: what lay outside before, a start
-    without a better value, must not keep the other cells from moving."""
-    return ((new >= box[0]) & (new <= box[1]) | (new == x)).all(1)
-
-
 def metropolis_step(
     log_p: LogDensity,
     q: Proposer,
@@ -112,12 +106,10 @@ def metropolis_step(
     active: Tensor,
     noise: Tensor,
     log_uniform: Tensor,
-    inside: Tensor | None = None,
 ) -> Moved:
     """One Metropolis-within-Gibbs step: accept with min(1, p(x')/p(x) · q_j(x_j | x')/q_j(x'_j | x)).
 
     state        x [R, D] and log p(x) [R] at the same theta
-    inside       optional box (low, high) stacked [2, D]: proposals outside are rejected (see `stays_inside`)
     log_uniform  [R] log of uniform (0, 1)
     """
     x, log_p_x = state
@@ -125,6 +117,4 @@ def metropolis_step(
     log_p_new = log_p(proposal.x, missing)
     ratio = log_p_new - log_p_x + proposal.log_reverse - proposal.log_forward
     accepted = active & (log_uniform < ratio)  # False where the ratio is NaN
-    if inside is not None:
-        accepted = accepted & stays_inside(proposal.x, x, inside)
     return Moved(torch.where(accepted[:, None], proposal.x, x), torch.where(accepted, log_p_new, log_p_x), accepted)

@@ -67,13 +67,11 @@ class DeviceLines(Lines):
 
     def load(self, rows: Tensor, missing: Tensor) -> Tensor:
         """See Lines."""
-        index = self._index(rows, missing)
-        return self._values.index_select(0, index.view(-1)).view(*index.shape, self._values.shape[1])
+        return _take(self._values, self._index(rows, missing))
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
         """See Lines."""
-        index = self._index(rows, missing)
-        self._values.index_copy_(0, index.view(-1), cells.reshape(-1, cells.shape[2]))  # twice as fast as index_put_
+        _put(self._values, self._index(rows, missing), cells)
 
     def prefetch(self, rows: Tensor) -> None:
         """Nothing to do: the lines are here."""
@@ -115,7 +113,7 @@ class StagedLines(Lines):
             gathered = self._worker.submit(self._gather, rows)
         self._ahead = None
         lines = gathered.result()()
-        return lines[_batch_index(missing, lines.shape[0] - 1)]
+        return _take(lines, _batch_index(missing, lines.shape[0] - 1))
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
         """See Lines."""
@@ -124,7 +122,7 @@ class StagedLines(Lines):
             self._ahead = None  # fetched too early
         where = self._lines_of(rows)
         lines = cells.new_zeros(len(where) + 1, cells.shape[2])
-        lines.index_put_((_batch_index(missing, len(where)),), cells)
+        _put(lines, _batch_index(missing, len(where)), cells)
         self._finish_writing()  # of the last batch: raises what went wrong there, and bounds what is under way
         self._writing = self._worker.submit(self._scatter, where, self._link.down(lines))
 
@@ -163,6 +161,16 @@ class StagedLines(Lines):
 def line_index(first: Tensor, missing: Tensor, spare: int) -> Tensor:
     """[B, D] the line of each cell, for rows whose first lines are first [B]; observed cells point to `spare`."""
     return torch.where(missing, first[:, None] + missing.cumsum(1) - 1, spare)
+
+
+def _take(lines: Tensor, index: Tensor) -> Tensor:
+    """[B, D, K] lines [n, K] at index [B, D]; by whole lines, which is several times as fast as indexing."""
+    return lines.index_select(0, index.view(-1)).view(*index.shape, lines.shape[1])
+
+
+def _put(lines: Tensor, index: Tensor, cells: Tensor) -> None:
+    """Set lines [n, K] at index [B, D] to cells [B, D, K], in place; by whole lines, twice as fast as indexing."""
+    lines.index_copy_(0, index.view(-1), cells.reshape(-1, cells.shape[2]))
 
 
 def _batch_index(missing: Tensor, spare: int) -> Tensor:

@@ -48,7 +48,7 @@ def route(j: Tensor, S: int, dtype: torch.dtype) -> Route:
     more = (counts - 1).clamp(min=0) // tile
     ends = more.cumsum(0)
     extra = Q // tile
-    if j.device.type == "cpu" and not torch.compiler.is_compiling():
+    if j.device.type == "cpu":
         extra = int(ends[-1])
     sorted_j, order = torch.sort(j, stable=True)
     rank = torch.arange(Q, device=j.device) - (counts.cumsum(0) - counts)[sorted_j]
