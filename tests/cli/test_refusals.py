@@ -347,6 +347,15 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
         assert hint.endswith("fine-tuning needs a fit by vgi")
 
 
+def test_fine_tuning_needs_a_model(vgi: Vgi, data: Path) -> None:
+    Path("same.csv").write_text("a,b\n1,2\n1,2\n,2\n")
+    assert vgi("fit", "same.csv", "--out", "run").code == 0
+    for arguments in (["finetune"], ["evaluate", "--objective"]):
+        error, hint = refused(vgi, *arguments, "--checkpoint", "run", "same.csv")
+        assert error == "run 'run' models no column: none of its table's columns varied"
+        assert "nothing can be fine-tuned" in hint
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [

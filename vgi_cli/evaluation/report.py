@@ -104,7 +104,7 @@ def _clean(value: Mapping[str, Any], prefix: str, dropped: list[str]) -> dict[st
 
 def markdown(report: Mapping[str, Any], title: str) -> str:
     """The report as Markdown."""
-    lines = [f"# {title}", "", f"{report['rows']} rows."]
+    lines = [f"# {title}", "", f"{report['rows']} row{'s' * (report['rows'] != 1)}."]
     loglik = report.get("loglik")
     if loglik:
         lines += ["", "## Log-likelihood of the observed cells", "", *_loglik_table(loglik)]

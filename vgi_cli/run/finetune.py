@@ -108,9 +108,14 @@ NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood
 
 
 def require_conditionals(fitted: Fitted) -> Conditionals:
-    """The run's conditionals; UsageError where its method fits none."""
+    """The run's conditionals; UsageError where its method fits none, or nothing was fitted."""
     if fitted.conditionals is None:
-        method = fitted.recipe.method["name"]
+        method = fitted.recipe.method.get("name")
+        if method is None:
+            raise UsageError(
+                f"run '{fitted.run.path}' models no column: none of its table's columns varied",
+                "impute fills the holes of a constant column with its constant; nothing can be fine-tuned",
+            )
         makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.makes)
         raise UsageError(
             f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to fine-tune",
