@@ -11,6 +11,7 @@ from vgi_cli.maths.gaussian import (
     apply_by_pattern,
     factor_posterior,
     factor_precision,
+    hole_covariance,
     observed_precision,
     patterns_of,
 )
@@ -53,12 +54,31 @@ def test_padded_precision_is_the_inverse_of_the_observed_block(generator: torch.
         assert value.item() == pytest.approx(torch.logdet(block).item() if len(o) else 0.0, abs=1e-10)
 
 
+def test_hole_covariance_is_the_inverse_of_the_missing_block(generator: torch.Generator) -> None:
+    root = normal(generator, 2, D, D)
+    precision = root @ root.mT + torch.eye(D, dtype=torch.float64)
+    missing = holes(generator)
+    padded, logdet = hole_covariance(precision, missing)
+    for k in range(2):
+        covariance = torch.linalg.inv(precision[k])
+        for row, C, value in zip(missing, padded[k], logdet[k], strict=True):
+            m, o = row.nonzero()[:, 0], (~row).nonzero()[:, 0]
+            gain = covariance[m][:, o] @ torch.linalg.inv(covariance[o][:, o])
+            expected = covariance[m][:, m] - gain @ covariance[o][:, m]
+            torch.testing.assert_close(C[m][:, m], expected, rtol=1e-10, atol=1e-12)
+            assert not C[~row].any() and not C[:, ~row].any()
+            whole, block = torch.logdet(covariance), torch.logdet(covariance[o][:, o])
+            assert (whole + value).item() == pytest.approx(block.item() if len(o) else 0.0, abs=1e-10)
+
+
 def test_precision_refuses_an_indefinite_matrix() -> None:
     with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
         observed_precision(-torch.eye(2, dtype=torch.float64), torch.zeros(1, 2, dtype=torch.bool))
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive-definite"):
+        hole_covariance(-torch.eye(2, dtype=torch.float64)[None], torch.ones(1, 2, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("rows", [7, 100])  # gathered, and one product a pattern
+@pytest.mark.parametrize("rows", [4, 7, 100])  # as many as patterns, gathered, one product a pattern
 def test_products_by_pattern(generator: torch.Generator, rows: int) -> None:
     matrices = normal(generator, 4, 3, 3)
     of_row = torch.randint(4, (rows,), generator=generator)

@@ -1,12 +1,13 @@
 """Gaussians under masks: marginals and conditionals for many patterns of holes at once, dense and factor-analytic.
 
-The dense form works with the *padded precision* of a pattern: the inverse of the observed block of the covariance, set
-into a D x D matrix of zeros. With it every quantity is a plain product. For delta = x - mean with zeros at the holes,
+The dense form works on the side of the holes, from the precision Q = S^-1 of the whole row: C = Q_mm^-1, the covariance
+of the missing cells given the observed ones, set into a D x D matrix of zeros (`hole_covariance`). Its systems are as
+small as the row's holes are few, and with it every quantity is a plain product. For delta = x - mean with zeros at the
+holes and g = Q delta,
 
-    log|S_oo|, delta' P delta      give the density of the observed cells,
-    S P delta                      is the conditional mean less the mean (and delta itself at observed cells),
-    S - S P S                      is the conditional covariance (zero at observed cells),
-    y + S P (delta - y_o)          is a conditional draw when y ~ N(0, S)   (Matheron's rule).
+    delta' g - g' C g, log|S| + log|Q_mm|   are the quadratic form and the log determinant of the observed cells,
+    delta - C g                             is the conditional mean less the mean,
+    delta - C g + y + C Q y_o               is a conditional draw when y ~ N(0, S), at the holes   (Matheron's rule).
 
 The factor-analytic form S = F F' + diag(psi) needs L x L systems only (Woodbury; paper, appendix "Expectation-
 Maximisation for Factor Analysis with Incomplete Data"). Rows with the same holes share their systems.
@@ -40,6 +41,42 @@ def patterns_of(missing: Tensor) -> Patterns:
     return Patterns(unique, of_row)
 
 
+class HoleCovariance(NamedTuple):
+    """The missing cells given the observed ones, under K Gaussians and each pattern.
+
+    padded  [K, U, D, D] their covariance, zero in the rows and columns of observed cells
+    logdet  [K, U] the logarithm of the determinant of its inverse Q_mm (0 where nothing is missing)
+    """
+
+    padded: Tensor
+    logdet: Tensor
+
+
+def hole_covariance(precision: Tensor, missing: Tensor) -> HoleCovariance:
+    """Conditional covariances from precisions Q [K, D, D] of whole rows, under patterns [U, D].
+
+    Patterns with the same number of holes are one batch of systems of just that size. Raises
+    torch.linalg.LinAlgError where a block is not positive definite.
+    """
+    (K, D), U = precision.shape[:2], missing.shape[0]
+    count = missing.sum(1)
+    order = torch.argsort(count, stable=True)
+    columns = missing[order].nonzero()[:, 1]
+    flat = precision.flatten(1)
+    padded, logdet = flat.new_zeros(K, U * D * D), flat.new_zeros(K, U)
+    row = start = 0
+    for m, n in enumerate(torch.bincount(count).tolist()):
+        if m and n:
+            patterns, holes = order[row : row + n], columns[start : start + n * m].view(n, m)
+            cells = (holes[:, :, None] * D + holes[:, None, :]).flatten(1)  # [n, m * m] of a D x D matrix
+            factor = torch.linalg.cholesky(flat.index_select(1, cells.view(-1)).view(K, n, m, m))
+            logdet = logdet.index_copy(1, patterns, 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+            places = (cells + patterns[:, None] * (D * D)).view(-1)
+            padded.index_copy_(1, places, torch.cholesky_inverse(factor).reshape(K, -1))
+        row, start = row + n, start + n * m
+    return HoleCovariance(padded.view(K, U, D, D), logdet)
+
+
 class Precision(NamedTuple):
     """The observed block of one covariance under each pattern.
 
@@ -67,9 +104,12 @@ def observed_precision(covariance: Tensor, missing: Tensor) -> Precision:
 def apply_by_pattern(matrices: Tensor, of_row: Tensor, delta: Tensor) -> Tensor:
     """matrices[of_row[r]] @ delta[r] for each row: [U, D, E], [R], [R, E] -> [R, D].
 
-    Few patterns with many rows each: one product a pattern. Otherwise the matrices are gathered by row.
+    Few patterns with many rows each: one product a pattern. Otherwise the matrices are gathered by row (unless they lie
+    that way already).
     """
     U, R = matrices.shape[0], delta.shape[0]
+    if U == R and torch.equal(of_row, torch.arange(R, device=of_row.device)):
+        return (matrices @ delta[:, :, None])[:, :, 0]
     if R < 4 * U:
         return (matrices[of_row] @ delta[:, :, None])[:, :, 0]
     order = torch.argsort(of_row, stable=True)

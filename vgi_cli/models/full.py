@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, observed_precision
+from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
 from vgi_cli.models.gaussians import Gaussians, Observed, Penalty, Scale, normal_log_prob
 
 
@@ -103,45 +103,45 @@ class FullGaussians(Gaussians):
 
 
 class _FullObserved(Observed):
+    """In float64 inside, whatever the rows come in: the quadratic form is a difference."""
+
     def __init__(self, mean: Tensor, factor: Tensor, x: Tensor, patterns: Patterns) -> None:
-        self.x, self.patterns, self.means, self.factor = x, patterns, mean, factor
+        self.x, self.patterns, self.means, self.factor = x.double(), patterns, mean.double(), factor.double()
         self.missing = patterns.missing[patterns.of_row]
-        self.covariance = factor @ factor.mT
-        self.solved: list[Tensor] = []  # P delta, [R, D] for each component
-        self.padded: list[Tensor] = []  # P, [U, D, D]
+        self.covariance = self.factor @ self.factor.mT
+        self.precision = torch.cholesky_inverse(self.factor)
+        self.holes = hole_covariance(self.precision, patterns.missing)
+        logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        observed = (~self.missing).to(self.x.dtype).sum(-1)
+        self.delta: list[Tensor] = []  # conditional means less the means, [R, D] for each component
         log_prob = []
-        observed = (~self.missing).to(x.dtype).sum(-1)
         for k in range(mean.shape[0]):
-            padded, logdet = observed_precision(self.covariance[k], patterns.missing)
-            delta = torch.where(self.missing, 0.0, x - mean[k])
-            solved = apply_by_pattern(padded, patterns.of_row, delta)
-            log_prob.append(normal_log_prob((delta * solved).sum(-1), logdet[patterns.of_row], observed))
-            self.solved.append(solved)
-            self.padded.append(padded)
-        self.log_prob = torch.stack(log_prob, -1)
+            delta = torch.where(self.missing, 0.0, self.x - self.means[k])
+            pull = delta @ self.precision[k]
+            moved = apply_by_pattern(self.holes.padded[k], patterns.of_row, pull)
+            square = (pull * (delta - moved)).sum(-1)
+            log_prob.append(normal_log_prob(square, (logdet[k] + self.holes.logdet[k])[patterns.of_row], observed))
+            self.delta.append(delta - moved)
+        self.log_prob = torch.stack(log_prob, -1).to(x.dtype)
 
     def mean(self, k: int) -> Tensor:
-        filled = self.means[k] + self.solved[k] @ self.covariance[k]
-        return torch.where(self.missing, filled, self.x)
+        return torch.where(self.missing, self.means[k] + self.delta[k], self.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         """See the abstract class: missing cells given the observed ones."""
-        free = columns @ self.factor[k].mT  # Matheron's rule: a free draw, moved by the error at the observed cells
-        error = apply_by_pattern(self.padded[k], self.patterns.of_row, torch.where(self.missing, 0.0, free))
-        filled = self.means[k] + free + (self.solved[k] - error) @ self.covariance[k]
-        return torch.where(self.missing, filled, self.x)
+        free = columns.double() @ self.factor[k].mT  # Matheron's rule: a free draw, moved by its observed cells
+        pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
+        moved = apply_by_pattern(self.holes.padded[k], self.patterns.of_row, pull)
+        return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
         U = self.patterns.missing.shape[0]
-        count, first, second = responsibility.sum(0), [], []
+        first, second = [], []
         for k, weight in enumerate(responsibility.unbind(-1)):
-            delta = self.mean(k) - self.means[k]
-            weighted = delta * weight[:, None]
+            weighted = self.delta[k] * weight[:, None]
             by_pattern = weight.new_zeros(U).index_add_(0, self.patterns.of_row, weight)
-            padded = (by_pattern @ self.padded[k].flatten(1)).view_as(self.covariance[k])
-            covariance = self.covariance[k]
+            spread = by_pattern @ self.holes.padded[k].flatten(1)
             first.append(weighted.sum(0))
-            # the conditional covariances S - S P S, summed over rows: one product, whatever the number of rows
-            second.append(weighted.mT @ delta + count[k] * covariance - covariance @ padded @ covariance)
-        return count, torch.stack(first), torch.stack(second)
+            second.append(weighted.mT @ self.delta[k] + spread.view_as(self.covariance[k]))
+        return responsibility.sum(0), torch.stack(first), torch.stack(second)
