@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from vgi_cli.chains.store import Batch, Chains
 from vgi_cli.conditionals.amortised import AmortisedConditionals, log_normal, put
 from vgi_cli.conditionals.base import Draw, Rows
-from vgi_cli.conditionals.network import SLOPE
+from vgi_cli.conditionals.trunk import SLOPE
 
 
 class PlainConditionals(AmortisedConditionals):

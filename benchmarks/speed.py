@@ -45,6 +45,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "metropolis, path": {"accept": "metropolis", "scan": "path"},
     "metropolis, step": {"accept": "metropolis", "scan": "step"},
 }
+LAYOUTS: dict[str, dict[str, Any]] = {  # which conditionals: a head for each column, or one that is modulated
+    "gibbs, modulated": {"accept": "gibbs", "layout": "modulated"},
+    "metropolis, path, modulated": {"accept": "metropolis", "scan": "path", "layout": "modulated"},
+}
 
 
 def wait(device: torch.device) -> None:
@@ -164,7 +168,8 @@ def measure(name: str, work: Work, args: argparse.Namespace, device: torch.devic
     """One piece of work: all variants side by side."""
     N = min(args.rows or work.N, work.N)
     table = incomplete(work, N).to(device=device)
-    states = {variant: fit_state(work, table, **changes) for variant, changes in VARIANTS.items()}
+    variants = VARIANTS | (LAYOUTS if args.modulated else {})
+    states = {variant: fit_state(work, table, **changes) for variant, changes in variants.items()}
     if device.type == "cuda" and args.compile != "off":
         for state in states.values():
             vgi.speed_up(state, "on", print)
@@ -279,6 +284,7 @@ def main() -> None:
     parser.add_argument("--works", nargs="*", default=["a", "b", "c", "d"], choices=["a", "b", "c", "d"])
     parser.add_argument("--miniboone", type=Path, help="a Parquet table for work c; none: simulated rows")
     parser.add_argument("--plain", nargs="*", default=["b", "c"], choices=["b", "c"], help="compare with the baseline")
+    parser.add_argument("--modulated", action="store_true", help="also one head for all columns, modulated")
     parser.add_argument("--slopes", action="store_true", help="how an epoch grows with rows, chains and holes")
     parser.add_argument("--rows", type=int, help="at most this many rows in every table")
     parser.add_argument("--repeats", type=int, default=15)

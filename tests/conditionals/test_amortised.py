@@ -7,16 +7,23 @@ import torch
 
 from vgi_cli.conditionals.amortised import AmortisedConditionals, log_normal, put
 from vgi_cli.conditionals.families import make_family
+from vgi_cli.conditionals.modulated import ModulatedNetwork
 from vgi_cli.conditionals.network import HeadNetwork
 
 D = 4
 
 
+def block_network(layout, width):
+    """A small network of each layout."""
+    if layout == "modulated":
+        return ModulatedNetwork(D, width, (8, 8), (6, 6))
+    return HeadNetwork(D, width, (8, 8) if layout == "shared" else (), (6,))
+
+
 def conditionals(family, layout, extended, seed=0):
     """Conditionals with random parameters everywhere, also in the layers that start at zero."""
     made = make_family(family, steps=2, bins=5)
-    network = HeadNetwork(D, made.width, (8, 8) if layout == "shared" else (), (6,))
-    q = AmortisedConditionals(made, network, extended=extended).double()
+    q = AmortisedConditionals(made, block_network(layout, made.width), extended=extended).double()
     g = torch.Generator().manual_seed(seed)
     q.initialise(g)
     with torch.no_grad():
@@ -26,7 +33,7 @@ def conditionals(family, layout, extended, seed=0):
 
 
 every = pytest.mark.parametrize("family", ["gaussian", "spline"])
-layouts = pytest.mark.parametrize("layout", ["independent", "shared"])
+layouts = pytest.mark.parametrize("layout", ["independent", "shared", "modulated"])
 kernels = pytest.mark.parametrize("extended", [False, True])
 
 
@@ -103,9 +110,10 @@ def test_draw_changes_one_column_and_carries_its_density(family, extended):
 
 
 @every
-def test_every_conditional_starts_standard_normal(family):
+@layouts
+def test_every_conditional_starts_standard_normal(family, layout):
     made = make_family(family, steps=2, bins=5)
-    q = AmortisedConditionals(made, HeadNetwork(D, made.width, (8,), (6,)), extended=False).double()
+    q = AmortisedConditionals(made, block_network(layout, made.width), extended=False).double()
     q.initialise(torch.Generator().manual_seed(0))
     x = torch.randn(9, D, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     j = torch.arange(9)[:, None] % D

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.network import KEPT_FROM, SLOPE, HeadNetwork
+from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows, tile_size
+from vgi_cli.conditionals.trunk import KEPT_FROM, SLOPE
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=80))
@@ -83,13 +84,13 @@ def test_the_first_layer_kept_up_to_date_is_the_first_layer_computed_anew(visibl
         for parameter in network.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
         x = torch.randn(20, S, generator=g, dtype=torch.float64)
-        kept = network.first(x)
+        kept = network.trunk.first(x)
         for _ in range(3):
             j = torch.randint(S, (20,), generator=g)
             step = torch.randn(20, generator=g, dtype=torch.float64)
             x[torch.arange(20), j] += step
-            network.change_(kept, j, step)
-        torch.testing.assert_close(kept, network.first(x))
+            network.trunk.change_(kept, j, step)
+        torch.testing.assert_close(kept, network.trunk.first(x))
     j = torch.randint(S, (20, 2), generator=g)
     hidden = x[:, None].expand(-1, 2, -1).scatter(2, j[..., None], 0.0).reshape(40, S)
     rows = x.repeat_interleave(2, 0) if visible else hidden

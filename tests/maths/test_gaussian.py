@@ -78,7 +78,7 @@ def test_precision_refuses_an_indefinite_matrix() -> None:
         hole_covariance(-torch.eye(2, dtype=torch.float64)[None], torch.ones(1, 2, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("rows", [4, 7, 100])  # as many as patterns, gathered, one product a pattern
+@pytest.mark.parametrize("rows", [4, 7, 1400])  # as many as patterns, gathered, one product a pattern
 def test_products_by_pattern(generator: torch.Generator, rows: int) -> None:
     matrices = normal(generator, 4, 3, 3)
     of_row = torch.randint(4, (rows,), generator=generator)

@@ -74,7 +74,7 @@ class Chains:
         here = rows.to(self.x.device, non_blocking=True)
         missing = self.missing[here]
         filled = self.lines.load(rows, missing).permute(0, 2, 1).contiguous()  # [B, K, D]
-        x = torch.where(missing[:, None], filled, self.x[here][:, None])
+        x = torch.where(missing[:, None], filled, self.x[here][:, None], out=filled)
         missing = missing[:, None].expand(-1, self.K, -1)
         return x.reshape(-1, x.shape[2]), missing.reshape(-1, x.shape[2])
 

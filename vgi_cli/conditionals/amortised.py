@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Proposal, Rows
 from vgi_cli.conditionals.family import Family
-from vgi_cli.conditionals.network import HeadNetwork
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
 WIDE_SCALE = 3.0  # their standard deviation in base space
@@ -33,7 +32,7 @@ def widened(noise: Tensor) -> Tensor:
 
 
 class AmortisedConditionals(Conditionals):
-    """One univariate conditional per column, all read off one HeadNetwork.
+    """One univariate conditional per column, all read off one BlockNetwork.
 
     family    univariate family of every conditional
     network   gives its parameters
@@ -43,7 +42,7 @@ class AmortisedConditionals(Conditionals):
     noise_width = 2
     fresh_width = 1
 
-    def __init__(self, family: Family, network: HeadNetwork, *, extended: bool) -> None:
+    def __init__(self, family: Family, network: BlockNetwork, *, extended: bool) -> None:
         super().__init__()
         self.family = family
         self.network = network
@@ -82,7 +81,7 @@ class AmortisedConditionals(Conditionals):
 
     def see(self, x: Tensor) -> Rows:
         """See Conditionals."""
-        return Rows(x, self.network.first(x))
+        return Rows(x, self.network.trunk.first(x))
 
     def params(self, rows: Rows, j: Tensor) -> Tensor:
         """See Conditionals."""
@@ -92,7 +91,7 @@ class AmortisedConditionals(Conditionals):
     def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
         """See Conditionals."""
         index = j[:, None]
-        self.network.change_(rows.kept, j, value - rows.x.gather(1, index)[:, 0])
+        self.network.trunk.change_(rows.kept, j, value - rows.x.gather(1, index)[:, 0])
         rows.x.scatter_(1, index, value[:, None])
 
     def fresh(self, params: Tensor, noise: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.conditionals.trunk import Trunk
+
 
 class Rows(NamedTuple):
     """Rows in a sweep, and what the conditionals keep of them.
@@ -102,3 +104,23 @@ class Conditionals(nn.Module, ABC):
     @abstractmethod
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
         """log q(x_j | rest) [R, M] with block j [R, M] hidden from its own input, also in the extended kernel."""
+
+
+class BlockNetwork(nn.Module, ABC):
+    """A network that maps a completed row and a block to the parameters of q(x_j | rest) (paper, appendix G).
+
+    S      blocks (of one column each: block j is column j)
+    trunk  what is computed of a row before a block is named; empty where nothing is
+    """
+
+    S: int
+    trunk: Trunk
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> None:
+        """Set initial parameters (in place), so that q = N(0, 1) everywhere."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
+        """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value;
+        `first`: what `trunk.first` gives for x, where it is known."""

@@ -16,17 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.conditionals.base import BlockNetwork
 from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows
+from vgi_cli.conditionals.trunk import GAIN, SLOPE, Trunk
 
-SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
 SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond, the trunk carries it
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
-KEPT_FROM = 64  # columns from which the trunk's first layer is kept up to date instead of being computed anew
-GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
 
 
-class HeadNetwork(nn.Module):
-    """Parameters [Q, width] of the conditionals of blocks j [Q] at rows x [Q, D].
+class HeadNetwork(BlockNetwork):
+    """A head of its own for every block.
 
     S       blocks (of one column each: block j is column j)
     width   parameters of one univariate conditional
@@ -37,7 +36,7 @@ class HeadNetwork(nn.Module):
     def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int]) -> None:
         super().__init__()
         sizes = [S, *trunk]
-        self.trunk = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.trunk = Trunk(sizes)
         sizes = [sizes[-1], *hidden, width]
         self.heads = nn.ModuleList(HeadLinear(S, a, b) for a, b in pairwise(sizes))
         self.skip = HeadLinear(S, S, width) if S <= SKIP_UP_TO or not trunk else None
@@ -54,33 +53,15 @@ class HeadNetwork(nn.Module):
             with torch.no_grad():
                 parameter.copy_(noise * scale)
 
-    def first(self, x: Tensor) -> Tensor:
-        """[R, W] what the trunk's first layer makes of rows x, before its activation; W = 0 where it is not kept.
-
-        A changed column changes it by one column of the weights, and hiding a column takes the same away: in many
-        columns both cost next to nothing, while a pass over the whole row costs most of the trunk.
-        """
-        if len(self.trunk) == 0 or x.shape[1] < KEPT_FROM:
-            return x.new_empty(x.shape[0], 0)
-        layer = cast(nn.Linear, self.trunk[0])
-        return F.linear(x, layer.weight, layer.bias)
-
-    def change_(self, first: Tensor, j: Tensor, step: Tensor) -> None:
-        """Update `first` [R, W] in place after column j [R] has grown by step [R]."""
-        if first.shape[1]:
-            layer = cast(nn.Linear, self.trunk[0])
-            first.addcmul_(layer.weight.t()[j], step[:, None])
-
     def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
-        """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value;
-        `first`: what `first` gives for x, where it is known."""
+        """See BlockNetwork."""
         R, M = j.shape
         flat = j.reshape(-1)
         if self.dense:
             return self._every_head(x, flat, M, visible).view(R, M, -1)
         h = None
         if len(self.trunk):
-            h = self._trunk(x, j, self.first(x) if first is None else first, visible)
+            h = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
         return self._own_head(x, h, flat, M, visible).view(R, M, -1)
 
     def _own_head(self, x: Tensor, h: Tensor | None, j: Tensor, M: int, visible: bool) -> Tensor:
@@ -110,18 +91,3 @@ class HeadNetwork(nn.Module):
             new = F.leaky_relu(apply(layer, h, i == 0), SLOPE, inplace=True)
             h = h + new if i > 0 and new.shape == h.shape else new
         return apply(last, h, not inner)
-
-    def _trunk(self, x: Tensor, j: Tensor, first: Tensor, visible: bool) -> Tensor:
-        """[R, F] where the blocks are visible (one pass serves all of a row), else [R * M, F]."""
-        inlet = cast(nn.Linear, self.trunk[0])
-        if first.shape[1] == 0:
-            rows = x if visible else x[:, None].expand(-1, j.shape[1], -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
-            first = F.linear(rows, inlet.weight, inlet.bias)
-        elif not visible:
-            own = x.gather(1, j)[..., None] * inlet.weight.t()[j]  # [R, M, W]
-            first = (first[:, None] - own).flatten(0, 1)
-        h = F.leaky_relu(first, SLOPE)
-        for layer in list(self.trunk)[1:]:
-            new = F.leaky_relu(layer(h), SLOPE, inplace=True)
-            h = h + new if new.shape == h.shape else new
-        return h

@@ -18,9 +18,10 @@ from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.base import BlockNetwork, Conditionals
 from vgi_cli.conditionals.families import make_family
-from vgi_cli.conditionals.network import HeadNetwork
+from vgi_cli.conditionals.modulated import ModulatedNetwork
+from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
@@ -47,8 +48,12 @@ they fit, else rows of the first): this bounds their memory."""
 def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
     """The conditionals that the settings describe, for D columns; parameters not yet initialised."""
     family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
-    trunk = config.trunk if config.layout == "shared" else ()
-    network = HeadNetwork(D, family.width, trunk, config.hidden)
+    network: BlockNetwork
+    if config.layout == "modulated" or (config.layout == "auto" and D > SKIP_UP_TO):
+        network = ModulatedNetwork(D, family.width, config.trunk, config.hidden)
+    else:
+        trunk = () if config.layout == "independent" else config.trunk
+        network = HeadNetwork(D, family.width, trunk, config.hidden)
     return AmortisedConditionals(family, network, extended=config.kernel == "extended")
 
 

@@ -44,7 +44,8 @@ class VgiConfig(MethodConfig):
     gradient         where theta's gradient is taken: `objective`, at the redrawn block (Algorithm 3), or `accepted`,
                      at the state of the chain (Fisher's identity)
     kernel           `standard` hides a column's previous value from its conditional, `extended` shows it
-    layout           `independent` networks, or a `shared` trunk with one head per column
+    layout           `independent` networks, a `shared` trunk with one head per column, or trunk and head shared, the
+                     head `modulated` by an embedding of the column; `auto`: shared up to 64 columns, modulated beyond
     conditional      family: `gaussian` or `spline`
     initial          f0: `empirical` marginals, or draws from a quick `em` fit of a Gaussian
     trunk, hidden    widths of the layers of the trunk and of the heads
@@ -60,7 +61,7 @@ class VgiConfig(MethodConfig):
     scan: Literal["step", "path"] = "step"
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
-    layout: Literal["independent", "shared"] = "shared"
+    layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
     conditional: Literal["gaussian", "spline"] = "gaussian"
     initial: Literal["empirical", "em"] = "empirical"
     trunk: tuple[int, ...] = (64, 64)

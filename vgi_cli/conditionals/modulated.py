@@ -1,0 +1,71 @@
+"""One head for all blocks, modulated by an embedding of the block: no row is sent anywhere.
+
+Every layer of the head is one dense product for all rows; the block only scales and shifts what comes out of it (FiLM,
+Perez et al. 2018). Beside heads of their own (`network.py`) this costs no sorting and far fewer parameters; what it
+loses in accuracy and gains in time is in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vgi_cli.conditionals.base import BlockNetwork
+from vgi_cli.conditionals.trunk import GAIN, SLOPE, Trunk
+
+
+class ModulatedNetwork(BlockNetwork):
+    """A trunk and a head that all blocks share; an embedding scales and shifts each layer of the head.
+
+    S       blocks (of one column each: block j is column j)
+    width   parameters of one univariate conditional
+    trunk   widths of the layers before the block is named; hidden: of those after it
+    """
+
+    def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.S = S
+        self.trunk = Trunk([S, *trunk])
+        sizes = [trunk[-1] if trunk else S, *hidden]
+        self.heads = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.scale = nn.ParameterList(nn.Parameter(torch.ones(S, b)) for b in sizes[1:])
+        self.shift = nn.ParameterList(nn.Parameter(torch.zeros(S, b)) for b in sizes[1:])
+        self.last = nn.Linear(sizes[-1], width)
+        self.base = nn.Parameter(torch.zeros(S, width))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Kaiming weights, embeddings N(1, 0.5^2) and N(0, 0.5^2) from `generator`; the last layer starts at zero."""
+        for name, parameter in self.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            with torch.no_grad():
+                if name.startswith(("scale", "shift")):
+                    parameter.copy_(0.5 * noise + (1.0 if name.startswith("scale") else 0.0))
+                elif name.startswith(("last", "base")) or name.endswith("bias"):
+                    parameter.zero_()
+                else:
+                    parameter.copy_(noise * (GAIN / parameter.shape[-1] ** 0.5))
+
+    def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
+        """See BlockNetwork."""
+        R, M = j.shape
+        flat = j.reshape(-1)
+        if len(self.trunk):
+            h = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
+        elif visible:
+            h = x
+        else:
+            h = x[:, None].expand(-1, M, -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
+        for i, layer in enumerate(cast(list[nn.Linear], list(self.heads))):
+            new = layer(h)
+            if len(new) < len(flat):  # the rows' own part ends here: from now on each block has its row
+                h, new = (part.repeat_interleave(M, 0) for part in (h, new))
+            new = F.leaky_relu(torch.addcmul(self.shift[i][flat], new, self.scale[i][flat]), SLOPE, inplace=True)
+            h = h + new if i > 0 and new.shape == h.shape else new
+        if len(h) < len(flat):
+            h = h.repeat_interleave(M, 0)
+        return (self.last(h) + self.base[flat]).view(R, M, -1)
