@@ -347,10 +347,12 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
         assert hint.endswith("fine-tuning needs a fit by vgi")
 
 
-def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path) -> None:
-    error, hint = refused(vgi, "fit", "data.csv", "--model", "fa", "--method", "complete")
+@pytest.mark.parametrize("model", ["fa", "flow"])
+def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: str) -> None:
+    Path("data.csv").write_text(text(rows=60))
+    error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
-    assert hint == "leave out --method, or take --method impute-then-fit"
+    assert hint == "leave out --method, or take --method vgi"
     assert not list(Path().glob("run*"))
 
 
