@@ -89,6 +89,16 @@ MODELS: Mapping[str, ModelEntry] = {
         "linear",
         "vgi fit data.csv --model flow --time-limit 10m",
     ),
+    "flow-ar": ModelEntry(
+        "autoregressive neural spline flow: each column given those before it",
+        "vgi_cli.models.flow_ar",
+        "AutoregressiveFlow",
+        frozenset({"density", "bijective"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model flow-ar --time-limit 10m",
+    ),
 }
 
 METHODS: Mapping[str, MethodEntry] = {
