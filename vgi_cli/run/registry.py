@@ -93,7 +93,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "autoregressive neural spline flow: each column given those before it",
         "vgi_cli.models.flow_ar",
         "AutoregressiveFlow",
-        frozenset({"density", "bijective"}),
+        frozenset({"bound", "density", "bijective"}),
         "vgi",
         "this model has no exact marginals for em",
         "linear",
