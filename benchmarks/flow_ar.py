@@ -5,8 +5,8 @@
 
 One process, in turn, medians and their ratio: a step of training (log p and its gradient), log p alone, and as many
 draws. The density of both is one pass; the draws of `flow-ar` go column by column. `--learn`: so many steps of maximum
-likelihood on 20,000 complete simulated rows (`works.curved_rows`), then log p of 2,000 others, nats a row, beside that of a Gaussian
-with the mean and covariance of the rows.
+likelihood on 20,000 complete simulated rows (`works.curved_rows`), then log p of 2,000 others, nats a row, beside
+that of a Gaussian with the mean and covariance of the rows.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def main() -> None:
     rows = curved_rows(args.columns)(22_000, 0)
     x, test_rows = rows[:20_000], rows[20_000:]
     gaussian = float(torch.distributions.MultivariateNormal(x.mean(0), x.t().cov()).log_prob(test_rows).mean())
-    print("| hidden | work | flow, ms | flow-ar, ms | ratio |" if not args.learn else "| hidden | one Gaussian | flow | flow-ar |")
-    print("|---:|---|---:|---:|---:|" if not args.learn else "|---:|---:|---:|---:|")
+    titles = ["one Gaussian", "flow", "flow-ar"] if args.learn else ["work", "flow, ms", "flow-ar, ms", "ratio"]
+    print("| hidden | " + " | ".join(titles) + " |")
+    print("|---:" * (len(titles) + 1) + "|")
     for hidden in args.hidden:
         config = FlowConfig(steps=args.steps, hidden=hidden, bins=args.bins, blocks=args.blocks)
         models = {name: family.build(config, args.columns) for name, family in FAMILIES.items()}
