@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vgi_cli.data import make_table
+from vgi_cli.data import Blocks, make_table
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.models.base import Model
 from vgi_cli.run import registry
@@ -25,6 +25,8 @@ SMALL = {
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
 }
+SMALL["vbgi"] = SMALL["vgi"] | {"conditional": "spline"}
+BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
 
@@ -43,7 +45,9 @@ def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(), 4).double()
     config = made.Config.model_validate(SMALL[method])
-    return made, made.init(fresh, table(method not in COMPLETE), config, torch.Generator().manual_seed(seed))
+    rows = table(method not in COMPLETE)
+    rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))
+    return made, made.init(fresh, rows, config, torch.Generator().manual_seed(seed))
 
 
 def events(made, state, stop=None):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Proposal, Rows
 from vgi_cli.conditionals.family import Family
+from vgi_cli.data import Blocks
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
 WIDE_SCALE = 3.0  # their standard deviation in base space
@@ -43,11 +44,10 @@ class AmortisedConditionals(Conditionals):
     fresh_width = 1
 
     def __init__(self, family: Family, network: BlockNetwork, *, extended: bool) -> None:
-        super().__init__()
+        super().__init__(Blocks.columns(network.S))
         self.family = family
         self.network = network
         self.extended = extended
-        self.S = network.S
 
     def initialise(self, generator: torch.Generator) -> None:
         """See Conditionals: every q starts as N(0, 1)."""
@@ -57,7 +57,7 @@ class AmortisedConditionals(Conditionals):
         """Every missing column may be redrawn on its own."""
         return missing
 
-    def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
+    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
         """See Conditionals. Gaussian: log_q is minus the entropy (paper, section 4.3)."""
         params = self.network(x, j, self.extended)
         u = noise[..., 0]
@@ -65,7 +65,7 @@ class AmortisedConditionals(Conditionals):
         entropy = self.family.entropy(params)
         return Draw(put(x[:, None], j, value), log_normal(u) - log_det if entropy is None else -entropy)
 
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
         index = j[:, None]
         params = self.network(x, index, self.extended)[:, 0]
@@ -75,13 +75,13 @@ class AmortisedConditionals(Conditionals):
             params = self.network(new, index, True)[:, 0]
         return Proposal(new, log_forward, self.log_proposal(params, x.gather(1, index)[:, 0]))
 
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         """[R, D]: rows with block j [R] redrawn from q itself, the paper's pseudo-Gibbs step (Algorithm 5, line 5)."""
         return put(x, j, self.fresh(self.network(x, j[:, None], self.extended)[:, 0], noise))
 
-    def see(self, x: Tensor) -> Rows:
+    def see(self, x: Tensor, missing: Tensor) -> Rows:
         """See Conditionals."""
-        return Rows(x, self.network.trunk.first(x))
+        return Rows(x, missing, self.network.trunk.first(x))
 
     def params(self, rows: Rows, j: Tensor) -> Tensor:
         """See Conditionals."""
@@ -109,7 +109,7 @@ class AmortisedConditionals(Conditionals):
         u, log_det = self.family.to_base(params, value)
         return log_widened(u) + log_det
 
-    def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""
         u, log_det = self.family.to_base(self.network(x, j, False), x.gather(1, j))
         return log_normal(u) + log_det

@@ -50,11 +50,11 @@ class GibbsImputer(Imputer):
         sweeps = (self._per_hole * holes).clamp(min=self._minimum).ceil() * (holes > 0)
         allowed = self._q.blocks(missing)
         for sweep in range(int(sweeps.max())):
-            noise = sweep_noise(pack.noise, sweep, self._q.noise_width, x.dtype)
-            scan = random_scan(allowed, noise.order, int(holes.max()))
+            noise = sweep_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
+            scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
-                new = self._q.redraw(x, j, noise.normal[torch.arange(len(j), device=j.device), j])
+                new = self._q.redraw(x, missing, j, self._q.noise_of(noise.normal, j))
                 inside = (box.contains(new) | ~missing).all(1)
                 self._outside += int((active & ~inside).sum())
                 self._draws += int(active.sum())

@@ -21,7 +21,7 @@ RANKED = 12
 
 
 class Sweep(NamedTuple):
-    """After G steps: rows x [R, D]; steps tried and accepted per column [D]."""
+    """After G steps: rows x [R, D]; steps tried and accepted per block [S]."""
 
     x: Tensor
     tried: Tensor
@@ -79,7 +79,7 @@ def vgi_objective(
     if n == 0:
         return (weight * log_p(x, missing)).sum()
     scan = _scan(q, missing[:n], K, noise.order, M)
-    draw = q.draw(x[:n], scan.j, noise.normal)
+    draw = q.draw(x[:n], missing[:n], scan.j, noise.normal)
     masks = missing[:n, None].expand(-1, M, -1).reshape(n * M, -1)
     log_p_rows = log_p(joined(draw.x.flatten(0, 1), x[n:]), joined(masks, missing[n:]))
     terms = torch.where(scan.active, log_p_rows[: n * M].view(n, M) - draw.log_q, 0.0)
@@ -101,7 +101,7 @@ def warm_up_loss(
     """
     scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
     active = scan.active.to(x.dtype)
-    log_q = torch.where(scan.active, q.log_prob(x, scan.j), 0.0)
+    log_q = torch.where(scan.active, q.log_prob(x, ~missing, scan.j), 0.0)
     return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()
 
 
@@ -125,13 +125,13 @@ def update_imputations(
     """
     order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
     if accept == "gibbs":
-        swept = gibbs_sweep(q, x, order, noise, inside)
+        swept = gibbs_sweep(q, x, missing, order, noise, inside)
     elif scan == "path" and inside is None:
         swept = metropolis_path(log_p, q, x, missing, order, noise)
     else:
         swept = metropolis_sweep(log_p, q, x, missing, order, noise, inside)
     j = order.j.reshape(-1)
-    zeros = x.new_zeros(x.shape[1])
+    zeros = x.new_zeros(q.S)
     tried = zeros.scatter_add(0, j, order.active.reshape(-1).to(x.dtype))
     return Sweep(swept.x, tried, zeros.scatter_add(0, j, swept.accepted.reshape(-1).to(x.dtype)))
 

@@ -19,10 +19,12 @@ from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.base import BlockNetwork, Conditionals
+from vgi_cli.conditionals.blocks import BlockConditionals
 from vgi_cli.conditionals.families import make_family
+from vgi_cli.conditionals.joint import JointFamily
 from vgi_cli.conditionals.modulated import ModulatedNetwork
 from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
-from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
@@ -48,16 +50,24 @@ INITIAL_ROWS = 100_000
 they fit, else rows of the first): this bounds their memory."""
 
 
-def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
-    """The conditionals that the settings describe, for D columns; parameters not yet initialised."""
-    family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
-    network: BlockNetwork
+def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = None) -> Conditionals:
+    """The conditionals that the settings describe, for D columns; parameters not yet initialised.
+
+    partition  of the columns into blocks; none: each on its own
+    """
+    extended = config.kernel == "extended"
+    if partition is None or partition.W == 1:
+        family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
+        return AmortisedConditionals(family, _network(config, D, D, family.width), extended=extended)
+    joint = JointFamily(partition.W, config.spline_steps if config.conditional == "spline" else 0, config.spline_bins)
+    return BlockConditionals(partition, joint, _network(config, partition.S, D, joint.width), extended=extended)
+
+
+def _network(config: VgiConfig, S: int, D: int, width: int) -> BlockNetwork:
+    """The network of the named layout for S blocks of D columns, each with `width` parameters."""
     if config.layout == "modulated" or (config.layout == "auto" and D > SKIP_UP_TO):
-        network = ModulatedNetwork(D, family.width, config.trunk, config.hidden)
-    else:
-        trunk = () if config.layout == "independent" else config.trunk
-        network = HeadNetwork(D, family.width, trunk, config.hidden)
-    return AmortisedConditionals(family, network, extended=config.kernel == "extended")
+        return ModulatedNetwork(S, width, config.trunk, config.hidden, D)
+    return HeadNetwork(S, width, () if config.layout == "independent" else config.trunk, config.hidden, D)
 
 
 def init(
@@ -72,7 +82,7 @@ def init(
     chains = make_chains(x, missing, config.imputations, config.chains, room)
     initial_imputations(chains, table, config, generator)  # 1: D_K <- f0
     model.initialise(initial_rows(chains).cpu(), generator)
-    q = build_conditionals(config, table.D).to(x.dtype)
+    q = build_conditionals(config, table.D, table.blocks).to(x.dtype)
     q.initialise(generator)
     q.to(x.device)
     n = int((~missing.all(1)).sum())
@@ -232,7 +242,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
-            rate = tally["accepted"] / tally["tried"]
+            rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
             metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
     for value in state.tally.values():
         value.zero_()

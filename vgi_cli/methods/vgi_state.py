@@ -28,9 +28,8 @@ class VgiState(ChainState):
         self.config = config
         self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True)
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
-        D = chains.x.shape[1]
         zeros = chains.x.new_zeros
-        self.tally = {"objective": zeros(()), "tried": zeros(D), "accepted": zeros(D)}  # of this epoch
+        self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
 
     def parts(self) -> Parts:
         """See State."""

@@ -11,6 +11,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError
 from vgi_cli.models.base import Model
 from vgi_cli.run import registry
+from vgi_cli.run.blocks import partition
 from vgi_cli.run.bootstrap import split_bootstrap
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.directory import RunFolder
@@ -65,7 +66,7 @@ def load_run(path: Path, reporter: Reporter) -> Fitted:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
-    conditionals = _conditionals(recipe, len(schema.modelled), run.tensors("conditionals"), path)
+    conditionals = _conditionals(recipe, schema, run.tensors("conditionals"), path)
     models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
     return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
 
@@ -77,12 +78,12 @@ def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path
     return model.eval()
 
 
-def _conditionals(recipe: Recipe, D: int, tensors: dict[str, Tensor], path: Path) -> Conditionals | None:
+def _conditionals(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Conditionals | None:
     if not tensors:
         return None
     from vgi_cli.methods.vgi import build_conditionals
 
-    conditionals = build_conditionals(method_config(recipe), D)
+    conditionals = build_conditionals(method_config(recipe), len(schema.modelled), partition(recipe, schema))
     _load(conditionals, tensors, path)
     return conditionals.eval()
 

@@ -12,6 +12,7 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.maths.noise import hash64
 from vgi_cli.run import registry
+from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
 from vgi_cli.run.families import check_method, check_model, method_values, model_values
@@ -58,13 +59,15 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         problems += check_model(registry.load_model(model).Config, recipe, settings)
     if method is None:
         for key in settings:
-            if key.startswith(("method.", "optim.")) and key != "method.name":
+            if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name":
                 where = settings[key].origin
                 methods = " or ".join(registry.METHODS)
                 problems.append(Problem(where, f"{key} needs a named method", f"say --method {methods}"))
         return problems
     entry = registry.method_entry(method)
     problems += check_method(registry.load_method(method).Config, recipe, settings)
+    if "table.blocks" in settings and model != "auto":
+        problems += check_pairing(settings["table.blocks"], model, method)
     if recipe.select == "objective" and "conditionals" not in entry.makes:
         where = origin(settings, "select", "--select")
         problems.append(
@@ -78,7 +81,8 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
     registry.check_pair(model, method)
     family = registry.load_model(model)
     config = load_config(family.Config, {**model_values(recipe), **model_settings})
-    values = merged(family.suited.get(method, {}), method_values(recipe))
+    suited = family.suited.get(method) or family.suited.get(registry.METHODS[method].like or method, {})
+    values = merged(suited, method_values(recipe))
     chosen = load_config(registry.load_method(method).Config, values).model_dump(mode="json")
     optim = chosen.pop("optim", {})
     epochs = chosen.pop("epochs", None)

@@ -30,7 +30,8 @@ class ModelEntry(NamedTuple):
 
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
-    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it."""
+    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `like`: the
+    method whose settings suit a model for it too; `blocks`: `table.blocks` where nobody says."""
 
     about: str
     module: str
@@ -39,6 +40,8 @@ class MethodEntry(NamedTuple):
     precision: str
     gpu: bool
     example: str
+    like: str | None = None
+    blocks: str | None = None
 
 
 class SamplerEntry(NamedTuple):
@@ -119,6 +122,17 @@ METHODS: Mapping[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "vbgi": MethodEntry(
+        "vgi with columns that are missing together redrawn together",
+        "vgi_cli.methods.vgi",
+        frozenset({"bound"}),
+        frozenset({"conditionals", "imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method vbgi",
+        "vgi",
+        "auto",
     ),
     "complete": MethodEntry(
         "maximum likelihood by gradients, for tables without holes",
