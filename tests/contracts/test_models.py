@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from vgi_cli.models.base import Bijective, Marginal, Model
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
-CAPABILITY = {"density": Model, "marginal": Marginal, "bijective": Bijective}
+CAPABILITY = {"density": Model, "marginal": Marginal, "bijective": Bijective, "gaussian": GaussianFamily}
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 
 

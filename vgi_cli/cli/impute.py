@@ -45,6 +45,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -52,6 +53,7 @@ def command(
 ) -> None:
     """The command line of `vgi impute`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     settings = gather(
         {
@@ -80,5 +82,7 @@ def command(
         ),
         stdin=data == "-",
     )
-    for path in impute(checkpoint, settings, chosen, Console(quiet, verbose)):
+    with plugged(plugin or []):
+        paths = impute(checkpoint, settings, chosen, Console(quiet, verbose))
+    for path in paths:
         print(path)

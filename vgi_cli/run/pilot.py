@@ -42,9 +42,10 @@ class Pilot(NamedTuple):
 def needed(recipe: Recipe, rows: Rows) -> bool:
     """Whether the number of epochs is open, and the rows are few enough for it to matter."""
     entry = registry.MODELS[recipe.model["name"]]
+    makes = registry.METHODS[recipe.method["name"]].makes
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    return not given and "conditionals" in makes and "marginal" not in entry.provides and FEWEST <= n <= MOST
 
 
 def choose_epochs(

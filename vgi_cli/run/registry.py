@@ -1,14 +1,16 @@
 """The names of the command line: models, methods and samplers, readable without importing torch.
 
-Adding a family is adding its file and one entry here. What a method or sampler needs is written as capabilities, so
-that a pair that cannot work is refused before anything is read or loaded. The contract suite checks each entry against
-the class that it names.
+Adding a family to the package is adding its file and one entry here; a plugin (run/plugins.py) adds entries for as long
+as a command runs, with `register_model` and `register_method`. What a method or sampler needs is written as
+capabilities, so that a pair that cannot work is refused before anything is read or loaded. The contract suite checks
+each entry against the class that it names.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
@@ -16,7 +18,8 @@ from vgi_cli.errors import UsageError, nearest
 
 class ModelEntry(NamedTuple):
     """A model by name: `module.attribute` is its class, `provides` its capabilities; `method` is what it takes where
-    none is named, `because` says why; `transform` is how its columns are encoded where nobody says."""
+    none is named, `because` says why; `transform` is how its columns are encoded where nobody says; `family` is the
+    class itself where a plugin gave it."""
 
     about: str
     module: str
@@ -26,11 +29,13 @@ class ModelEntry(NamedTuple):
     because: str
     transform: str
     example: str
+    family: Any = None
 
 
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
-    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it."""
+    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
+    plugin gave it."""
 
     about: str
     module: str
@@ -39,6 +44,7 @@ class MethodEntry(NamedTuple):
     precision: str
     gpu: bool
     example: str
+    given: Any = None
 
 
 class SamplerEntry(NamedTuple):
@@ -53,16 +59,17 @@ CAPABILITIES: Mapping[str, str] = {
     "density": "a log density",
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
+    "gaussian": "EM steps in closed form (a mixture of Gaussians)",
     "conditionals": "fitted conditionals (a fit by vgi)",
     "imputations": "stored imputations (a fit by vgi)",
 }
 
-MODELS: Mapping[str, ModelEntry] = {
+MODELS: dict[str, ModelEntry] = {
     "fa": ModelEntry(
         "factor analysis: a Gaussian with a few factors and a noise variance per column",
         "vgi_cli.models.fa",
         "FactorAnalysis",
-        frozenset({"density", "marginal"}),
+        frozenset({"density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "linear",
@@ -72,7 +79,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "Gaussian mixture, full or factor-analytic covariances",
         "vgi_cli.models.mixture",
         "GaussianMixture",
-        frozenset({"density", "marginal"}),
+        frozenset({"density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "normal",
@@ -90,11 +97,11 @@ MODELS: Mapping[str, ModelEntry] = {
     ),
 }
 
-METHODS: Mapping[str, MethodEntry] = {
+METHODS: dict[str, MethodEntry] = {
     "em": MethodEntry(
         "expectation maximisation, exact, for fa and mixture",
         "vgi_cli.methods.em",
-        frozenset({"marginal"}),
+        frozenset({"gaussian"}),
         frozenset(),
         "float64",
         False,
@@ -195,9 +202,107 @@ def choose_sampler(name: str, model: str, method: str) -> str:
 def load_model(name: str) -> Any:
     """The class of a model (imports torch)."""
     entry = model_entry(name)
-    return getattr(importlib.import_module(entry.module), entry.attribute)
+    return entry.family or getattr(importlib.import_module(entry.module), entry.attribute)
 
 
 def load_method(name: str) -> Any:
     """The Method of a name (imports torch)."""
-    return importlib.import_module(method_entry(name).module).METHOD
+    entry = method_entry(name)
+    return entry.given or importlib.import_module(entry.module).METHOD
+
+
+class Registrations(NamedTuple):
+    """What a plugin has registered, by name."""
+
+    models: dict[str, ModelEntry]
+    methods: dict[str, MethodEntry]
+
+
+_collecting: list[Registrations] = []
+
+
+@contextmanager
+def collecting() -> Iterator[Registrations]:
+    """Collect what is registered meanwhile; the tables above stay as they are."""
+    _collecting.append(Registrations({}, {}))
+    try:
+        yield _collecting[-1]
+    finally:
+        _collecting.pop()
+
+
+def register_model(
+    name: str,
+    family: Any,
+    *,
+    about: str,
+    method: str = "vgi",
+    because: str = "what its plugin takes",
+    transform: str = "linear",
+) -> None:
+    """Give a model a name on the command line; called by a plugin (see docs/extending.md).
+
+    family     a class derived from `vgi_cli.models.base.Model`, or the text `module:attribute` that leads to it
+    about      one line that says what it is
+    method     the method that it takes where none is named, and `because`, the reason that is printed
+    transform  how its columns are encoded where nobody says: `linear` or `normal`
+
+    Its capabilities are its types. Raises UsageError for a name that is taken and a class that cannot be used.
+    """
+    from vgi_cli.run.checks import check_family, check_name, provided, resolve
+
+    models = _registrations("register_model").models
+    where = f"register_model('{name}')"
+    check_name(where, name, [*MODELS, *models, "auto"])
+    family = resolve(where, family)
+    check_family(where, family)
+    if transform not in ("linear", "normal"):
+        raise UsageError(f"{where}: transform: expected 'linear' or 'normal', got {transform!r}", "linear is usual")
+    example = f"vgi fit data.csv --plugin FILE.py --model {name}"
+    models[name] = ModelEntry(
+        about, family.__module__, family.__qualname__, provided(family), method, because, transform, example, family
+    )
+
+
+def register_method(
+    name: str,
+    method: Any,
+    *,
+    about: str,
+    makes: Iterable[str] = (),
+    precision: str = "float32",
+    gpu: bool = False,
+) -> None:
+    """Give a method a name on the command line; called by a plugin (see docs/extending.md).
+
+    method     a `vgi_cli.methods.base.Method`, or the text `module:attribute` that leads to it
+    about      one line that says what it is
+    makes      what it leaves for samplers: `conditionals`, `imputations`, both (a variant of vgi) or nothing
+    precision  of the table and the model that it is given: `float32` or `float64`
+    gpu        whether `--device auto` takes a GPU for it
+
+    Raises UsageError for a name that is taken and a Method that cannot be used.
+    """
+    from vgi_cli.run.checks import check_method_tuple, check_name, required, resolve
+
+    methods = _registrations("register_method").methods
+    where = f"register_method('{name}')"
+    check_name(where, name, [*METHODS, *methods])
+    method = resolve(where, method)
+    check_method_tuple(where, method, frozenset(makes))
+    if precision not in ("float32", "float64"):
+        raise UsageError(f"{where}: precision: expected 'float32' or 'float64', got {precision!r}", "float32 is usual")
+    requires = required(where, method)
+    example = f"vgi fit data.csv --plugin FILE.py --method {name}"
+    methods[name] = MethodEntry(
+        about, method.init.__module__, requires, frozenset(makes), precision, gpu, example, method
+    )
+
+
+def _registrations(function: str) -> Registrations:
+    if not _collecting:
+        raise UsageError(
+            f"{function} is for plugins, and no plugin is being loaded",
+            "put the call into a file and name it: --plugin FILE.py, or plugins=['FILE.py'] in Python",
+        )
+    return _collecting[-1]
