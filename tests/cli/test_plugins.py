@@ -114,6 +114,24 @@ def test_a_recipe_with_another_model_needs_no_plugin(vgi: Vgi, run: Path) -> Non
     assert json.loads(Path("new/manifest.json").read_text())["plugins"] == {}
 
 
+def test_a_recipe_whose_model_the_package_has_learnt_since_still_names_the_plugin(vgi: Vgi, run: Path) -> None:
+    text = (run / "recipe.yaml").read_text()
+    Path("old.yaml").write_text(text.replace("name: mine", "name: fa"))
+    done = vgi("fit", "--recipe", "old.yaml", "--out", "new")
+    assert done.code == 2 and done.error.startswith("old.yaml needs the plugin mine.py")
+
+
+def test_flags_may_replace_one_of_two_plugins(vgi: Vgi, run: Path) -> None:
+    text = (run / "recipe.yaml").read_text().replace("plugins:\n", f"plugins:\n  lost.py: {'0' * 64}\n")
+    Path("two.yaml").write_text(text.replace("name: em", "name: lost"))
+    plugin = ["--plugin", "code/mine.py"]
+    done = vgi("fit", "--recipe", "two.yaml", *plugin, "--out", "new")
+    assert done.code == 2 and done.error.startswith("two.yaml needs the plugin lost.py")
+    done = vgi("fit", "--recipe", "two.yaml", *plugin, "--method", "em", "--out", "new")
+    assert done.code == 0, done.err
+    assert json.loads(Path("new/manifest.json").read_text())["plugins"].keys() == {"mine.py"}
+
+
 def test_a_run_of_a_table_that_does_not_vary_needs_no_plugin_to_be_imputed(vgi: Vgi, data: Path) -> None:
     Path("same.csv").write_text("a,b\n1,2\n1,2\n,2\n")
     assert vgi("fit", "same.csv", *MINE, *SMALL, "--out", "run").code == 0

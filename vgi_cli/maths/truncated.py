@@ -1,4 +1,4 @@
-"""Draws from laws truncated to an interval: normals and their mixtures, accurate far into the tails, and any density."""
+"""Draws from laws truncated to an interval: normals and their mixtures far into the tails, and any density."""
 
 from __future__ import annotations
 

@@ -158,12 +158,15 @@ def _resume(
 def _check_plugins(settings: Settings, reporter: Reporter) -> None:
     """Refuse a recipe whose model or method comes from a plugin that was not said with the command."""
     recorded = settings["plugins"].value if "plugins" in settings else {}
-    said = {key: settings[f"{key}.name"].value for key in ("model", "method") if f"{key}.name" in settings}
-    model, method = said.get("model"), said.get("method")
-    built_in = model in registry.MODELS and (method is None or method in registry.METHODS)
-    if built_in and not plugins.in_use(model, method):
-        recorded = {}  # flags name another model and method than the recipe
-    plugins.require(recorded, model, method, origin(settings, "plugins", "recipe").split(",")[0], reporter)
+    recipe = origin(settings, "plugins", "recipe").split(",")[0]
+    named = [settings.get(f"{section}.name") for section in ("model", "method")]
+    model, method = (None if setting is None else setting.value for setting in named)
+    replaced = any(setting is not None and setting.origin.split(",")[0] != recipe for setting in named)
+    known = model in (None, "auto", *registry.MODELS) and method in (None, *registry.METHODS)
+    if replaced and known:  # flags name another model or method than the recipe: only what is left of it counts
+        used = plugins.in_use(model, method)
+        recorded = {file: sha for file, sha in recorded.items() if file in used or sha in used.values()}
+    plugins.require(recorded, model, method, recipe, reporter)
 
 
 def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
