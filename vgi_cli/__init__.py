@@ -18,7 +18,7 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.run.api import Run, evaluate, finetune, fit, impute, load
-    from vgi_cli.run.registry import register_method, register_model
+    from vgi_cli.run.registration import register_method, register_model
 
 __all__ = [
     "Run",
@@ -37,9 +37,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'vgi_cli' has no attribute '{name}'")
     if name.startswith("register_"):
-        from vgi_cli.run import registry
+        from vgi_cli.run import registration
 
-        return getattr(registry, name)
+        return getattr(registration, name)
     from vgi_cli.run import api
 
     return getattr(api, name)

@@ -122,7 +122,7 @@ def test_a_recipe_whose_model_the_package_has_learnt_since_still_names_the_plugi
 
 
 def test_flags_may_replace_one_of_two_plugins(vgi: Vgi, run: Path) -> None:
-    text = (run / "recipe.yaml").read_text().replace("plugins:\n", f"plugins:\n  lost.py: {'0' * 64}\n")
+    text = (run / "recipe.yaml").read_text().replace("plugins:\n", f"plugins:\n  lost.py: {'ab' * 32}\n")
     Path("two.yaml").write_text(text.replace("name: em", "name: lost"))
     plugin = ["--plugin", "code/mine.py"]
     done = vgi("fit", "--recipe", "two.yaml", *plugin, "--out", "new")

@@ -205,9 +205,19 @@ class Bare(FA):
             "expected some of: conditionals, imputations",
         ),
         (
+            "method('m', EM._replace(Config=Config), about='', makes=['conditionals'])",
+            "register_method('m'): what makes conditionals has the settings of vgi, got Config",
+            "derive its Config from vgi_cli.methods.vgi_config.VgiConfig, or leave conditionals out of makes",
+        ),
+        (
             "method('m', EM._replace(Config=Config), about='', makes=['imputations'])",
-            "register_method('m'): what makes imputations has the settings of vgi, got Config",
-            "derive its Config from vgi_cli.methods.vgi_config.VgiConfig, or leave out makes",
+            "register_method('m'): init: too many positional arguments",
+            "write init(model, table, config, generator, room)",
+        ),
+        (
+            "method('m', EM._replace(init=lambda model: None), about='')",
+            "register_method('m'): init: too many positional arguments",
+            "write init(model, table, config, generator)",
         ),
         (
             "method('m', EM, about='', precision='float16')",
@@ -221,6 +231,25 @@ def test_registrations_that_cannot_work(write: Write, call: str, message: str, h
     line = HEAD.count("\n") + 1
     assert found.startswith(f"plugin p.py, line {line}: {message}")
     assert suggestion.startswith(hint)
+
+
+def test_capabilities_are_read_off_the_types(write: Write) -> None:
+    calls = """
+class Lower(FA):
+    exact = False
+model('lower', Lower, about='', method='em')
+method('any', EM._replace(requires=()), about='')
+method('exact', EM._replace(requires=(Model,)), about='')
+method('observed', EM._replace(requires=(Marginal,)), about='', makes=[])
+"""
+    with plugged([write(HEAD + calls)]):
+        assert registry.MODELS["lower"].provides == registry.MODELS["fa"].provides - {"density"}
+        assert registry.METHODS["any"].requires == registry.METHODS["vgi"].requires
+        registry.check_pair("lower", "any")
+        registry.check_pair("flow", "exact")
+        for model, method in (("lower", "exact"), ("flow", "observed")):
+            with pytest.raises(UsageError, match=f"method '{method}' needs "):
+                registry.check_pair(model, method)
 
 
 def test_the_method_that_a_model_takes_must_work_for_it(write: Write) -> None:

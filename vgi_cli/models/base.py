@@ -84,6 +84,7 @@ class Marginal(Model):
     def column_redraws(self) -> Redraw:
         """What brings the last cells into the range of their column. Unless a family knows better: `log_prob` on a grid
         over the range, inverted; a cell of a column without a bound on both sides stays as it is."""
+        dtype = next(self.parameters()).dtype
 
         def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
             if not bool(torch.isfinite(low) & torch.isfinite(high)):
@@ -92,7 +93,7 @@ class Marginal(Model):
             def log_density(values: Tensor) -> Tensor:
                 rows = x[:, None].expand(-1, values.shape[-1], -1).clone()
                 rows[..., j] = values
-                return self.log_prob(rows)
+                return self.log_prob(rows.to(dtype)).to(x.dtype)
 
             return truncated_on_grid(log_density, low, high, u)
 

@@ -14,20 +14,21 @@ from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
 from vgi_cli.models.gaussian_family import GaussianFamily
 
-TYPES: dict[str, Any] = {
+TYPES: dict[str, type[Model]] = {
     "density": Model,
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
 }
-"""Capability -> the type that has it."""
+"""Capability -> the type that has it; every model has a bound."""
 
 MADE = frozenset({"conditionals", "imputations"})
 
 
 def provided(family: type[Model]) -> frozenset[str]:
     """The capabilities of a class."""
-    return frozenset(word for word, kind in TYPES.items() if issubclass(family, kind))
+    words = {word for word, kind in TYPES.items() if issubclass(family, kind)}
+    return frozenset({"bound"} | (words if family.exact else words - {"density"}))
 
 
 def required(where: str, method: Method) -> frozenset[str]:
@@ -37,7 +38,7 @@ def required(where: str, method: Method) -> frozenset[str]:
         if kind not in words:
             known = ", ".join(kind.__name__ for kind in words)
             raise UsageError(f"{where}: requires {kind!r}, which is no capability", f"expected some of: {known}")
-    return frozenset(words[kind] for kind in method.requires) or frozenset({"density"})
+    return frozenset({"bound"} | {words[kind] for kind in method.requires})
 
 
 def check_name(where: str, name: str, taken: Iterable[str]) -> None:
@@ -82,11 +83,16 @@ def check_method_tuple(where: str, method: Any, makes: frozenset[str]) -> None:
         )
     if not makes <= MADE:
         raise UsageError(f"{where}: makes: got {sorted(makes)}", f"expected some of: {', '.join(sorted(MADE))}")
-    if makes and not issubclass(method.Config, VgiConfig):
+    if "conditionals" in makes and not issubclass(method.Config, VgiConfig):
         raise UsageError(
-            f"{where}: what makes {' and '.join(sorted(makes))} has the settings of vgi, got {method.Config.__name__}",
-            "derive its Config from vgi_cli.methods.vgi_config.VgiConfig, or leave out makes",
+            f"{where}: what makes conditionals has the settings of vgi, got {method.Config.__name__}",
+            "derive its Config from vgi_cli.methods.vgi_config.VgiConfig, or leave conditionals out of makes",
         )
+    inputs = ["model", "table", "config", "generator", *(["room"] if "imputations" in makes else [])]
+    try:
+        inspect.signature(method.init).bind(*inputs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: init: {error}", f"write init({', '.join(inputs)})") from None
 
 
 def _check_complete(where: str, cls: type) -> None:

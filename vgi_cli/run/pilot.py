@@ -16,6 +16,7 @@ import torch
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.optimisation import GradientConfig
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.plan import load_config, method_config, model_config, stream
@@ -40,12 +41,13 @@ class Pilot(NamedTuple):
 
 
 def needed(recipe: Recipe, rows: Rows) -> bool:
-    """Whether the number of epochs is open, and the rows are few enough for it to matter."""
+    """Whether the number of epochs is open, the method climbs by Adam (what the pilot knows how to set), and the rows
+    are few enough for it to matter."""
     entry = registry.MODELS[recipe.model["name"]]
-    makes = registry.METHODS[recipe.method["name"]].makes
+    gradient = isinstance(getattr(method_config(recipe), "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and "conditionals" in makes and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    return not given and gradient and "marginal" not in entry.provides and FEWEST <= n <= MOST
 
 
 def choose_epochs(
@@ -61,7 +63,8 @@ def choose_epochs(
     train = kept.table.to(dtype=dtype, device=device)
     values = method_config(recipe).model_dump(mode="json")
     values["optim"] |= {"schedule": "constant", "average": 0.0}
-    values["chains"] = "device"  # few rows
+    if "chains" in values:
+        values["chains"] = "device"  # few rows
     config: Any = load_config(method.Config, values)
     model = registry.load_model(recipe.model["name"]).build(model_config(recipe), train.D).to(dtype).to(device)
     state = method.init(model, train, config, stream(recipe.seed, "pilot/fit"))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vgi_cli.errors import RunError, UsageError, VgiError
-from vgi_cli.run import registry
+from vgi_cli.run import registration, registry
 from vgi_cli.run.reporting import Reporter
 
 
@@ -27,7 +27,7 @@ class Plugin(NamedTuple):
 
     path: Path
     sha256: str
-    names: registry.Registrations
+    names: registration.Registrations
 
     @property
     def file(self) -> str:
@@ -117,14 +117,14 @@ class _Source(SourceLoader):
         return self._content
 
 
-def _run(path: Path, content: bytes, name: str) -> registry.Registrations:
+def _run(path: Path, content: bytes, name: str) -> registration.Registrations:
     """Import the bytes and return what they register; UsageError where that fails."""
     spec = importlib.util.spec_from_loader(name, _Source(path.resolve(), content))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where classes look up the names in their annotations
     try:
-        with registry.collecting() as names:
+        with registration.collecting() as names:
             spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise

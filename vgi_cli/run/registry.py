@@ -1,16 +1,14 @@
 """The names of the command line: models, methods and samplers, readable without importing torch.
 
 Adding a family to the package is adding its file and one entry here; a plugin (run/plugins.py) adds entries for as long
-as a command runs, with `register_model` and `register_method`. What a method or sampler needs is written as
-capabilities, so that a pair that cannot work is refused before anything is read or loaded. The contract suite checks
-each entry against the class that it names.
+as a command runs. What a method or sampler needs is written as capabilities, so that a pair that cannot work is refused
+before anything is read or loaded. The contract suite checks each entry against the class that it names.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
@@ -56,6 +54,7 @@ class SamplerEntry(NamedTuple):
 
 
 CAPABILITIES: Mapping[str, str] = {
+    "bound": "a log density or a lower bound of one",
     "density": "a log density",
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
@@ -69,7 +68,7 @@ MODELS: dict[str, ModelEntry] = {
         "factor analysis: a Gaussian with a few factors and a noise variance per column",
         "vgi_cli.models.fa",
         "FactorAnalysis",
-        frozenset({"density", "marginal", "gaussian"}),
+        frozenset({"bound", "density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "linear",
@@ -79,7 +78,7 @@ MODELS: dict[str, ModelEntry] = {
         "Gaussian mixture, full or factor-analytic covariances",
         "vgi_cli.models.mixture",
         "GaussianMixture",
-        frozenset({"density", "marginal", "gaussian"}),
+        frozenset({"bound", "density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "normal",
@@ -89,11 +88,21 @@ MODELS: dict[str, ModelEntry] = {
         "neural spline flow for tables that are far from Gaussian",
         "vgi_cli.models.flow",
         "Flow",
-        frozenset({"density", "bijective"}),
+        frozenset({"bound", "density", "bijective"}),
         "vgi",
         "this model has no exact marginals for em",
         "linear",
         "vgi fit data.csv --model flow --time-limit 10m",
+    ),
+    "flow-ar": ModelEntry(
+        "autoregressive neural spline flow: each column given those before it",
+        "vgi_cli.models.flow_ar",
+        "AutoregressiveFlow",
+        frozenset({"bound", "density", "bijective"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model flow-ar --time-limit 10m",
     ),
 }
 
@@ -110,11 +119,20 @@ METHODS: dict[str, MethodEntry] = {
     "vgi": MethodEntry(
         "variational Gibbs inference, for every model",
         "vgi_cli.methods.vgi",
-        frozenset({"density"}),
+        frozenset({"bound"}),
         frozenset({"conditionals", "imputations"}),
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "complete": MethodEntry(
+        "maximum likelihood by gradients, for tables without holes",
+        "vgi_cli.methods.complete",
+        frozenset({"bound"}),
+        frozenset(),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method complete",
     ),
 }
 
@@ -209,100 +227,3 @@ def load_method(name: str) -> Any:
     """The Method of a name (imports torch)."""
     entry = method_entry(name)
     return entry.given or importlib.import_module(entry.module).METHOD
-
-
-class Registrations(NamedTuple):
-    """What a plugin has registered, by name."""
-
-    models: dict[str, ModelEntry]
-    methods: dict[str, MethodEntry]
-
-
-_collecting: list[Registrations] = []
-
-
-@contextmanager
-def collecting() -> Iterator[Registrations]:
-    """Collect what is registered meanwhile; the tables above stay as they are."""
-    _collecting.append(Registrations({}, {}))
-    try:
-        yield _collecting[-1]
-    finally:
-        _collecting.pop()
-
-
-def register_model(
-    name: str,
-    family: Any,
-    *,
-    about: str,
-    method: str = "vgi",
-    because: str = "what its plugin takes",
-    transform: str = "linear",
-) -> None:
-    """Give a model a name on the command line; called by a plugin (see docs/extending.md).
-
-    family     a class derived from `vgi_cli.models.base.Model`, or the text `module:attribute` that leads to it
-    about      one line that says what it is
-    method     the method that it takes where none is named, and `because`, the reason that is printed
-    transform  how its columns are encoded where nobody says: `linear` or `normal`
-
-    Its capabilities are its types. Raises UsageError for a name that is taken and a class that cannot be used.
-    """
-    from vgi_cli.run.checks import check_family, check_name, provided, resolve
-
-    models = _registrations("register_model").models
-    where = f"register_model('{name}')"
-    check_name(where, name, [*MODELS, *models, "auto"])
-    family = resolve(where, family)
-    check_family(where, family)
-    if transform not in ("linear", "normal"):
-        raise UsageError(f"{where}: transform: expected 'linear' or 'normal', got {transform!r}", "linear is usual")
-    example = f"vgi fit data.csv --plugin FILE.py --model {name}"
-    models[name] = ModelEntry(
-        about, family.__module__, family.__qualname__, provided(family), method, because, transform, example, family
-    )
-
-
-def register_method(
-    name: str,
-    method: Any,
-    *,
-    about: str,
-    makes: Iterable[str] = (),
-    precision: str = "float32",
-    gpu: bool = False,
-) -> None:
-    """Give a method a name on the command line; called by a plugin (see docs/extending.md).
-
-    method     a `vgi_cli.methods.base.Method`, or the text `module:attribute` that leads to it
-    about      one line that says what it is
-    makes      what it leaves for samplers: `conditionals`, `imputations`, both (a variant of vgi) or nothing
-    precision  of the table and the model that it is given: `float32` or `float64`
-    gpu        whether `--device auto` takes a GPU for it
-
-    Raises UsageError for a name that is taken and a Method that cannot be used.
-    """
-    from vgi_cli.run.checks import check_method_tuple, check_name, required, resolve
-
-    methods = _registrations("register_method").methods
-    where = f"register_method('{name}')"
-    check_name(where, name, [*METHODS, *methods])
-    method = resolve(where, method)
-    check_method_tuple(where, method, frozenset(makes))
-    if precision not in ("float32", "float64"):
-        raise UsageError(f"{where}: precision: expected 'float32' or 'float64', got {precision!r}", "float32 is usual")
-    requires = required(where, method)
-    example = f"vgi fit data.csv --plugin FILE.py --method {name}"
-    methods[name] = MethodEntry(
-        about, method.init.__module__, requires, frozenset(makes), precision, gpu, example, method
-    )
-
-
-def _registrations(function: str) -> Registrations:
-    if not _collecting:
-        raise UsageError(
-            f"{function} is for plugins, and no plugin is being loaded",
-            "put the call into a file and name it: --plugin FILE.py, or plugins=['FILE.py'] in Python",
-        )
-    return _collecting[-1]
