@@ -132,7 +132,11 @@ def test_conditional_draws_have_the_conditional_law(name):
         draws, mean = conditional.sample(noise), conditional.mean()
         density = model.log_prob(torch.stack([grid, rows[0, 1].expand(len(grid))], -1)).exp()
         again = model.conditional(rows, missing).sample(noise.select(draws=torch.tensor([1])))
-    assert draws.shape == (n, R, 2) and bool((draws[..., 1] == rows[:, 1]).all()) and bool((mean[:, 1] == rows[:, 1]).all())
+    assert (
+        draws.shape == (n, R, 2)
+        and bool((draws[..., 1] == rows[:, 1]).all())
+        and bool((mean[:, 1] == rows[:, 1]).all())
+    )
     assert torch.equal(again[0], draws[1])
     mass = torch.cumulative_trapezoid(density, grid)
     drawn = draws[..., 0].flatten().sort().values

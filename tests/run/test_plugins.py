@@ -97,7 +97,7 @@ def test_nothing_is_written_beside_the_file(write: Write) -> None:
 def test_files_that_are_no_plugins(write: Write, tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
     assert refusal(tmp_path / "none.py") == (f"plugin '{tmp_path}/none.py': no such file", "check the path")
-    assert refusal("laplace") == ("plugin 'laplace': expected a Python file", "give the path of a .py file")
+    assert refusal("student") == ("plugin 'student': expected a Python file", "give the path of a .py file")
     assert refusal(tmp_path / "folder.py")[0] == f"plugin '{tmp_path}/folder.py': Is a directory"
     message, hint = refusal(write("x = 1\n"))
     assert message == "plugin p.py registers no model and no method"

@@ -14,7 +14,7 @@ from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
 from vgi_cli.models.gaussian_family import GaussianFamily
 
-TYPES: dict[str, type[Model]] = {
+TYPES: dict[str, Any] = {
     "density": Model,
     "marginal": Marginal,
     "bijective": Bijective,

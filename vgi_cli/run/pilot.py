@@ -41,13 +41,14 @@ class Pilot(NamedTuple):
 
 
 def needed(recipe: Recipe, rows: Rows) -> bool:
-    """Whether the number of epochs is open, the method climbs by Adam (what the pilot knows how to set), and the rows
-    are few enough for it to matter."""
+    """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
+    pilot knows), and the rows few enough for it to matter."""
     entry = registry.MODELS[recipe.model["name"]]
     gradient = isinstance(getattr(method_config(recipe), "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and gradient and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    scored = "density" in entry.provides and "marginal" not in entry.provides
+    return not given and gradient and scored and FEWEST <= n <= MOST
 
 
 def choose_epochs(
