@@ -121,6 +121,17 @@ def test_on_a_grid_a_column_without_bounds_stays_and_the_others_come_inside() ->
     assert torch.equal(swept[..., 1], drawn[..., 1]) and not bool((swept[..., 0] == drawn[..., 0]).any())
 
 
+def test_on_a_grid_a_model_in_single_precision_is_called_in_single_precision() -> None:
+    model = gaussian().float()
+    rows = torch.zeros(50, D, dtype=torch.float64)
+    seen: list[torch.dtype] = []
+    model.log_prob = lambda x: seen.append(x.dtype) or -0.5 * x.square().sum(-1)  # type: ignore[assignment,func-returns-value]
+    low, high, u = torch.tensor(1.0).double(), torch.tensor(2.0).double(), torch.rand(50, dtype=torch.float64)
+    drawn = Marginal.column_redraws(model)(rows, 1, low, high, u, u)
+    assert seen == [torch.float32] and drawn.dtype == torch.float64
+    assert bool(((drawn >= 1) & (drawn <= 2)).all())
+
+
 def test_rows_that_are_outside_are_swept_and_counted() -> None:
     x, missing = torch.zeros(10, D, dtype=torch.float64), torch.ones(10, D, dtype=torch.bool)
     imputer = ExactImputer([gaussian()], attempts=2)
