@@ -45,6 +45,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    compile_: o.Compile = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -62,6 +63,7 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "compile": (compile_, "--compile"),
         },
         environ=os.environ,
     )
