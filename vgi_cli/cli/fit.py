@@ -71,14 +71,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
-    compile_: Annotated[
-        str | None,
-        typer.Option(
-            "--compile",
-            metavar="WHEN",
-            help="Capture the steps as CUDA graphs, or compile the density on a CPU: auto, off or on.",
-        ),
-    ] = None,
+    compile_: o.Compile = None,
     plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,

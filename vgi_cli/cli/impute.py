@@ -45,6 +45,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    compile_: o.Compile = None,
     plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
@@ -64,6 +65,7 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "compile": (compile_, "--compile"),
         },
         environ=os.environ,
     )

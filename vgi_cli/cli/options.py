@@ -31,6 +31,14 @@ Device = Annotated[
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", help="Threads on the CPU. [env var: VGI_THREADS]")
 ]
+Compile = Annotated[
+    str | None,
+    typer.Option(
+        "--compile",
+        metavar="WHEN",
+        help="Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on.",
+    ),
+]
 Out = Annotated[
     str | None, typer.Option("-o", "--out", metavar="PATH", help="Where the result goes; see above for the default.")
 ]

@@ -181,7 +181,7 @@ def impute(
     tables where data is one. With `out`: the files are written as `vgi impute` does (`layout` is its --format), and
     their paths are returned.
     Options: m=5, point, sampler, uncertainty, out, layout, original, force, mask, na_values, delimiter, seed, device,
-    threads, say. `plugins`: those of the fit; a Run remembers them.
+    threads, compile, say. `plugins`: those of the fit; a Run remembers them.
     """
     plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
@@ -211,10 +211,11 @@ def _impute(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    compile: str | None = None,
     say: Say = None,
 ) -> Any:
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags, environ=os.environ)
+    settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
     destination = None if out is None else str(out)
     options = ImputeOptions(m, layout, point, sampler, uncertainty, original, destination, force)
     options = check_options(options, stdin=False)

@@ -58,7 +58,7 @@ def start(job: Job, folder: Path) -> State:
     table = job.train.table.to(dtype=dtype, device=job.device)
     model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D)
     model = model.to(dtype=dtype, device=job.device)
-    threads = recipe.threads or default_threads(_work(model, table.N))
+    threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
     if recipe.threads is None:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
@@ -78,9 +78,9 @@ def start(job: Job, folder: Path) -> State:
     return cast(State, state)
 
 
-def _work(model: torch.nn.Module, N: int) -> float:
-    """Multiplications of one step, roughly: parameters × rows of a batch, forward and backward."""
-    return 3.0 * sum(p.numel() for p in model.parameters()) * min(N, 512)
+def work_of_step(model: torch.nn.Module, rows: int) -> float:
+    """Multiplications of one step on so many flattened rows, roughly: forward and backward of the model."""
+    return 3.0 * sum(p.numel() for p in model.parameters()) * rows
 
 
 def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
