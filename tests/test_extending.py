@@ -66,7 +66,7 @@ def test_the_numerics_of_the_example(folder: Path) -> None:
         g = torch.Generator().manual_seed(0)
         x = 2.0 * torch.randn(30, 3, generator=g, dtype=torch.float64)
         model.initialise(x, g)
-        model.root.add_(0.3 * torch.randn(3, 3, generator=g, dtype=torch.float64))
+        model.root.copy_(torch.tensor([[0.2, 0.0, 0.0], [1.5, 0.1, 0.0], [-1.0, 0.8, 0.3]]))
         centre, sigma = model.centre.numpy(), (model.factor() @ model.factor().T).numpy()
         missing = torch.rand(30, 3, generator=g) < 0.5
         found = model.marginal_log_prob(x, missing)
