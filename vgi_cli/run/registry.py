@@ -54,6 +54,7 @@ CAPABILITIES: Mapping[str, str] = {
     "density": "a log density",
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
+    "latent": "latent variables with an encoder",
     "conditionals": "fitted conditionals (a fit by vgi)",
     "imputations": "stored imputations (a fit by vgi)",
 }
@@ -98,6 +99,16 @@ MODELS: Mapping[str, ModelEntry] = {
         "this model has no exact marginals for em",
         "linear",
         "vgi fit data.csv --model flow-ar --time-limit 10m",
+    ),
+    "vae": ModelEntry(
+        "variational autoencoder: a Gaussian decoder of a few latent variables",
+        "vgi_cli.models.vae",
+        "VariationalAutoencoder",
+        frozenset({"bound", "latent"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model vae --set model.latents=5",
     ),
 }
 
