@@ -42,7 +42,9 @@ def test_fit_evaluate_and_finetune(vgi: Vgi, data: Path) -> None:
     assert "importance-weighted bound, 400 draws of the latents a row" in page
     assert "fine-tuned to these rows for 7 epochs" in page
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
-    assert vgi("impute", "--checkpoint", "tuned", "--m", "1", "-o", "out.csv").code == 0
+    done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "-o", "out.csv")
+    assert done.code == 0 and "sampler latent: chains 4, sweeps 100, acceptance encoder" in done.err
+    assert all(all(row) for row in cells("out.1.csv"))
 
 
 @pytest.mark.parametrize("select", ["loglik", "objective"])
@@ -83,3 +85,5 @@ def test_a_complete_table_by_complete(vgi: Vgi, data: Path) -> None:
     assert vgi("fit", "full.csv", *flags).code == 0
     ask = ["evaluate", "--checkpoint", "run", "data.csv", "--json", "--samples", "50", "--refit-epochs", "1"]
     assert vgi(*ask).code == 0
+    assert vgi("impute", "--checkpoint", "run", "data.csv", "--m", "1", "-o", "out.csv").code == 0
+    assert all(all(row) for row in cells("out.1.csv"))

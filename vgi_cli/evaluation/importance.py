@@ -20,7 +20,6 @@ from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
 
-FILL_ROUNDS = 5
 PRIOR_SHARE = 0.05
 """Share of the draws that come from p(z): it bounds the weights where the encoder's normal has too light tails."""
 TOGETHER = 512
@@ -40,17 +39,11 @@ class EncoderProposal:
         self._filler = filler
         self._encoder = filler if encoder is None else encoder
 
-    @torch.no_grad()
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
-        """x [R, D] with each hole at the decoder's mean at the encoder's mean, a few times over, from 0 (the mean of a
-        column)."""
+        """x [R, D] with its holes filled (see Latent)."""
         with frozen(self._filler):
-            out = x.masked_fill(missing, 0.0)
-            for _ in range(FILL_ROUNDS):
-                out = torch.where(missing, self._filler.decode(self._filler.encode(out).mean).mean, x)
-        return out
+            return self._filler.filled(x, missing)
 
-    @torch.no_grad()
     def __call__(self, x: Tensor, missing: Tensor) -> DiagonalNormal:
         """Normals [R, L] for rows x [R, D]; what they hold where they are `missing` is not looked at."""
         with frozen(self._encoder):
