@@ -137,6 +137,16 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
             "with --model flow use --method vgi or vbgi or complete; --method em works with --model fa or mixture",
         ),
+        (
+            ["data.csv", "--model", "vae", "--method", "em"],
+            "method 'em' needs exact marginals under any mask, which model 'vae' does not have",
+            "with --model vae use --method vgi or complete",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--set", "method.accept=metropolis"],
+            "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
+            "take --set method.accept=gibbs",
+        ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
         (

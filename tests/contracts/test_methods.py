@@ -7,6 +7,7 @@ from vgi_cli.data import Blocks, make_table
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.models.base import Model
 from vgi_cli.run import registry
+from vgi_cli.run.plan import merged
 
 PAIRS = [
     (model, method)
@@ -44,7 +45,8 @@ def table(holes=True):
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(), 4).double()
-    config = made.Config.model_validate(SMALL.get(method, {"epochs": 4}))
+    small = SMALL.get(method, {"epochs": 4})
+    config = made.Config.model_validate(merged(cls.suited.get(method, {}), small))
     rows = table(method not in COMPLETE)
     rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))
     return made, made.init(fresh, rows, config, torch.Generator().manual_seed(seed))

@@ -30,7 +30,7 @@ SCORED = 200
 """Held-out rows that are scored."""
 PATIENCE = 3
 GROWTH = 1.4
-BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0)
+BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
 
 
 class Pilot(NamedTuple):
