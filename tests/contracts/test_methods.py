@@ -27,6 +27,8 @@ SMALL = {
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
 }
 SMALL["vbgi"] = SMALL["vgi"] | {"conditional": "spline"}
+LATENT = {"imputations": 2, "trunk": (6,), "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}
+SMALL_LATENT = {"vbgi": LATENT | {"epochs": 2}, "vbgi-m": LATENT | {"epochs": 2}}  # where latents are a block
 BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
@@ -46,6 +48,8 @@ def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(), 4).double()
     small = SMALL.get(method, {"epochs": 4})
+    if "latent" in registry.MODELS[model].provides:
+        small = SMALL_LATENT.get(method, small)
     config = made.Config.model_validate(merged(cls.suited.get(method, {}), small))
     rows = table(method not in COMPLETE)
     rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))

@@ -82,6 +82,7 @@ class Method(NamedTuple):
                read
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
+    target     target(family, config) -> Target (methods/targets.py) of a method that fits conditionals; None: of others
     """
 
     requires: tuple[type[Model], ...]
@@ -90,3 +91,4 @@ class Method(NamedTuple):
     run: Callable[[Any], Iterator[Step | EpochEnd]]
     check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
+    target: Callable[[type[Model], Any], Any] | None = None

@@ -21,11 +21,12 @@ RANKED = 12
 
 
 class Sweep(NamedTuple):
-    """After G steps: rows x [R, D]; steps tried and accepted per block [S]."""
+    """After G steps: rows x [R, D]; steps tried and accepted per block [S]; which steps were accepted [R, G]."""
 
     x: Tensor
     tried: Tensor
     accepted: Tensor
+    steps: Tensor
 
 
 class DrawNoise(NamedTuple):
@@ -133,7 +134,8 @@ def update_imputations(
     j = order.j.reshape(-1)
     zeros = x.new_zeros(q.S)
     tried = zeros.scatter_add(0, j, order.active.reshape(-1).to(x.dtype))
-    return Sweep(swept.x, tried, zeros.scatter_add(0, j, swept.accepted.reshape(-1).to(x.dtype)))
+    accepted = zeros.scatter_add(0, j, swept.accepted.reshape(-1).to(x.dtype))
+    return Sweep(swept.x, tried, accepted, swept.accepted)
 
 
 def uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:

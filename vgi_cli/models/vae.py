@@ -16,6 +16,13 @@ from vgi_cli.maths.nets import MLP, Activation
 from vgi_cli.models.base import Latent, ModelConfig
 
 MOST_LATENTS = 10
+BLOCKS = {
+    "accept": "gibbs",
+    "gibbs_steps": 2,
+    "blocks_per_row": 2,
+    "optim": {"warmup_conditionals": 0, "warmup_model": 20},
+}
+"""Settings of the methods whose blocks are the latents and the missing cells (paper, section 6.3)."""
 LOG_SCALES = (-12.0, 4.0)
 """Range of the encoder's log standard deviations: an outlier must not overflow a bound."""
 
@@ -37,7 +44,11 @@ class VariationalAutoencoder(Latent):
 
     Config = VaeConfig
     learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"accept": "gibbs"}}
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "vgi": {"accept": "gibbs"},
+        "vbgi": BLOCKS | {"trunk": (200,)},  # of q(x_mis | z, x_obs), as in the paper
+        "vbgi-m": BLOCKS,
+    }
 
     def __init__(self, config: VaeConfig, D: int) -> None:
         super().__init__(config.latents or min(MOST_LATENTS, max(1, D // 2)))

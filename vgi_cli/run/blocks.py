@@ -17,12 +17,16 @@ from vgi_cli.table.schema import Schema
 
 
 def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
-    """Problems of `table.blocks` with a method that has no conditionals."""
-    if not setting.value or "conditionals" in registry.METHODS[method].makes:
-        return []
+    """Problems of `table.blocks` with a method that has no conditionals of columns."""
     provides = registry.MODELS[model].provides
-    able = [n for n, e in registry.METHODS.items() if "conditionals" in e.makes and e.requires <= provides]
-    message = f"method '{method}' redraws no columns, so it has no use for blocks of them"
+
+    def cuts(entry: registry.MethodEntry) -> bool:
+        return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
+
+    if not setting.value or cuts(registry.METHODS[method]):
+        return []
+    able = [name for name, entry in registry.METHODS.items() if cuts(entry)]
+    message = f"method '{method}' has no conditionals of single columns of a '{model}', so none to put into a block"
     return [Problem(setting.origin, message, f"with --model {model} say --method {' or '.join(able)}")]
 
 
@@ -32,8 +36,9 @@ def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter
     Where nobody names blocks, the method says whether they are found from the mask (`auto`).
     """
     said: Any = recipe.table.blocks
-    if said is None:
-        said = registry.METHODS[recipe.method["name"]].blocks
+    method = registry.METHODS[recipe.method["name"]]
+    if said is None and not method.own_blocks & registry.MODELS[recipe.model["name"]].provides:
+        said = method.blocks
     if said is None:
         return recipe, rows
     names = found(rows, schema, reporter) if said == "auto" else said

@@ -339,6 +339,7 @@ def build_imputer(
     fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`."""
+    from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
     from vgi_cli.imputers.chains import ChainsImputer
     from vgi_cli.imputers.exact import ExactImputer
     from vgi_cli.imputers.gibbs import GibbsImputer
@@ -351,13 +352,18 @@ def build_imputer(
     if sampler == "latent":
         return LatentImputer(models[0]), dtype
     held, start = held_chains(fitted, device)
+    if sampler == "chains":
+        return ChainsImputer(held), dtype
     q = fitted.conditionals
     assert q is not None
     q = q.to(device)
+    latents = len(q.block_of) - len(fitted.schema.modelled)
+    if latents:  # blocks of latents and missing cells
+        inner = GibbsImputer(q, LatentStart(start, latents), capture=capture)
+        return AugmentedImputer(inner, latents), dtype
     makers: dict[str, Callable[[], Imputer]] = {
         "metropolis": lambda: MetropolisImputer(models[0], q, start, capture=capture),
         "gibbs": lambda: GibbsImputer(q, start, capture=capture),
-        "chains": lambda: ChainsImputer(held),
     }
     return makers[sampler](), dtype
 
@@ -368,8 +374,8 @@ def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
     from vgi_cli.imputers.starts import ChainStart, EmpiricalStart
 
     tensors = {name: value.to(device) for name, value in fitted.held.items()}
-    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"])
     start = tensors["start"]
+    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], start.shape[1])
     return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool)))
 
 

@@ -34,7 +34,7 @@ class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
     the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
     plugin gave it; `like`: the method whose settings suit a model for it too; `blocks`: `table.blocks` where nobody
-    says."""
+    says; `own_blocks`: capabilities of models for which the method has blocks of its own."""
 
     about: str
     module: str
@@ -46,6 +46,7 @@ class MethodEntry(NamedTuple):
     given: Any = None
     like: str | None = None
     blocks: str | None = None
+    own_blocks: frozenset[str] = frozenset()
 
 
 class SamplerEntry(NamedTuple):
@@ -140,8 +141,8 @@ METHODS: dict[str, MethodEntry] = {
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
     ),
     "vbgi": MethodEntry(
-        "vgi with columns that are missing together redrawn together",
-        "vgi_cli.methods.vgi",
+        "vgi by blocks: columns missing together; latents and missing cells of a vae",
+        "vgi_cli.methods.vbgi",
         frozenset({"bound"}),
         frozenset({"conditionals", "imputations"}),
         "float32",
@@ -149,6 +150,17 @@ METHODS: dict[str, MethodEntry] = {
         "vgi fit data.csv --model flow --method vbgi",
         like="vgi",
         blocks="auto",
+        own_blocks=frozenset({"latent"}),
+    ),
+    "vbgi-m": MethodEntry(
+        "vbgi with the missing cells integrated out of the decoder, for vae",
+        "vgi_cli.methods.vbgi_m",
+        frozenset({"bound", "latent"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model vae --method vbgi-m",
+        like="vgi",
     ),
     "complete": MethodEntry(
         "maximum likelihood by gradients, for tables without holes",
