@@ -140,12 +140,22 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "vae", "--method", "em"],
             "method 'em' needs exact marginals under any mask, which model 'vae' does not have",
-            "with --model vae use --method vgi or complete",
+            "with --model vae use --method vgi or vbgi or vbgi-m or complete",
         ),
         (
-            ["data.csv", "--model", "vae", "--set", "method.accept=metropolis"],
-            "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
-            "take --set method.accept=gibbs",
+            ["data.csv", "--model", "flow", "--method", "vbgi-m"],
+            "method 'vbgi-m' needs latent variables with an encoder, which model 'flow' does not have",
+            "with --model flow use --method vgi or vbgi or complete; --method vbgi-m works with --model vae",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vbgi", "--set", "method.kernel=extended"],
+            "method.kernel=extended means nothing for 'vbgi' on a model with latents",
+            "--set method.kernel=standard",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vbgi", "--block", "a,b"],
+            "--block: method 'vbgi' has no conditionals of single columns of a 'vae', so none to put into a block",
+            "with --model vae say --method vgi",
         ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),

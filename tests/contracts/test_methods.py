@@ -26,7 +26,7 @@ SMALL = {
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
 }
-SMALL["vbgi"] = SMALL["vgi"] | {"conditional": "spline"}
+SMALL["vbgi"] = SMALL["vgi"]
 LATENT = {"imputations": 2, "trunk": (6,), "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}
 SMALL_LATENT = {"vbgi": LATENT | {"epochs": 2}, "vbgi-m": LATENT | {"epochs": 2}}  # where latents are a block
 BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
