@@ -352,7 +352,7 @@ def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: 
     Path("data.csv").write_text(text(rows=60))
     error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
-    assert hint == "leave out --method, or take --method vgi"
+    assert hint == "leave out --method, or take --method vgi or impute-then-fit"
     assert not list(Path().glob("run*"))
 
 

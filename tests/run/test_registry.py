@@ -56,7 +56,8 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    expected = "with --model flow use --method vgi or complete; --method em works with --model fa or mixture"
+    use = "--method vgi or complete or impute-then-fit"
+    expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")

@@ -1,4 +1,4 @@
-"""The names of the command line: models, methods and samplers, readable without importing torch.
+"""The names of the command line: models, methods, samplers and imputers, readable without importing torch.
 
 Adding a family is adding its file and one entry here. What a method or sampler needs is written as capabilities, so
 that a pair that cannot work is refused before anything is read or loaded. The contract suite checks each entry against
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.imputers.catalogue import IMPUTERS as IMPUTERS  # their table lies beside them: a method reads it too
 
 
 class ModelEntry(NamedTuple):
@@ -30,7 +31,8 @@ class ModelEntry(NamedTuple):
 
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
-    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it."""
+    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `likelihood`: whether what it finds
+    is meant to maximise the likelihood of the observed cells, so that EM can refit it for the bootstrap."""
 
     about: str
     module: str
@@ -39,6 +41,7 @@ class MethodEntry(NamedTuple):
     precision: str
     gpu: bool
     example: str
+    likelihood: bool = True
 
 
 class SamplerEntry(NamedTuple):
@@ -55,7 +58,7 @@ CAPABILITIES: Mapping[str, str] = {
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
     "conditionals": "fitted conditionals (a fit by vgi)",
-    "imputations": "stored imputations (a fit by vgi)",
+    "imputations": "stored imputations (a fit by vgi or impute-then-fit)",
 }
 
 MODELS: Mapping[str, ModelEntry] = {
@@ -129,6 +132,16 @@ METHODS: Mapping[str, MethodEntry] = {
         True,
         "vgi fit data.csv --model flow --method complete",
     ),
+    "impute-then-fit": MethodEntry(
+        "fill the table first with an imputer, then fit any model to the fills",
+        "vgi_cli.methods.impute_then_fit",
+        frozenset({"bound"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model fa --method impute-then-fit --imputer empirical",
+        likelihood=False,
+    ),
 }
 
 SAMPLERS: Mapping[str, SamplerEntry] = {
@@ -153,6 +166,9 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         "vgi impute --checkpoint run1 --sampler chains",
     ),
 }
+
+NAMES_METHOD: Mapping[str, str] = {"method.imputer": "impute-then-fit"}
+"""Settings that say by themselves which method is meant, where none is named."""
 
 
 def words(capabilities: frozenset[str]) -> str:
