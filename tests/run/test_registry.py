@@ -34,7 +34,12 @@ def test_methods_are_what_their_entry_says(name: str) -> None:
 
 
 def test_every_capability_has_words_and_every_name_an_example() -> None:
-    entries = [*registry.MODELS.values(), *registry.METHODS.values(), *registry.SAMPLERS.values()]
+    entries = [
+        *registry.MODELS.values(),
+        *registry.METHODS.values(),
+        *registry.SAMPLERS.values(),
+        *registry.IMPUTERS.values(),
+    ]
     assert all(entry.example.startswith("vgi ") and entry.about for entry in entries)
     used = set().union(*(e.provides for e in registry.MODELS.values()), *(e.needs for e in registry.SAMPLERS.values()))
     assert used <= set(registry.CAPABILITIES)

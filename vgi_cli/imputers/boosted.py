@@ -59,8 +59,7 @@ def miceforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int 
             for column in order:
                 absent = missing[:, column]
                 others = np.delete(filled, column, axis=1)
-                seen = rng.permutation(np.flatnonzero(~absent))
-                donors, learners = np.split(seen, [max(1, round(DONORS * len(seen)))])
+                donors, learners = split(rng.permutation(np.flatnonzero(~absent)))
                 parameters = {**PARAMETERS, "max_depth": depth, "seed": int(rng.integers(2**31))}
                 data = lightgbm.Dataset(others[learners], x[learners, column], params=parameters)
                 booster = lightgbm.train(parameters, data, num_boost_round=trees)
@@ -73,6 +72,12 @@ def miceforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int 
         return on_varying_columns(chained, x, missing)
     finally:
         torch.set_num_threads(threads)  # LightGBM's own setting may reach torch: both use OpenMP
+
+
+def split(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Donors and learners among the observed rows, two or more in random order: at least one of each."""
+    count = max(1, round(DONORS * len(rows)))
+    return rows[:count], rows[count:]
 
 
 def matched(
