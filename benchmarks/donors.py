@@ -1,9 +1,9 @@
-"""Who should lend the values of predictive mean matching with boosted trees: rows that the trees learnt from, or others?
+"""Who lends the values of predictive mean matching with boosted trees: rows that the trees learnt from, or others?
 
     python benchmarks/donors.py
 
 Gaussian tables of 4 columns with 30 % of the cells missing; 19 imputations each, by `miceforest` as it is and with the
-learners as donors. Printed: CRPS of the hidden values, and the share of them within the range of the 19 (90 % is right).
+learners as donors. Printed: CRPS of the hidden values, the share of them within the range of the 19 (90 % is right).
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs exact marginals under any mask, which model 'flow' does not have",
-            "with --model flow use --method vgi or complete; --method em works with --model fa or mixture",
+            "with --model flow use --method vgi or complete or impute-then-fit; --method em works with --model fa or mixture",
         ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
