@@ -301,7 +301,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
             "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
             "this run can use --sampler exact",
         ),
-        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi)", "--sampler exact"),
+        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi or imp", "--sampler exact"),
         (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],
