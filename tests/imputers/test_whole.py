@@ -186,7 +186,7 @@ def test_miceforest_imputes_observed_values_calibrated_and_without_bias() -> Non
     assert crps[0] < 1.12 * crps[1]
     assert abs((draws.mean(0) - mean)[missing].mean()) < 0.08
     inside = (draws.min(0) <= x) & (x <= draws.max(0))
-    assert 0.84 < inside[missing].mean() < 0.95
+    assert 0.87 < inside[missing].mean() < 0.95  # 0.84 where learners are the donors
 
 
 def _crps(draws: Values, truth: Values) -> float:
