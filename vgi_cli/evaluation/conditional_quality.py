@@ -25,7 +25,7 @@ from vgi_cli.models.gaussian_family import ColumnLaw, GaussianFamily, column_law
 
 HIGH_KL = 0.5
 """Nats: a column whose median KL(q || p) is above this makes a warning. Between normals of equal spread it is a mean
-that is one standard deviation off; of equal mean, a standard deviation 2.1 times too large or 0.4 of what it should be.
+that is one standard deviation off; of equal mean, a standard deviation 1.8 times too large or 0.4 of what it should be.
 A Metropolis chain still targets the model then, but moves slowly; a pseudo-Gibbs chain targets something else."""
 STRAIGHT = 1e-9
 """Relative departure from a line below which T is the map of a normal q."""
