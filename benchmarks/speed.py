@@ -34,8 +34,9 @@ from works import Work, config, incomplete, works
 from vgi_cli.chains.store import Chains
 from vgi_cli.data import TensorTable
 from vgi_cli.methods import vgi
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import sweep_noise, update_imputations
-from vgi_cli.methods.vgi_state import Stage, VgiState
+from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.run.device import set_threads
 
 Step = Callable[[], None]

@@ -135,7 +135,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs exact marginals under any mask, which model 'flow' does not have",
-            "with --model flow use --method vgi; --method em works with --model fa or mixture",
+            "with --model flow use --method vgi or complete; --method em works with --model fa or mixture",
         ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
@@ -345,6 +345,15 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
         error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
         assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
         assert hint.endswith("fine-tuning needs a fit by vgi")
+
+
+@pytest.mark.parametrize("model", ["fa", "flow"])
+def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: str) -> None:
+    Path("data.csv").write_text(text(rows=60))
+    error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
+    assert "method 'complete' fits complete tables, and" in error and "are missing" in error
+    assert hint == "leave out --method, or take --method vgi"
+    assert not list(Path().glob("run*"))
 
 
 def test_fine_tuning_needs_a_model(vgi: Vgi, data: Path) -> None:

@@ -54,13 +54,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("model", ["auto", "fa", "flow"])
+@pytest.mark.parametrize("model", ["auto", "fa", "flow", "flow-ar"])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_tables_are_fitted_with_a_line_and_imputed(vgi: Vgi, odd: str, model: str) -> None:
     table, line = ODD[odd]
     Path("one.csv").write_text(table)
     flags = ["--threads", "1", "--model", model, "--epochs", "2"]
-    if model == "flow":
+    if model.startswith("flow"):
         flags += ["--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "model.hidden=4"]
     done = vgi("fit", "one.csv", *flags)
     assert (done.code, done.out) == (0, "run1\n"), done.err

@@ -6,10 +6,12 @@ import torch
 from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.data import TensorTable
 from vgi_cli.methods import captured, vgi
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import Stage
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.models.flow import Flow
+from vgi_cli.models.flow_ar import AutoregressiveFlow
+from vgi_cli.models.spline_flow import FlowConfig
 
 STEPS = 20
 
@@ -87,14 +89,16 @@ def test_a_compiled_density_changes_nothing_but_rounding():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("accept", ["gibbs", "metropolis"])
-@pytest.mark.parametrize("conditional", ["gaussian", "spline"])
-def test_captured_steps_change_nothing_but_rounding(accept, conditional):
+@pytest.mark.parametrize(
+    ("conditional", "family"), [("gaussian", Flow), ("spline", Flow), ("spline", AutoregressiveFlow)]
+)
+def test_captured_steps_change_nothing_but_rounding(accept, conditional, family):
     table = toy()
     table = table.to(device="cuda")
     said = []
     states = []
     for mode in ("on", "off"):
-        flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), table.D)
+        flow = family.build(FlowConfig(steps=2, hidden=8, bins=4), table.D)
         state = state_of(table, flow, accept=accept, conditional=conditional, epochs=100)
         vgi.speed_up(state, mode, said.append)
         states.append(take_steps(state))

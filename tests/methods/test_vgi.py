@@ -14,9 +14,10 @@ from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import draw_noise, sweep_noise, update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import Stage, _restore_optimiser
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)
@@ -376,6 +377,6 @@ def test_step_counts_are_restored_where_the_optimiser_keeps_them():
     for fused, device in ((True, "meta"), (False, "cpu")):
         optimiser = torch.optim.Adam(nn.ParameterList(Gaussian(3).to("meta").parameters()))
         optimiser.defaults["fused"] = fused
-        _restore_optimiser("optim_theta", optimiser, saved)
+        restore_optimiser("optim_theta", optimiser, saved)
         moments = next(iter(optimiser.state.values()))
         assert moments["step"].device.type == device and moments["exp_avg"].device.type == "meta"

@@ -12,7 +12,7 @@ from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
 from vgi_cli.run import registry
 
-TYPES = {"density": Model, "marginal": Marginal, "bijective": Bijective}
+TYPES = {"bound": Model, "density": Model, "marginal": Marginal, "bijective": Bijective}
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
@@ -56,7 +56,8 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    assert caught.value.hint == ("with --model flow use --method vgi; --method em works with --model fa or mixture")
+    expected = "with --model flow use --method vgi or complete; --method em works with --model fa or mixture"
+    assert caught.value.hint == expected
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")
     assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"

@@ -17,10 +17,12 @@ from vgi_cli.chains.store import Batch, make_chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import draw_noise, joined, sweep_noise, update_imputations, vgi_objective
-from vgi_cli.methods.vgi import ascend, default_batch_size, end_epoch, frozen, set_rate
+from vgi_cli.methods.optimisation import default_batch_size, set_rate
+from vgi_cli.methods.vgi import ascend, end_epoch, frozen
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import Stage, VgiState
+from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.models.base import Model
 
 WARM_UP_SWEEPS = 5  # G_W of Algorithm 6, in visits of every missing cell

@@ -23,8 +23,10 @@ from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.modulated import ModulatedNetwork
 from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
 from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import (
     DrawNoise,
@@ -35,8 +37,9 @@ from vgi_cli.methods.objective import (
     vgi_objective,
     warm_up_loss,
 )
+from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_rate
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import Stage, VgiState, parameters_of
+from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.models.base import Model
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
@@ -79,11 +82,6 @@ def init(
     state.step = functools.partial(loop_body, state)
     state.epochs = config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / state.batches))
     return state
-
-
-def default_batch_size(n: int) -> int:
-    """Rows per step: a power of two, about n / 16, between 32 and 512."""
-    return 2 ** min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
 
 
 def initial_imputations(chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> None:
@@ -161,10 +159,7 @@ def main_step(state: VgiState, batch: Batch) -> None:
     x = state.step(batch.x, batch.missing, batch.weight, *moves, *fresh)  # 6, 8-10
     if n:
         state.chains.store(batch.rows, x[:n])  # 7: store the imputations for the next epoch
-    if in_average(state):
-        state.average()
-    else:
-        state.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
+    state.count_average(config.optim.average)
 
 
 def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *noise: Tensor) -> Tensor:
@@ -217,42 +212,16 @@ def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
     return "the density is compiled" if log_prob != state.theta.log_prob else "off"
 
 
-def progress(state: VgiState) -> float:
-    """Share of the main stage that is done, 0 to 1."""
-    return (state.stage_epoch + state.position / state.batches) / max(state.epochs, 1)
-
-
-def in_average(state: VgiState) -> bool:
-    """Whether this step belongs to the last share of the main stage, whose parameters are averaged."""
-    return progress(state) >= 1.0 - state.config.optim.average
-
-
 def set_rates(state: VgiState) -> None:
-    """Learning rates of this step: constant, or half a cosine from the start value to 0."""
-    cosine = state.config.optim.schedule == "cosine"
-    factor = 0.5 * (1.0 + math.cos(math.pi * progress(state))) if cosine else 1.0
+    """Learning rates of this step."""
+    factor = rate_factor(state.config.optim.schedule, state.progress())
     set_rate(state.optim_theta, state.lr * factor)
     set_rate(state.optim_q, state.config.optim.lr_conditionals * factor)
 
 
-def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate."""
-    for group in optimiser.param_groups:
-        if isinstance(group["lr"], Tensor):  # on a GPU: a captured step reads it from there
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
-
-
 def ascend(state: VgiState, objective: Tensor, *optimisers: torch.optim.Optimizer) -> None:
-    """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own."""
-    for optimiser in optimisers:
-        optimiser.zero_grad(set_to_none=True)
-    (-objective).backward()
-    for optimiser in optimisers:
-        if state.config.optim.clip is not None:
-            nn.utils.clip_grad_norm_(parameters_of(optimiser), state.config.optim.clip)
-        optimiser.step()
+    """One gradient step up the objective with each optimiser."""
+    optimisation.ascend(objective, state.config.optim.clip, *optimisers)
 
 
 def end_epoch(state: VgiState) -> EpochEnd:

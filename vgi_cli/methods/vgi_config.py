@@ -8,27 +8,18 @@ from pydantic import Field
 
 from vgi_cli.chains.placement import Setting
 from vgi_cli.methods.base import MethodConfig
+from vgi_cli.methods.optimisation import GradientConfig
 
 
-class OptimConfig(MethodConfig):
+class OptimConfig(GradientConfig):
     """Optimisation: Adam for the model, AMSGrad for the conditionals (paper, section 4.3).
 
-    lr                   of the model; none: the model family's own
     lr_conditionals      of the conditionals
-    batch_size           rows of the table per step (each incomplete row brings its K chains); none: by N
-    schedule             of both learning rates over the main stage: half a cosine to 0, or constant
-    clip                 largest norm of a gradient; none: no clipping
-    average              share of the main stage, at its end, over which the model's parameters are averaged
     warmup_conditionals  epochs of Algorithm 2
     warmup_model         epochs of Algorithm 4
     """
 
-    lr: float | None = Field(None, gt=0)
     lr_conditionals: float = Field(3e-3, gt=0)
-    batch_size: int | None = Field(None, ge=1)
-    schedule: Literal["cosine", "constant"] = "cosine"
-    clip: float | None = Field(5.0, gt=0)
-    average: float = Field(0.25, ge=0, lt=1)
     warmup_conditionals: int = Field(10, ge=0)
     warmup_model: int = Field(5, ge=0)
 

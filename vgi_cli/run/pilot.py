@@ -60,7 +60,8 @@ def choose_epochs(
     train = kept.table.to(dtype=dtype, device=device)
     values = method_config(recipe).model_dump(mode="json")
     values["optim"] |= {"schedule": "constant", "average": 0.0}
-    values["chains"] = "device"  # few rows
+    if "chains" in values:
+        values["chains"] = "device"  # few rows
     config: Any = load_config(method.Config, values)
     model = registry.load_model(recipe.model["name"]).build(model_config(recipe), train.D).to(dtype).to(device)
     state = method.init(model, train, config, stream(recipe.seed, "pilot/fit"))

@@ -50,6 +50,7 @@ class SamplerEntry(NamedTuple):
 
 
 CAPABILITIES: Mapping[str, str] = {
+    "bound": "a log density or a lower bound of one",
     "density": "a log density",
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
@@ -62,7 +63,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "factor analysis: a Gaussian with a few factors and a noise variance per column",
         "vgi_cli.models.fa",
         "FactorAnalysis",
-        frozenset({"density", "marginal"}),
+        frozenset({"bound", "density", "marginal"}),
         "em",
         "exact and quick for this model",
         "linear",
@@ -72,7 +73,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "Gaussian mixture, full or factor-analytic covariances",
         "vgi_cli.models.mixture",
         "GaussianMixture",
-        frozenset({"density", "marginal"}),
+        frozenset({"bound", "density", "marginal"}),
         "em",
         "exact and quick for this model",
         "normal",
@@ -82,11 +83,21 @@ MODELS: Mapping[str, ModelEntry] = {
         "neural spline flow for tables that are far from Gaussian",
         "vgi_cli.models.flow",
         "Flow",
-        frozenset({"density", "bijective"}),
+        frozenset({"bound", "density", "bijective"}),
         "vgi",
         "this model has no exact marginals for em",
         "linear",
         "vgi fit data.csv --model flow --time-limit 10m",
+    ),
+    "flow-ar": ModelEntry(
+        "autoregressive neural spline flow: each column given those before it",
+        "vgi_cli.models.flow_ar",
+        "AutoregressiveFlow",
+        frozenset({"bound", "density", "bijective"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model flow-ar --time-limit 10m",
     ),
 }
 
@@ -103,11 +114,20 @@ METHODS: Mapping[str, MethodEntry] = {
     "vgi": MethodEntry(
         "variational Gibbs inference, for every model",
         "vgi_cli.methods.vgi",
-        frozenset({"density"}),
+        frozenset({"bound"}),
         frozenset({"conditionals", "imputations"}),
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "complete": MethodEntry(
+        "maximum likelihood by gradients, for tables without holes",
+        "vgi_cli.methods.complete",
+        frozenset({"bound"}),
+        frozenset(),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method complete",
     ),
 }
 

@@ -1,0 +1,142 @@
+"""Masked residual networks: outputs of column i depend on the columns before i only (MADE, Germain et al. 2015, with
+the residual blocks of Durkan et al. 2019, appendix B.1).
+
+Every hidden unit has a degree m in 1 .. D - 1: it sees the first m columns, directly and through other units. Degrees
+never fall from one unit to the next, so the units that see the first m columns are the first `ends[m]` of every layer.
+Rows are the last dimension: X is [D, R].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vgi_cli.maths.nets import Dropout
+
+
+def unit_degrees(D: int, hidden: int) -> Tensor:
+    """The degrees of `hidden` units [hidden], ascending, spread evenly over 1 .. D - 1.
+
+    Where there are fewer units than degrees, the first and the last degree are among them: the unit of degree D - 1
+    alone sees the last column but one.
+    """
+    unit, degrees = torch.arange(hidden), max(D - 1, 1)
+    if hidden >= degrees:
+        return 1 + unit * degrees // hidden
+    return 1 + unit * (degrees - 1) // max(hidden - 1, 1)
+
+
+class MaskedLinear(nn.Module):
+    """W X + b with the entries of W [out, in] fixed to 0 where the mask is 0; zero until initialised."""
+
+    mask: Tensor
+
+    def __init__(self, mask: Tensor) -> None:
+        """mask [out, in], of booleans; the sizes of the network tell it, so no checkpoint holds it."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(mask.shape))
+        self.bias = nn.Parameter(torch.zeros(mask.shape[0]))
+        self.register_buffer("mask", mask.to(self.weight.dtype), persistent=False)
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator, scale: float = 1.0) -> None:
+        """Draw weights and biases uniformly from +- scale / sqrt(inputs that the mask leaves), in place."""
+        limit = scale * self.mask.sum(1).clamp(min=1).rsqrt()
+        for parameter, limits in ((self.weight, limit[:, None]), (self.bias, limit)):
+            draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
+            parameter.copy_(draw.uniform_(-1, 1, generator=generator))
+            parameter.mul_(limits)
+
+    def matrix(self) -> Tensor:
+        """The masked weights [out, in]."""
+        return self.weight * self.mask
+
+    def forward(self, X: Tensor) -> Tensor:
+        """[in, R] -> [out, R]."""
+        return torch.addmm(self.bias[:, None], self.matrix(), X)
+
+
+class MaskedBlock(nn.Module):
+    """X + W2 dropout(a(W1 a(X))) with masked W1 and W2: `nets.ResidualBlock`, rows last."""
+
+    def __init__(self, mask: Tensor, dropout: float) -> None:
+        super().__init__()
+        self.first = MaskedLinear(mask)
+        self.dropout = Dropout(dropout) if dropout else nn.Identity()
+        self.second = MaskedLinear(mask)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """[hidden, R] -> [hidden, R]."""
+        return X + self.second(self.dropout(F.relu(self.first(F.relu(X)))))
+
+
+class MaskedResidualNet(nn.Module):
+    """D columns -> `each` outputs a column, those of column i from the columns before i; of column 0 they are free."""
+
+    def __init__(self, D: int, hidden: int, each: int, blocks: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        column, degree = torch.arange(D), unit_degrees(D, hidden)
+        self.D, self.each = D, each
+        self.ends = [int((degree <= m).sum()) for m in range(D)]
+        self.inlet = MaskedLinear(degree[:, None] > column)
+        among_units = degree[:, None] >= degree
+        self.blocks = nn.ModuleList(MaskedBlock(among_units, dropout) for _ in range(blocks))
+        self.outlet = MaskedLinear((column[:, None] >= degree).repeat(each, 1))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
+        """Draw the weights; the blocks start near the identity, the outputs near 0 where `outlet_scale` is."""
+        self.inlet.initialise(generator)
+        for block in self._blocks:
+            block.first.initialise(generator)
+            if isinstance(block.dropout, Dropout):
+                block.dropout.initialise(generator)
+            block.second.initialise(generator, scale=1e-2)
+        self.outlet.initialise(generator, outlet_scale)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """[D, R] -> [each, D, R], all columns in one pass."""
+        hidden = self.inlet(X)
+        for block in self._blocks:
+            hidden = block(hidden)
+        return self.outlet(hidden).view(self.each, self.D, -1)
+
+    def solve(self, column: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """The X [D, R] with X[i] = column(i, outputs of column i given X), found column by column, without dropout.
+
+        column(i, outputs [each, R], for i = 0 [each, 1]) -> [R]. A unit is computed once, as soon as the last column
+        that it sees is known: all columns together cost the multiplications of one pass. Nothing is changed in place,
+        so that the result can be differentiated.
+        """
+        inlet, outlet = _Unrolled(self.inlet), _Unrolled(self.outlet)
+        blocks = [(_Unrolled(block.first), _Unrolled(block.second)) for block in self._blocks]
+        columns = [column(0, self.outlet.bias[:: self.D, None])]
+        for i in range(1, self.D):
+            units = slice(self.ends[i - 1], self.ends[i])  # those that see the first i columns; there may be none
+            hidden = inlet.extend(columns[-1][None], units)
+            for first, second in blocks:
+                hidden = hidden + second.extend(F.relu(first.extend(F.relu(hidden), units)), units)
+            columns.append(column(i, outlet.extend(hidden, slice(i, None, self.D))))
+        return torch.stack(columns)
+
+    @property
+    def _blocks(self) -> list[MaskedBlock]:
+        return cast(list[MaskedBlock], list(self.blocks))
+
+
+class _Unrolled:
+    """A masked layer whose inputs become known piece by piece; its weights are masked once."""
+
+    def __init__(self, layer: MaskedLinear) -> None:
+        self.matrix, self.bias = layer.matrix(), layer.bias[:, None]
+        self.known: list[Tensor] = []
+
+    def extend(self, X: Tensor, units: slice) -> Tensor:
+        """Take the next inputs [more, R]; the units of the slice [units, R], which must not see any later input."""
+        self.known.append(X)
+        known = torch.cat(self.known)
+        return torch.addmm(self.bias[units], self.matrix[units, : len(known)], known)

@@ -1,0 +1,27 @@
+"""Maximum likelihood on a complete table, by gradients: the yardstick of every method for holes."""
+
+from __future__ import annotations
+
+import torch
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError
+from vgi_cli.methods.base import Method
+from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, chains_of, log_likelihood, run
+from vgi_cli.models.base import Model
+
+
+def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
+    """State before the first step. Raises UsageError where a cell is missing."""
+    holes = int(torch.count_nonzero(table.missing))
+    if holes:
+        raise UsageError(
+            f"method 'complete' fits complete tables, and {holes:,} cells of this one are missing",
+            "leave out --method, or take --method vgi",
+        )
+    seed = int(torch.randint(2**62, (), generator=generator))
+    model.initialise(table.x.cpu(), generator)
+    return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
+
+
+METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run)

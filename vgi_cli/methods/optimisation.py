@@ -1,0 +1,99 @@
+"""Gradient steps: Adam and its schedule, and what a checkpoint keeps of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from vgi_cli.methods.base import MethodConfig
+
+
+class GradientConfig(MethodConfig):
+    """Optimisation of a model by Adam (paper, section 4.3).
+
+    lr          of the model; none: the model family's own
+    batch_size  rows of the table per step (each incomplete row brings its K chains); none: by N
+    schedule    of the learning rate: half a cosine to 0, or constant
+    clip        largest norm of a gradient; none: no clipping
+    average     share of the main stage, at its end, over which the model's parameters are averaged
+    """
+
+    lr: float | None = Field(None, gt=0)
+    batch_size: int | None = Field(None, ge=1)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    clip: float | None = Field(5.0, gt=0)
+    average: float = Field(0.25, ge=0, lt=1)
+
+
+def default_batch_size(n: int) -> int:
+    """Rows per step: a power of two, about n / 16, between 32 and 512."""
+    return 2 ** min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
+
+
+def rate_factor(schedule: str, progress: float) -> float:
+    """What a learning rate is multiplied by when this share of the steps is done: 1, or half a cosine from 1 to 0."""
+    return 0.5 * (1.0 + math.cos(math.pi * progress)) if schedule == "cosine" else 1.0
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):  # on a GPU: a captured step reads it from there
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optimizer) -> None:
+    """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own."""
+    for optimiser in optimisers:
+        optimiser.zero_grad(set_to_none=True)
+    (-objective).backward()
+    for optimiser in optimisers:
+        if clip is not None:
+            nn.utils.clip_grad_norm_(parameters_of(optimiser), clip)
+        optimiser.step()
+
+
+def adam(module: nn.Module, lr: float, *, amsgrad: bool) -> torch.optim.Adam:
+    """Adam for a module, in one kernel where there is one, ready to be captured on a GPU."""
+    device = next(module.parameters()).device
+    gpu = device.type == "cuda"
+    rate: float | Tensor = torch.tensor(lr, device=device) if gpu else lr
+    fused = device.type in {"cpu", "cuda"}
+    return torch.optim.Adam(module.parameters(), lr=rate, amsgrad=amsgrad, fused=fused, capturable=gpu)
+
+
+def parameters_of(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
+    """All parameters of an optimiser, in order."""
+    return (p for group in optimiser.param_groups for p in group["params"])
+
+
+def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def optimiser_tensors(prefix: str, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Moments, AMSGrad maxima and step counts: `prefix/<parameter>/<name>`."""
+    out = {}
+    for i, parameter in enumerate(parameters_of(optimiser)):
+        for name, value in optimiser.state.get(parameter, {}).items():
+            out[f"{prefix}/{i}/{name}"] = value
+    return out
+
+
+def restore_optimiser(prefix: str, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    optimiser.state.clear()
+    for i, parameter in enumerate(parameters_of(optimiser)):
+        moments = prefixed(tensors, f"{prefix}/{i}/")
+        if moments:
+            beside = optimiser.defaults["fused"]  # where the step count lies; else it stays on the CPU
+            optimiser.state[parameter] = {
+                k: v.detach().clone().to(parameter.device if k != "step" or beside else "cpu")
+                for k, v in moments.items()
+            }
