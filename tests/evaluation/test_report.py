@@ -101,7 +101,11 @@ def test_truth_and_conditionals_as_text() -> None:
         "kl_estimator": "monte carlo",
         "samples": 10_000,
         "sliced_wasserstein": {"standardised": 0.5, "noise": math.nan},
-        "rmse": {"F": {"standardised": 0.75, "data": 3.5}, "psi": {"standardised": 0.5, "data": math.inf}},
+        "rmse": {
+            "F": {"standardised": 0.75, "data": 3.5},
+            "psi": {"standardised": 0.5, "data": math.inf},
+            "weights": 0.0625,
+        },
         "model": "law.json",
     }
     conditionals = {
@@ -121,6 +125,7 @@ def test_truth_and_conditionals_as_text() -> None:
         "- sliced 1-Wasserstein distance: standardised 0.5 (`noise`",
         "- RMSE of F, after the best rotation: standardised 0.75, data units 3.5",
         "- RMSE of psi: standardised 0.5\n",
+        "- RMSE of weights: 0.0625",
         "on 20 rows, holes filled by sampler metropolis, quadrature.",
         "| overall | 0.25 | 1.5 | 0.25 | 1.5 |",
         "| age | 2.5 |  | 0.25 | 1.5 |",

@@ -80,6 +80,12 @@ def test_texts_that_are_no_truth(text: str, error: str) -> None:
         (FA, {"F": [[1], [2, 3]]}, "'F': expected 2 x any numbers (one row a column, one number a factor), got"),
         (FA, {"F": [[1, 2]]}, "'F': expected 2 x any numbers (one row a column, one number a factor), got 1 x 2"),
         (FA, {"psi": [1, 0]}, "'psi': expected variances above 0, got 0"),
+        (
+            FA,
+            {"F": [[1e9], [1e9]], "psi": [1e-9, 1e-9]},
+            "F F' + diag(psi) is not positive definite in double precision",
+        ),
+        (FA, {"F": [[1e200], [1]]}, "F F' + diag(psi) is not positive definite in double precision"),
         (MIXTURE, {"weights": [0.5, 0.6]}, "'weights': expected positive numbers whose sum is 1"),
         (MIXTURE, {"weights": [1, 0]}, "'weights': expected positive numbers whose sum is 1"),
         (MIXTURE, {"means": [[0, 0]]}, "'means': expected 2 x 2 numbers (one row a component, one number a column)"),

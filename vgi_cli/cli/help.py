@@ -22,7 +22,8 @@ IMPUTE = (
 )
 EVALUATE = (
     "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "
-    "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and report.md go to --out, by default RUN/evaluations/<table>/."
+    "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and "
+    "report.md go to --out, by default RUN/evaluations/<table>/."
 )
 
 

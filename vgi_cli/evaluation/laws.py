@@ -14,7 +14,6 @@ from torch import Tensor
 
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.models.base import Model
-from vgi_cli.models.fa import FactorAnalysis
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.table.codecs import codec
 from vgi_cli.table.columns import Column, Schema
@@ -132,9 +131,8 @@ class FittedLaw(Law):
         self.normals, self.factors = None, None
         if self.obstacle is None:
             centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
-            normals = _normals(self._model)
+            normals, factors = _parameters(self._model)
             self.normals = None if normals is None else normals.at(self._place).moved(centre, self.sd)
-            factors = _factors(self._model)
             self.factors = None if factors is None else factors.at(self._place).moved(centre, self.sd)
 
     def rounded(self, x: Tensor) -> Tensor:
@@ -158,8 +156,7 @@ class FittedLaw(Law):
         volume = sum(c.log_det(z[:, i]) for i, c in enumerate(self._codecs))
         encoded = torch.from_numpy(z)[:, self._back]
         with torch.no_grad():
-            parts = [self._model.log_prob(some) for some in encoded.split(16_384)]
-        return torch.cat(parts) + torch.from_numpy(np.asarray(volume))
+            return self._model.log_prob(encoded) + torch.from_numpy(np.asarray(volume))
 
 
 def _step(column: Column) -> float:
@@ -185,23 +182,17 @@ def _obstacle(model: Model, columns: Sequence[Column]) -> str | None:
 
 
 @torch.no_grad()
-def _normals(model: Model) -> Normals | None:
-    """The parameters of a model of the Gaussian family, encoded units."""
-    if isinstance(model, FactorAnalysis):
-        factors = _factors(model)
-        return None if factors is None else factors.normals()
+def _parameters(model: Model) -> tuple[Normals | None, Factors | None]:
+    """The parameters of a model of the Gaussian family, encoded units; as a factor model where it is one."""
     if not isinstance(model, GaussianFamily):
-        return None
-    parts = model.components()
-    covariances = torch.cholesky_inverse(torch.linalg.cholesky(parts.precision))
-    return Normals(parts.log_weights.exp(), parts.mean.detach(), covariances)
-
-
-@torch.no_grad()
-def _factors(model: Model) -> Factors | None:
-    if not isinstance(model, FactorAnalysis):
-        return None
-    return Factors(model.mean.clone(), model.F.clone(), model.log_psi.exp())
+        return None, None
+    parts = model.gaussians.moments()
+    mean = parts.mean.detach()
+    normals = Normals(model.log_weights().exp(), mean, parts.covariance)
+    if parts.loadings is None or len(mean) > 1:
+        return normals, None
+    F, psi = parts.loadings
+    return normals, Factors(mean[0], F[0].detach(), psi[0])
 
 
 def log_cells(law: Law, x: Tensor, offsets: Tensor) -> Tensor:

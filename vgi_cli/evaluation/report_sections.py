@@ -23,7 +23,8 @@ def truth_lines(truth: Mapping[str, Any]) -> list[str]:
         lines.append(f"- sliced 1-Wasserstein distance: {shown} (`noise`: between two samples of the truth)")
     for name, error in truth.get("rmse", {}).items():
         rotated = ", after the best rotation" if name == "F" else ""
-        lines.append(f"- RMSE of {name}{rotated}: {_units(error)}")
+        shown = _units(error) if isinstance(error, Mapping) else f"{error:.5g}"
+        lines.append(f"- RMSE of {name}{rotated}: {shown}")
     return lines
 
 

@@ -107,7 +107,10 @@ class _Reader:
         )
         if not bool((psi > 0).all()):
             self._refuse(f"'psi': expected variances above 0, got {float(psi.min()):g}")
-        return Factors(mean, F, psi)
+        factors = Factors(mean, F, psi)
+        if not _positive(factors.normals().covariances[0]):
+            self._refuse("F F' + diag(psi) is not positive definite in double precision: 'psi' is too small beside 'F'")
+        return factors
 
     def normals(self, D: int) -> Normals:
         """Weights, means and covariances of D columns."""
@@ -120,7 +123,7 @@ class _Reader:
         for k, covariance in enumerate(covariances):
             skew = float((covariance - covariance.mT).abs().max())
             symmetric = skew <= SUM * float(covariance.abs().max())
-            if not symmetric or int(torch.linalg.cholesky_ex(covariance).info) != 0:
+            if not symmetric or not _positive(covariance):
                 what = "positive definite" if symmetric else "symmetric"
                 self._refuse(f"'covariances': matrix {k + 1} is not {what}")
         return Normals(weights / weights.sum(), means, 0.5 * (covariances + covariances.mT))
@@ -140,6 +143,11 @@ class _Reader:
 
     def _refuse(self, message: str) -> NoReturn:
         raise InputError(f"{self._label}: {message}", EXAMPLE)
+
+
+def _positive(covariance: Tensor) -> bool:
+    """Whether it is positive definite, as far as a Cholesky factor in double precision can tell."""
+    return bool(torch.isfinite(covariance).all()) and int(torch.linalg.cholesky_ex(covariance).info) == 0
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
