@@ -18,14 +18,14 @@ ROWS = 400
 
 @pytest.fixture
 def law(vgi: Vgi) -> Path:
-    """Rows of LAW, written in full, with holes; and the law itself."""
+    """Rows of LAW, written in full, with holes, the columns in another order; and the law itself."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(ROWS, 1))
     x = z @ np.array(LAW["F"]).T + LAW["mean"] + rng.normal(size=(ROWS, 2)) * np.sqrt(LAW["psi"])
-    cells = [[repr(b), repr(a)] for b, a in x.tolist()]
+    cells = [[repr(a), repr(b)] for b, a in x.tolist()]
     for i in range(0, ROWS, 5):
         cells[i][i % 2] = ""
-    Path("rows.csv").write_text("b,a\n" + "\n".join(map(",".join, cells)) + "\n")
+    Path("rows.csv").write_text("a,b\n" + "\n".join(map(",".join, cells)) + "\n")
     Path("law.json").write_text(json.dumps(LAW))
     return Path("rows.csv")
 
@@ -63,7 +63,7 @@ def test_a_run_is_a_truth(vgi: Vgi, run: Path) -> None:
     truth = report["truth"]
     assert truth["kl_estimator"] == "monte carlo" and 0 < truth["kl_se"] < 0.1 and truth["kl"] < 0.5
     assert "wasserstein2_squared" not in truth and "rmse" not in truth
-    assert any("column 'b' is bent by the normal transform" in note for note in report["notes"])
+    assert any("column 'a' is bent by the normal transform" in note for note in report["notes"])
     assert json.loads(vgi(*ask, "--force").out) == report  # seeded
     other = json.loads(vgi(*ask, "--force", "--seed", "9").out)["truth"]
     assert other["kl"] != truth["kl"] and abs(other["kl"] - truth["kl"]) < 5 * math.hypot(
@@ -100,6 +100,7 @@ def test_truths_that_cannot_be_used(
     if content is not None:
         Path(name).write_bytes(content)
     ask = ["evaluate", "--checkpoint", "run", "rows.csv"]
+    ask[-1] = "no-data.csv"  # refused before the table is looked for
     found, suggestion = refused(vgi, *ask, "--truth-model", name)
     assert found.startswith(error) and hint in suggestion
 
@@ -126,7 +127,7 @@ def test_conditionals_by_column(vgi: Vgi, law: Path) -> None:
     done = vgi(*ask, "--json")
     part = json.loads(done.out)["conditionals"]
     assert (part["rows"], part["estimator"], part["sampler"]) == (300, "closed form", "exact")
-    assert list(part["columns"]) == ["b", "a"]
+    assert list(part["columns"]) == ["a", "b"]
     for column in part["columns"].values():
         for what in ("kl", "wasserstein"):
             assert 0 < column[what]["median"] <= column[what]["q90"]
@@ -174,7 +175,7 @@ def test_conditionals_that_were_hardly_trained_are_warned_of(vgi: Vgi, law: Path
 
 
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "rows.csv", "--conditionals")
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "no-data.csv", "--conditionals")
     assert error == "run 'run' was fitted by 'em', which leaves no conditionals to compare"
     assert hint.endswith("comparing them needs a fit by vgi")
     Path("same.csv").write_text("a,b\n1,2\n1,2\n,2\n")
