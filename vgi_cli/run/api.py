@@ -269,7 +269,7 @@ def evaluate(
     )
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)
-    with plugged(_plugins(checkpoint, plugins)):
+    with plugged(_plugins(checkpoint, plugins)), plugged(_plugins(truth_model, None)):
         return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
 
 
@@ -314,7 +314,7 @@ def _path(checkpoint: str | Path | Run) -> Path:
     return checkpoint.path if isinstance(checkpoint, Run) else Path(checkpoint)
 
 
-def _plugins(checkpoint: str | Path | Run, plugins: Plugins | None) -> Plugins:
+def _plugins(checkpoint: str | Path | Run | None, plugins: Plugins | None) -> Plugins:
     """What was said, else what the Run was made with."""
     if plugins is not None:
         return plugins

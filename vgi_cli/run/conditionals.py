@@ -13,6 +13,7 @@ from vgi_cli.evaluation.conditional_quality import conditional_part, conditional
 from vgi_cli.imputers.base import Box
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run.finetune import require_conditionals
 from vgi_cli.run.impute import make_imputer
 from vgi_cli.run.load import Fitted
@@ -44,7 +45,7 @@ def diagnose(fitted: Fitted, table: Table, seed: int, device: torch.device, repo
     """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw."""
     q = comparable_conditionals(fitted)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
-    index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: _count(fitted, table.N)]
+    index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: rows_to_compare(fitted, table.N)]
     rows = rows.at(index.sort().values)
     holes = bool(rows.table.missing.any())
     sampler = fitted.sampler("auto")
@@ -66,10 +67,10 @@ def diagnose(fitted: Fitted, table: Table, seed: int, device: torch.device, repo
     return part
 
 
-def _count(fitted: Fitted, N: int) -> int:
-    """Rows to look at."""
+def rows_to_compare(fitted: Fitted, N: int) -> int:
+    """How many of N rows to look at: few where each takes quadrature over the model's density."""
     D = len(fitted.schema.modelled)
-    affordable = ROWS if fitted.marginal else max(FEWEST, CELLS // D)
+    affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // D)
     return min(N, ROWS, affordable)
 
 

@@ -85,7 +85,7 @@ def evaluate(
     """
     reporter = Silent() if reporter is None else reporter
     with watch_signals():
-        fitted = load_run(checkpoint, reporter)
+        fitted = load_run(checkpoint, reporter, alone=options.truth_model is None)
         if options.objective:
             require_conditionals(fitted)
         if options.conditionals:

@@ -39,7 +39,7 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
     columns = fitted.schema.modelled
     _require_density(fitted)
     if path.is_dir():
-        run = load_run(path, reporter)
+        run = load_run(path, reporter, alone=False)
         _require_density(run, "--truth-model: ")
         _require_columns(path, run.schema.modelled, fitted)
         return Truth(FittedLaw(run.model, run.schema, columns), FittedLaw(fitted.model, fitted.schema, columns))
