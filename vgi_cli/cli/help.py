@@ -21,8 +21,9 @@ IMPUTE = (
     "go to RUN/imputed/; with DATA - to stdout."
 )
 EVALUATE = (
-    "Report how well a run explains DATA: log-likelihood of the observed cells, and the error of the imputations where "
-    "the truth is known. report.json and report.md go to --out, by default RUN/evaluations/<table>/."
+    "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "
+    "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and "
+    "report.md go to --out, by default RUN/evaluations/<table>/."
 )
 
 
@@ -109,8 +110,9 @@ def impute_epilog() -> str:
 
 
 def evaluate_epilog() -> str:
-    """Two examples."""
+    """Examples."""
     return _examples(
         "vgi evaluate --checkpoint run1 test.csv --json",
+        "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
         "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
     )
