@@ -81,7 +81,7 @@ def test_linear_flow_has_the_closed_form_conditional_as_the_auxiliary_noise_fall
 
 
 def quadrature(x: Tensor, hole: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Grid, distribution function and mean of the missing cell of one row [2] under BentFlow, by the trapezoidal rule."""
+    """Grid, distribution function and mean of the missing cell of one row [2] under BentFlow (trapezoidal rule)."""
     grid = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
     every = x.repeat(len(grid), 1)
     every[:, hole] = grid
@@ -134,7 +134,9 @@ def test_proposal_density_is_the_mixture() -> None:
     density = log_proposal(kernel, start.expand(4001, 1), grid[:, None]).exp()
     assert torch.trapezoid(density, grid).item() == pytest.approx(1, abs=1e-6)
     parts = torch.tensor([[0.0, 0.6], [1.5, 0.2]], dtype=torch.float64)
-    expected = torch.distributions.Normal(*parts).log_prob(grid[:, None]).exp() @ torch.tensor([0.3, 0.7], dtype=torch.float64)
+    expected = torch.distributions.Normal(*parts).log_prob(grid[:, None]).exp() @ torch.tensor(
+        [0.3, 0.7], dtype=torch.float64
+    )
     torch.testing.assert_close(density, expected, rtol=1e-9, atol=1e-12)
     each = kernel._replace(perturb_std=torch.full((4001,), 0.2, dtype=torch.float64))
     torch.testing.assert_close(log_proposal(each, start.expand(4001, 1), grid[:, None]).exp(), density)

@@ -51,7 +51,7 @@ def test_fixed_point_is_that_of_em(refresh: str) -> None:
     best = score(state.model, data)
     start = FactorAnalysis.build(FaConfig(factors=2), 5).double()
     optim = {"batch_size": 100, "lr": 0.03, "average": 0.3}
-    reached = fitted(start, data, epochs=120, imputations=5, refresh=refresh, optim=optim)
+    reached = fitted(start, data, epochs=60, imputations=5, refresh=refresh, optim=optim)
     assert best - 0.005 < score(reached.model, data) < best + 1e-3
     none = fitted(FactorAnalysis.build(FaConfig(factors=2), 5).double(), data, epochs=1, optim={"lr": 1e-9})
     assert score(none.model, data) < best - 0.1

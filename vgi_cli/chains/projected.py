@@ -101,9 +101,7 @@ def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
 def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: StepNoise) -> Stepped:
     """One Metropolis-Hastings step of every chain. A chain whose pi is 0 takes the first proposal where it is not."""
     fresh = (noise.choice < kernel.resample)[:, None]
-    u = torch.where(
-        fresh, kernel.resample_std * noise.normal, state.u + _column(kernel.perturb_std) * noise.normal
-    )
+    u = torch.where(fresh, kernel.resample_std * noise.normal, state.u + _column(kernel.perturb_std) * noise.normal)
     new = at_base(flow, rows, kernel, u)
     back, there = log_proposal(kernel, u, state.u), log_proposal(kernel, state.u, u)
     accepted = noise.log_uniform < new.log_target - state.log_target + back - there  # False where it is NaN

@@ -1,8 +1,8 @@
-"""Monte-Carlo EM (Wei and Tanner 1990; paper, sections 6.3 and appendix figure of FA-Frey): imputations are exact draws
+"""Monte-Carlo EM (Wei and Tanner 1990; paper, section 3.6, and its appendix for FA-Frey): imputations are exact draws
 from p(x_mis | x_obs; theta) under the present model, and the model climbs the log-likelihood of the completed rows.
 
-Drawn anew in every step, the gradient is an unbiased one of the log-likelihood of the observed cells (Fisher's identity):
-the paper's way. Drawn before every epoch, it climbs the bound of the model of then, as EM does.
+Drawn anew in every step, the paper's way, the gradient is an unbiased one of the log-likelihood of the observed cells
+(Fisher's identity). Drawn before every epoch, it climbs the bound of the model of then, as EM does.
 """
 
 from __future__ import annotations
@@ -104,17 +104,16 @@ def exact_draws(state: GradientState, rows: Tensor, generator: torch.Generator) 
     under the model in training."""
     chains, theta = state.chains, cast(Marginal, state.theta)
     seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-    rows = rows.to(chains.x.device)
-    B, D = len(rows), chains.x.shape[1]
-    number = torch.arange(B, device=rows.device)
-    noise = KeyedNoise(seed, numbered("column", D), number, torch.arange(chains.K, device=rows.device))
+    rows = rows.to(chains.x.device).repeat_interleave(chains.K)  # one call for all K: rows of a pattern share its work
+    number = torch.arange(len(rows), device=rows.device)
+    noise = KeyedNoise(seed, numbered("column", chains.x.shape[1]), number, number.new_zeros(1))
     theta.eval()
     drawn = []
-    for index in number.split(ROWS):
+    for index in number.split(ROWS * chains.K):
         conditional = theta.conditional(chains.x[rows[index]], chains.missing[rows[index]])
-        drawn.append(conditional.sample(noise.select(rows=index)).transpose(0, 1))  # [.., K, D]
+        drawn.append(conditional.sample(noise.select(rows=index))[0])
     theta.train()
-    return torch.cat(drawn).reshape(B * chains.K, D)
+    return torch.cat(drawn)
 
 
 METHOD = Method(requires=(Marginal,), Config=McemConfig, init=init, run=run)

@@ -1,15 +1,15 @@
 """PLMCMC: Monte-Carlo EM of a flow with projected latent Markov chains (Cannella, Soltani and Tarokh 2021), with the
-schedule that the paper gives it as VGI's competitor (section 6.3 and the authors' configurations).
+schedule that the paper gives it as VGI's competitor (section 6.4 and the authors' configurations).
 
-Until the first round the imputations are N(0, 1) in every epoch. At a round, before an epoch, every chain starts anew at
-an unconditional draw of the flow and takes a number of Metropolis steps that grows in the course of the fit; until the
-next round the imputations stay and the flow climbs the log-likelihood of the completed rows.
+Until the first round the imputations are N(0, 1) in every epoch. At a round, before an epoch, every chain starts anew
+at an unconditional draw of the flow and takes a number of Metropolis steps that grows in the course of the fit; until
+the next round the imputations stay and the flow climbs the log-likelihood of the completed rows.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Literal, NamedTuple, cast
+from typing import Annotated, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -47,6 +47,7 @@ class PlmcmcConfig(ImputingConfig):
                    proposals there are rejected (`reject`), or they may be there (`keep`)
     """
 
+    piloted: ClassVar[bool] = False  # the first epochs, of which a pilot judges, see nothing but noise
     first: Share = 0.04
     every: Share = 0.06
     steps: tuple[tuple[Share, Steps], ...] = Field(((0.0, 500), (0.45, 1000)), min_length=1)
@@ -133,8 +134,10 @@ def _advance(
     the data space. The states wait in `state.work`, from which also an unbroken fit takes them up."""
     flow = cast(Bijective, state.theta)
     flow.eval()  # the chain's target has no dropout
-    u = state.work["u"] if not begin else torch.randn(
-        rows.x.shape, generator=generator, dtype=rows.x.dtype, device=rows.x.device
+    u = (
+        state.work["u"]
+        if not begin
+        else torch.randn(rows.x.shape, generator=generator, dtype=rows.x.dtype, device=rows.x.device)
     )
     now = at_base(flow, rows, kernel, u)
     accepted = torch.zeros((), dtype=torch.int64, device=u.device)

@@ -44,7 +44,8 @@ def needed(recipe: Recipe, rows: Rows) -> bool:
     entry = registry.MODELS[recipe.model["name"]]
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    piloted = registry.load_method(recipe.method["name"]).Config.piloted
+    return not given and piloted and "marginal" not in entry.provides and FEWEST <= n <= MOST
 
 
 def choose_epochs(
