@@ -63,7 +63,7 @@ def test_plmcmc_run_has_nothing_to_fine_tune_and_no_metropolis_sampler(vgi: Vgi,
     assert refused.code == 2 and "fitted by 'plmcmc', which leaves no conditionals" in refused.error
     refused = vgi("impute", "--checkpoint", "run", "--sampler", "metropolis")
     assert refused.code == 2 and "needs fitted conditionals" in refused.error
-    refused = vgi("impute", "--checkpoint", "run", "new.csv", "--sampler", "chains", "-o", "x.csv")
+    refused = vgi("impute", "--checkpoint", "run", "new.csv", "--sampler", "chains", "--m", "2", "-o", "x.csv")
     assert refused.code == 2 and "only for the table that the run holds" in refused.error
 
 
