@@ -63,8 +63,6 @@ def test_plmcmc_run_has_nothing_to_fine_tune_and_no_metropolis_sampler(vgi: Vgi,
     assert refused.code == 2 and "fitted by 'plmcmc', which leaves no conditionals" in refused.error
     refused = vgi("impute", "--checkpoint", "run", "--sampler", "metropolis")
     assert refused.code == 2 and "needs fitted conditionals" in refused.error
-    refused = vgi("impute", "--checkpoint", "run", "new.csv", "--sampler", "chains", "--m", "2", "-o", "x.csv")
-    assert refused.code == 2 and "only for the table that the run holds" in refused.error
 
 
 def test_plmcmc_needs_no_pilot_and_stops_inside_a_round(vgi: Vgi, data: Path) -> None:
