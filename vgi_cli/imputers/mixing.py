@@ -101,10 +101,12 @@ class Mixing:
                 name: float(a / p) for name, a, p in zip(columns, accepted, proposed, strict=True) if p > 0
             },
         }
-        if "ab" in self._totals:
-            scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
-            memory = {c: float(ab / s) for c, ab, s in zip(columns, self._totals["ab"], scale, strict=True) if s > 0}
-            if memory:
-                out["memory"] = max(memory.values())
-                out["memory_by_column"] = memory
-        return out
+        return out | self.memory(columns)
+
+    def memory(self, columns: tuple[str, ...]) -> dict[str, object]:
+        """The part of `summary` that looks at states alone; empty where fewer than two draws were added."""
+        if "ab" not in self._totals:
+            return {}
+        scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
+        memory = {c: float(ab / s) for c, ab, s in zip(columns, self._totals["ab"], scale, strict=True) if s > 0}
+        return {"memory": max(memory.values()), "memory_by_column": memory} if memory else {}
