@@ -9,7 +9,7 @@ import pytest
 
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
-from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
@@ -19,6 +19,7 @@ TYPES = {
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
+    "latent": Latent,
 }
 
 
@@ -26,7 +27,8 @@ TYPES = {
 def test_models_are_what_their_entry_says(name: str) -> None:
     cls, entry = registry.load_model(name), registry.MODELS[name]
     assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
-    assert entry.provides == {word for word, kind in TYPES.items() if issubclass(cls, kind)}
+    given = {word for word, kind in TYPES.items() if issubclass(cls, kind)}
+    assert entry.provides == (given if cls.exact else given - {"density"})
     registry.check_pair(name, entry.method)
 
 
@@ -66,6 +68,8 @@ def test_reading_the_table_loads_no_torch() -> None:
         ("flow", "plmcmc", "plmcmc"),
         ("flow", "complete", "plmcmc"),
         ("mixture", "mcem", "exact"),
+        ("vae", "vgi", "latent"),
+        ("vae", "complete", "latent"),
     ],
 )
 def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: str) -> None:
@@ -89,3 +93,10 @@ def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError, match="sampler 'metropolis' needs fitted conditionals") as caught:
         registry.choose_sampler("metropolis", "flow", "plmcmc")
     assert caught.value.hint == "this run can use --sampler plmcmc or chains"
+    with pytest.raises(
+        UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
+    ) as caught:
+        registry.choose_sampler("metropolis", "vae", "vgi")
+    assert caught.value.hint == "this run can use --sampler latent or gibbs or chains"
+    with pytest.raises(UsageError, match="sampler 'latent' needs latent variables with an encoder"):
+        registry.choose_sampler("latent", "flow", "vgi")

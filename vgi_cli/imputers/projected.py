@@ -15,7 +15,7 @@ from vgi_cli.chains.projected import Kernel, Latents, Rows, StepNoise, at_base, 
 from vgi_cli.errors import FitError
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
-from vgi_cli.imputers.mixing import Mixing
+from vgi_cli.imputers.mixing import Memory
 from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
@@ -52,7 +52,7 @@ class ProjectedImputer(Imputer):
         self._flow = flow
         self._start = start
         self._steps = steps
-        self._mixing = Mixing()
+        self._memory = Memory()
         self._columns: tuple[str, ...] = ()
         self._chains = self._taken = self._accepted = self._stuck = 0
 
@@ -79,7 +79,7 @@ class ProjectedImputer(Imputer):
                 "the model gives imputations that are not finite",
                 "the fit has diverged; fit again with a smaller --set optim.lr",
             )
-        self._mixing.add_states(middle, out, missing)
+        self._memory.add(middle, out, missing)
         return out
 
     def _run(self, pack: Pack, box: Box) -> tuple[Tensor, Tensor]:
@@ -103,7 +103,7 @@ class ProjectedImputer(Imputer):
         return middle, _filled(rows, state)
 
     def diagnostics(self) -> dict[str, object]:
-        """Chains, steps of each, share of proposals accepted, chains that were stuck, memory (see Mixing)."""
+        """Chains, steps of each, share of proposals accepted, chains that were stuck, memory (see Memory)."""
         if self._chains == 0:
             return {}
         return {
@@ -111,7 +111,7 @@ class ProjectedImputer(Imputer):
             "steps": self._taken / self._chains,
             "acceptance": self._accepted / self._taken,
             "stuck": self._stuck,
-            **self._mixing.memory(self._columns),
+            **self._memory.summary(self._columns),
         }
 
 

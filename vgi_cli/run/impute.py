@@ -344,6 +344,7 @@ def build_imputer(
     from vgi_cli.imputers.chains import ChainsImputer
     from vgi_cli.imputers.exact import ExactImputer
     from vgi_cli.imputers.gibbs import GibbsImputer
+    from vgi_cli.imputers.latent import LatentImputer
     from vgi_cli.imputers.metropolis import MetropolisImputer
     from vgi_cli.imputers.projected import ModelStart, ProjectedImputer
 
@@ -354,6 +355,7 @@ def build_imputer(
     makers: dict[str, Callable[[], Imputer]] = {
         "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
         "gibbs": lambda: GibbsImputer(q, held_chains(fitted, device)[1], capture=capture),
+        "latent": lambda: LatentImputer(models[0]),
         "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
         "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
     }

@@ -62,6 +62,7 @@ CAPABILITIES: Mapping[str, str] = {
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
     "gaussian": "EM steps in closed form (a mixture of Gaussians)",
+    "latent": "latent variables with an encoder",
     "conditionals": "fitted conditionals (a fit by vgi)",
     "imputations": "stored imputations (a fit by vgi, mcem, plmcmc or impute-then-fit)",
 }
@@ -106,6 +107,16 @@ MODELS: dict[str, ModelEntry] = {
         "this model has no exact marginals for em",
         "linear",
         "vgi fit data.csv --model flow-ar --time-limit 10m",
+    ),
+    "vae": ModelEntry(
+        "variational autoencoder: a Gaussian decoder of a few latent variables",
+        "vgi_cli.models.vae",
+        "VariationalAutoencoder",
+        frozenset({"bound", "latent"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model vae --set model.latents=5",
     ),
 }
 
@@ -172,6 +183,11 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         "independent draws in closed form (fa, mixture)",
         frozenset({"marginal"}),
         "vgi impute --checkpoint run1 --sampler exact",
+    ),
+    "latent": SamplerEntry(
+        "Markov chains on latents and missing cells, the encoder as proposal (vae)",
+        frozenset({"latent"}),
+        "vgi impute --checkpoint run1 --sampler latent",
     ),
     "metropolis": SamplerEntry(
         "Metropolis-within-Gibbs on the model, fitted conditionals as proposals",
