@@ -72,6 +72,7 @@ def command(
     device: o.Device = None,
     threads: o.Threads = None,
     compile_: o.Compile = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -79,6 +80,7 @@ def command(
 ) -> None:
     """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     flags = {
         "data": (data, "DATA"),
@@ -105,14 +107,15 @@ def command(
     settings = gather(flags, set_ or [], os.environ, recipe)
     from vgi_cli.run.fit import fit
 
-    run = fit(
-        settings,
-        out=None if out is None else Path(out),
-        resume=resume,
-        force=force,
-        reporter=Console(quiet, verbose),
-        started=context.obj["started"],
-    )
+    with plugged(plugin or []):
+        run = fit(
+            settings,
+            out=None if out is None else Path(out),
+            resume=resume,
+            force=force,
+            reporter=Console(quiet, verbose),
+            started=context.obj["started"],
+        )
     print(run.path)
 
 

@@ -50,6 +50,12 @@ TimeLimit = Annotated[
         "--time-limit", metavar="T", help="Stop after 90, 40s, 30m or 2h of wall time and keep the best model so far."
     ),
 ]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="Python file that registers models or methods; it is run (repeatable)."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Warnings and errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
