@@ -9,12 +9,13 @@ The pre-processing is that of Papamakarios, Pavlakou and Murray (Masked Autoregr
 2017), which later papers on flows, and Simkus, Rhodes and Gutmann (2023) among them, took over:
 
 power      Rows with a gap are dropped. Six columns: global active power, voltage, the three sub-meters and the minute
-           of the day. Rows are shuffled (numpy's RandomState(42)); uniform noise undoes the rounding: width 0.001 of the
-           active power, 0.01 of the voltage, 1 of each sub-meter, none of the time.
+           of the day. Rows are shuffled (numpy's RandomState(42)); uniform noise undoes the rounding: width 0.001 of
+           the active power, 0.01 of the voltage, 1 of each sub-meter, none of the time.
 gas        A quarter of the rows, drawn at random (the published row counts imply it; which quarter is not known). Time
            and the two gas concentrations are dropped, then, from the left, each column that another one follows with a
            correlation above 0.98, until there is none.
-hepmass    Rows of class 1, without label and mass. A column is dropped whose smallest value is found more than 5 times in the training rows: a mark of a value that stands for something else.
+hepmass    Rows of class 1, without label and mass. A column is dropped whose smallest value is found more than 5 times
+           in the training rows: a mark of a value that stands for something else.
 miniboone  Rows of the signal. The rows whose first value is below -100 (11 of them, -999 in every column) are dropped,
            then columns by the same rule as in hepmass.
 
