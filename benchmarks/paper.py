@@ -105,7 +105,7 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
             epochs=epochs, time_limit=args.time_limit, seed=m, threads=1, out=run, force=True,
         )  # fmt: skip
     cpu = time.process_time() - started
-    done = max(1, int(load_run(run, Silent()).run.manifest["progress"]["epoch"]))
+    done = max(1, *(json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()))
     found: Figures = {"cpu": cpu, "epochs": done, "imputing": imputing[0]}
     if family.measure == "kl":
         found["kl"] = divergence(folder / "truth.json", *gaussian(load_run(run, Silent())))
