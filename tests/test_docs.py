@@ -240,7 +240,16 @@ def examples(command: tuple[str, ...]) -> list[str]:
 
 def test_help_names_everything_and_shows_two_examples() -> None:
     top = help_of()
-    for name in [*registry.MODELS, *registry.METHODS, *registry.SAMPLERS, "fit", "finetune", "impute", "evaluate"]:
+    for name in [
+        *registry.MODELS,
+        *registry.METHODS,
+        *registry.SAMPLERS,
+        *registry.IMPUTERS,
+        "fit",
+        "finetune",
+        "impute",
+        "evaluate",
+    ]:
         assert re.search(rf"^ +{name} ", top, re.M), name
     for command in COMMANDS:
         assert len(examples(command)) == 2, command

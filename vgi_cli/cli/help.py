@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
+from vgi_cli.run.registry import IMPUTERS, METHODS, MODELS, SAMPLERS
 
 TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
 
@@ -46,12 +46,17 @@ def methods() -> str:
     return _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
 
 
-def samplers() -> str:
-    """Every imputer, which is a sampler by name."""
-    auto = {"auto": "the first of these that the run allows (default)"}
+def imputers() -> str:
+    """Every imputer of `impute-then-fit` by name."""
     return _table(
-        "Imputers and samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()}
+        "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in IMPUTERS.items()}
     )
+
+
+def samplers() -> str:
+    """Every sampler by name."""
+    auto = {"auto": "the first of these that the run allows (default)"}
+    return _table("Samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()})
 
 
 def top_epilog() -> str:
@@ -60,6 +65,7 @@ def top_epilog() -> str:
         [
             models(),
             methods(),
+            imputers(),
             samplers(),
             _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
             "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
@@ -68,11 +74,12 @@ def top_epilog() -> str:
 
 
 def fit_epilog() -> str:
-    """Models and methods, two examples."""
+    """Models, methods and imputers, two examples."""
     return "\n\n".join(
         [
             models(),
             methods(),
+            imputers(),
             _examples(
                 "vgi fit data.csv --id patient --out run1",
                 "vgi fit data.parquet --model flow --method vgi --val 0.1 --time-limit 30m",
