@@ -25,6 +25,16 @@ SMALL = {
     },
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
+    "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
+    "mcem": {"epochs": 2, "imputations": 2, "optim": {"batch_size": 32}},
+    "plmcmc": {
+        "epochs": 2,
+        "imputations": 2,
+        "first": 0.5,
+        "every": 0.5,
+        "steps": ((0, 30),),
+        "optim": {"batch_size": 32},
+    },
 }
 SMALL["vbgi"] = SMALL["vgi"]
 LATENT = {"imputations": 2, "trunk": (6,), "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}

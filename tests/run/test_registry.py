@@ -43,7 +43,12 @@ def test_methods_are_what_their_entry_says(name: str) -> None:
 
 
 def test_every_capability_has_words_and_every_name_an_example() -> None:
-    entries = [*registry.MODELS.values(), *registry.METHODS.values(), *registry.SAMPLERS.values()]
+    entries = [
+        *registry.MODELS.values(),
+        *registry.METHODS.values(),
+        *registry.SAMPLERS.values(),
+        *registry.IMPUTERS.values(),
+    ]
     assert all(entry.example.startswith("vgi ") and entry.about for entry in entries)
     used = set().union(*(e.provides for e in registry.MODELS.values()), *(e.needs for e in registry.SAMPLERS.values()))
     assert used <= set(registry.CAPABILITIES)
@@ -60,6 +65,9 @@ def test_reading_the_table_loads_no_torch() -> None:
         ("fa", "em", "exact"),
         ("mixture", "vgi", "exact"),
         ("flow", "vgi", "metropolis"),
+        ("flow", "plmcmc", "plmcmc"),
+        ("flow", "complete", "plmcmc"),
+        ("mixture", "mcem", "exact"),
         ("vae", "vgi", "latent"),
         ("vae", "complete", "latent"),
     ],
@@ -71,11 +79,20 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    expected = "with --model flow use --method vgi or vbgi or complete; --method em works with --model fa or mixture"
+    use = "--method vgi or vbgi or plmcmc or complete or impute-then-fit"
+    expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
+    with pytest.raises(UsageError, match="method 'plmcmc' needs an invertible map, which model 'fa'") as caught:
+        registry.check_pair("fa", "plmcmc")
+    assert caught.value.hint.endswith("--method plmcmc works with --model flow or flow-ar")
+    with pytest.raises(UsageError, match="method 'mcem' needs exact marginals under any mask, which model 'flow'"):
+        registry.check_pair("flow", "mcem")
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")
-    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"
+    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or plmcmc or chains"
+    with pytest.raises(UsageError, match="sampler 'metropolis' needs fitted conditionals") as caught:
+        registry.choose_sampler("metropolis", "flow", "plmcmc")
+    assert caught.value.hint == "this run can use --sampler plmcmc or chains"
     with pytest.raises(
         UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
     ) as caught:

@@ -23,10 +23,10 @@ from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.latent_targets import CarriedLatents
-from vgi_cli.methods.objective import DrawNoise, joined, normal, warm_up_loss
+from vgi_cli.methods.objective import DrawNoise, joined, warm_up_loss
 from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_rate
 from vgi_cli.methods.targets import Columns, Target
 from vgi_cli.methods.vgi_config import VgiConfig
@@ -266,13 +266,13 @@ def end_epoch(state: VgiState) -> EpochEnd:
 
 
 @torch.no_grad()
-def draw_empty_rows(state: VgiState) -> None:
+def draw_empty_rows(state: ChainState) -> None:
     """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
     if len(state.empty):
-        g = state.generator(-1)
-        rows = state.model.sample(len(state.empty) * state.chains.K, g).to(state.chains.x.dtype)
-        z = normal((len(rows), state.target.latents(state.theta)), rows, g)  # never used
-        state.chains.store(state.empty, torch.cat([rows, z], 1))
+        x = state.chains.x
+        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1)).to(x.dtype)
+        latents = rows.new_zeros(len(rows), x.shape[1] - rows.shape[1])  # of rows that have such columns: never read
+        state.chains.store(state.empty, torch.cat([rows, latents], 1))
 
 
 class frozen:  # noqa: N801 (reads like a keyword)

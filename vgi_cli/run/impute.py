@@ -17,6 +17,7 @@ from vgi_cli.errors import UsageError, nearest
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.run import registry
 from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
 from vgi_cli.run.load import Fitted, load_run
@@ -329,7 +330,8 @@ def make_imputer(
         reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
         models = refits
     else:
-        reporter.say("parameter uncertainty is not included in the draws")
+        if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
+            reporter.say("parameter uncertainty is not included in the draws")
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
@@ -339,33 +341,36 @@ def build_imputer(
     fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`."""
-    from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
     from vgi_cli.imputers.chains import ChainsImputer
     from vgi_cli.imputers.exact import ExactImputer
-    from vgi_cli.imputers.gibbs import GibbsImputer
     from vgi_cli.imputers.latent import LatentImputer
     from vgi_cli.imputers.metropolis import MetropolisImputer
+    from vgi_cli.imputers.projected import ModelStart, ProjectedImputer
 
     if sampler == "exact":
         return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
     dtype = next(fitted.model.parameters()).dtype
-    if sampler == "latent":
-        return LatentImputer(models[0]), dtype
-    held, start = held_chains(fitted, device)
-    if sampler == "chains":
-        return ChainsImputer(held), dtype
-    q = fitted.conditionals
-    assert q is not None
-    q = q.to(device)
-    latents = len(q.block_of) - len(fitted.schema.modelled)
-    if latents:  # blocks of latents and missing cells
-        inner = GibbsImputer(q, LatentStart(start, latents), capture=capture)
-        return AugmentedImputer(inner, latents), dtype
+    q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
     makers: dict[str, Callable[[], Imputer]] = {
-        "metropolis": lambda: MetropolisImputer(models[0], q, start, capture=capture),
-        "gibbs": lambda: GibbsImputer(q, start, capture=capture),
+        "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
+        "gibbs": lambda: _gibbs(fitted, q, device, capture),
+        "latent": lambda: LatentImputer(models[0]),
+        "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
     }
     return makers[sampler](), dtype
+
+
+def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
+    """Pseudo-Gibbs; where latents are a block of the conditionals, on rows that have them."""
+    from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
+    from vgi_cli.imputers.gibbs import GibbsImputer
+
+    start = held_chains(fitted, device)[1]
+    latents = len(q.block_of) - len(fitted.schema.modelled)
+    if not latents:
+        return GibbsImputer(q, start, capture=capture)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, latents), capture=capture), latents)
 
 
 def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:

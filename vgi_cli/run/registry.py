@@ -1,4 +1,4 @@
-"""The names of the command line: models, methods and samplers, readable without importing torch.
+"""The names of the command line: models, methods, samplers and imputers, readable without importing torch.
 
 Adding a family to the package is adding its file and one entry here; a plugin (run/plugins.py) adds entries for as long
 as a command runs. What a method or sampler needs is written as capabilities, so that a pair that cannot work is refused
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.imputers.catalogue import IMPUTERS as IMPUTERS  # their table lies beside them: a method reads it too
 
 
 class ModelEntry(NamedTuple):
@@ -33,8 +34,10 @@ class ModelEntry(NamedTuple):
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
     the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
-    plugin gave it; `like`: the method whose settings suit a model for it too; `blocks`: `table.blocks` where nobody
-    says; `own_blocks`: capabilities of models for which the method has blocks of its own."""
+    plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
+    that EM can refit it for the bootstrap; `like`: the method whose settings suit a model for it too; `blocks`:
+    `table.blocks` where nobody says; `own_blocks`: capabilities of models for which the method has blocks of its own.
+    """
 
     about: str
     module: str
@@ -44,6 +47,7 @@ class MethodEntry(NamedTuple):
     gpu: bool
     example: str
     given: Any = None
+    likelihood: bool = True
     like: str | None = None
     blocks: str | None = None
     own_blocks: frozenset[str] = frozenset()
@@ -65,7 +69,7 @@ CAPABILITIES: Mapping[str, str] = {
     "gaussian": "EM steps in closed form (a mixture of Gaussians)",
     "latent": "latent variables with an encoder",
     "conditionals": "fitted conditionals (a fit by vgi)",
-    "imputations": "stored imputations (a fit by vgi)",
+    "imputations": "stored imputations (a fit by vgi, mcem, plmcmc or impute-then-fit)",
 }
 
 MODELS: dict[str, ModelEntry] = {
@@ -162,6 +166,24 @@ METHODS: dict[str, MethodEntry] = {
         "vgi fit data.csv --model vae --method vbgi-m",
         like="vgi",
     ),
+    "mcem": MethodEntry(
+        "Monte-Carlo EM by gradients: imputations drawn exactly, for fa and mixture",
+        "vgi_cli.methods.mcem",
+        frozenset({"marginal"}),
+        frozenset({"imputations"}),
+        "float64",
+        False,
+        "vgi fit data.csv --model fa --method mcem",
+    ),
+    "plmcmc": MethodEntry(
+        "Monte-Carlo EM of a flow by projected latent Markov chains, the paper's competitor of vgi",
+        "vgi_cli.methods.plmcmc",
+        frozenset({"bijective"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method plmcmc --epochs 100",
+    ),
     "complete": MethodEntry(
         "maximum likelihood by gradients, for tables without holes",
         "vgi_cli.methods.complete",
@@ -170,6 +192,16 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method complete",
+    ),
+    "impute-then-fit": MethodEntry(
+        "fill the table first with an imputer, then fit any model to the fills",
+        "vgi_cli.methods.impute_then_fit",
+        frozenset({"bound"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model fa --method impute-then-fit --imputer empirical",
+        likelihood=False,
     ),
 }
 
@@ -194,12 +226,20 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         frozenset({"conditionals"}),
         "vgi impute --checkpoint run1 --sampler gibbs",
     ),
+    "plmcmc": SamplerEntry(
+        "projected latent Markov chains, for flows without fitted conditionals",
+        frozenset({"bijective"}),
+        "vgi impute --checkpoint run1 --sampler plmcmc",
+    ),
     "chains": SamplerEntry(
         "what the training chains hold, for the table that was fitted",
         frozenset({"imputations"}),
         "vgi impute --checkpoint run1 --sampler chains",
     ),
 }
+
+NAMES_METHOD: Mapping[str, str] = {"method.imputer": "impute-then-fit"}
+"""Settings that say by themselves which method is meant, where none is named."""
 
 
 def words(capabilities: frozenset[str]) -> str:
