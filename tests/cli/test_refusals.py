@@ -369,7 +369,7 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
     for arguments in (["finetune"], ["evaluate", "--objective"]):
         error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
         assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
-        assert hint.endswith("fine-tuning needs a fit by vgi")
+        assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
 
 
 @pytest.mark.parametrize("model", ["fa", "flow"])
