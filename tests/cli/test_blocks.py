@@ -85,7 +85,7 @@ def test_blocks_that_cannot_be(vgi: Vgi, data: Path, flags: list[str], error: st
 
 def test_methods_without_conditionals_refuse_blocks_before_reading(vgi: Vgi) -> None:
     error, hint = refused(vgi, "fit", "absent.csv", "--model", "fa", "--block", "a,b")
-    assert error == "--block: method 'em' redraws no columns, so it has no use for blocks of them"
+    assert error == "--block: method 'em' has no conditionals of single columns of a 'fa', so none to put into a block"
     assert hint == "with --model fa say --method vgi or vbgi"
     error, _ = refused(vgi, "fit", "absent.csv", "--block", "a,b")
     assert error == "--block: table.blocks needs a named method"
