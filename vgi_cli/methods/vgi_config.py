@@ -49,7 +49,10 @@ class VgiConfig(MethodConfig):
     gibbs_steps: int = Field(3, ge=1)
     blocks_per_row: int = Field(1, ge=1)
     accept: Literal["gibbs", "metropolis"] = "metropolis"
-    scan: Literal["step", "path"] = "step"
+    scan: Literal["auto", "step", "path", "block"] = "auto"
+    block_columns: int | None = Field(None, ge=1)
+    relax: float = Field(0.0, gt=-1, lt=1)
+    visit: Literal["uniform", "adaptive"] = "uniform"
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
     layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
