@@ -119,7 +119,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     truth.save(given.out / "truth.json")
     train = truth.sample(ROWS, np.random.default_rng([given.seed, 0]))
     write(truth.columns, train, None, given.out / "train.parquet")
-    write(truth.columns, truth.sample(TEST_ROWS, np.random.default_rng([given.seed, 1])), None, given.out / "test.parquet")
+    write(
+        truth.columns, truth.sample(TEST_ROWS, np.random.default_rng([given.seed, 1])), None, given.out / "test.parquet"
+    )
     for k in given.sixths:
         for m in range(1, given.masks + 1):
             holes = mask(train.shape, k, np.random.default_rng([given.seed, 2, k, m]))

@@ -52,6 +52,11 @@ def block_scan(allowed: Tensor, keys: Tensor, G: int, B: int) -> BlockScan:
     return BlockScan(j, active)
 
 
+def whole_sweep(S: int, B: int) -> int:
+    """Steps after which every hole of every row of S columns has had its turn."""
+    return max(-(-S // B), min(S, FEWEST_PARTS))
+
+
 def gibbs_blocks(
     q: Conditionals, x: Tensor, scan: BlockScan, noise: SweepNoise, move: Move, box: Tensor | None = None
 ) -> Swept:

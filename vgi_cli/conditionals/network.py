@@ -20,7 +20,7 @@ from vgi_cli.conditionals.base import BlockNetwork
 from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows
 from vgi_cli.conditionals.trunk import GAIN, RANK, SLOPE, LowRank, Trunk
 
-SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond, they share features of it (trunk.py)
+SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond: trunk.py
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
 
 

@@ -108,22 +108,18 @@ def _block_objective(
 ) -> Tensor:
     """The same with M blocks of B columns that are redrawn together: log p(x with the block redrawn) - sum_j log q_j.
 
-    One density serves B conditionals, where eq. 9 takes one each: in many columns, what phi is learnt from. The q_j that
-    it is best for know of the block's other columns only what the rest of the row says (a mean field within the block,
-    paper section 3.4); this is close to p's own conditional while B is small beside the number of columns.
+    One density serves B conditionals, where eq. 9 takes one each: in many columns that is what phi is learnt from. The
+    q_j that it is best for know of the block's other columns only what the rest of the row says (a mean field within
+    the block, paper section 3.4): close to p's own conditionals while B is small beside the number of columns.
     """
     n, M, B = noise.normal.shape[:3]
     scan = block_scan(q.blocks(missing[:n]), noise.order, M, B)
-    log_q = x.new_zeros(n)
-    rows = []
-    for m in range(M):
-        draw = q.draw_together(x[:n], scan.j[:, m], scan.active[:, m], noise.normal[:, m])
-        rows.append(draw.x)
-        log_q = log_q + draw.log_q
+    draws = [q.draw_together(x[:n], scan.j[:, m], scan.active[:, m], noise.normal[:, m]) for m in range(M)]
     masks = missing[:n].repeat(M, 1)
-    log_p_rows = log_p(joined(torch.cat(rows), x[n:]), joined(masks, missing[n:]))
-    terms = (log_p_rows[: n * M].view(M, n).sum(0) - log_q) / M
-    return (weight[:n] * terms).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
+    log_p_rows = log_p(joined(torch.cat([draw.x for draw in draws]), x[n:]), joined(masks, missing[n:]))
+    used = scan.active.any(2)  # a row with few holes has fewer blocks
+    terms = torch.where(used, log_p_rows[: n * M].view(M, n).t() - torch.stack([d.log_q for d in draws], 1), 0.0)
+    return (weight[:n] / used.sum(1) * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
 
 
 def joined(first: Tensor, second: Tensor) -> Tensor:

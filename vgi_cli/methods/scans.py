@@ -12,7 +12,8 @@ from vgi_cli.chains.store import Chains
 from vgi_cli.methods.vgi_config import VgiConfig
 
 BLOCKS_FROM = 64
-"""Holes in a row, on average, from which `auto` redraws several columns together."""
+"""Holes of an incomplete row, on average, from which `auto` redraws several columns together. So many holes need more
+columns than that: on smaller tables nothing changes."""
 PARTS, MOST = 10, 32
 """Then a row's holes are cut into so many parts, of at most so many columns (docs/benchmarks.md)."""
 SELDOM = 0.05
@@ -41,12 +42,28 @@ SINGLE = Moves()
 
 
 def moves_of(config: VgiConfig, chains: Chains) -> Moves:
-    """What the settings mean for a table: `scan=auto` goes by the mean number of holes of an incomplete row."""
-    holes = chains.C / max(len(chains.incomplete), 1)
-    columns = 1
-    if config.scan == "block" or (config.scan == "auto" and holes >= BLOCKS_FROM):
-        columns = config.block_columns or min(MOST, max(1, int(holes) // PARTS))
-    return Moves(min(columns, chains.x.shape[1]), config.relax, config.visit == "adaptive")
+    """How the settings have the chains of a table move."""
+    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains))
+    columns = block_columns(config, chains) if blocks else 1
+    return Moves(columns, config.relax, config.visit == "adaptive")
+
+
+def block_columns(config: VgiConfig, chains: Chains) -> int:
+    """Columns that one estimate of the objective redraws together: those of a block, or 1 without blocks."""
+    if config.block_columns is not None:
+        return min(config.block_columns, chains.x.shape[1])
+    if config.scan == "block" or (config.scan == "auto" and _many(chains)):
+        return min(MOST, max(1, int(_holes(chains)) // PARTS))
+    return 1
+
+
+def _holes(chains: Chains) -> float:
+    """Mean number of holes of an incomplete row."""
+    return chains.C / max(len(chains.incomplete), 1)
+
+
+def _many(chains: Chains) -> bool:
+    return _holes(chains) >= BLOCKS_FROM
 
 
 class Visits:

@@ -135,7 +135,9 @@ def run(state: VgiState) -> Iterator[Step | EpochEnd]:
 def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 2: fit q to observed cells, the rest filled by f0."""
     g = state.generator(1 + state.position)
-    loss = warm_up_loss(state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row, state.moves.columns), g)
+    loss = warm_up_loss(
+        state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row, state.columns), g
+    )
     ascend(state, -loss, state.optim_q)
     state.tally["objective"] -= loss.detach()
 
@@ -144,7 +146,7 @@ def warm_up_model(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
     g = state.generator(1 + state.position)
     K = state.chains.K
-    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g, state.moves.columns)
+    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g, state.columns)
     with frozen(state.q):
         objective = vgi_objective(state.log_p, state.q, batch.x, batch.missing, batch.weight, K, noise)
         ascend(state, objective, state.optim_theta)
@@ -157,7 +159,7 @@ def main_step(state: VgiState, batch: Batch) -> None:
     g = state.generator(1 + state.position)
     n = len(batch.rows) * state.chains.K
     moves = sweep_noise(state.q, n, config.gibbs_steps, config.accept, batch.x, g, state.moves)
-    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g, state.moves.columns)
+    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g, state.columns)
     set_rates(state)
     x = state.step(batch.x, batch.missing, batch.weight, *moves, *fresh)  # 6, 8-10
     if n:

@@ -12,7 +12,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Parts
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
-from vgi_cli.methods.scans import Visits, moves_of
+from vgi_cli.methods.scans import Visits, block_columns, moves_of
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
 
@@ -30,6 +30,7 @@ class VgiState(ChainState):
         self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True)
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
         self.moves = moves_of(config, chains)
+        self.columns = block_columns(config, chains)
         self.visits = Visits(self.moves.weighted, chains.x.new_zeros(chains.x.shape[1]))
         D = chains.x.shape[1]
         zeros = chains.x.new_zeros
