@@ -10,9 +10,16 @@ import pytest
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
-TYPES = {"bound": Model, "density": Model, "marginal": Marginal, "bijective": Bijective}
+TYPES = {
+    "bound": Model,
+    "density": Model,
+    "marginal": Marginal,
+    "bijective": Bijective,
+    "gaussian": GaussianFamily,
+}
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
