@@ -37,7 +37,7 @@ def toy_module() -> ModuleType:
 
 
 def test_there_are_recipes() -> None:
-    assert [recipe.name for recipe in RECIPES] == ["toy-fa.yaml"]
+    assert [recipe.name for recipe in RECIPES] == ["fa-frey.yaml", "toy-fa.yaml"]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

@@ -23,9 +23,8 @@ class Trunk(nn.ModuleList):
     """
 
     def __init__(self, sizes: Sequence[int], linear: int = 0) -> None:
-        first, *others = pairwise(sizes) if len(sizes) > 1 else [()]
-        layers = [nn.Linear(first[0], first[1] + linear)] if first else []
-        super().__init__([*layers, *(nn.Linear(a, b) for a, b in others)])
+        extra = [linear, *(0 for _ in sizes)]
+        super().__init__(nn.Linear(a, b + more) for (a, b), more in zip(pairwise(sizes), extra, strict=False))
         self.linear = linear
 
     def first(self, x: Tensor) -> Tensor:
