@@ -24,6 +24,7 @@ SMALL = {
     },
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
+    "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
 }
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)

@@ -65,6 +65,10 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         return problems
     entry = registry.method_entry(method)
     problems += check_method(registry.load_method(method).Config, recipe, settings)
+    if isinstance(recipe.bootstrap, int) and not entry.likelihood:
+        where = origin(settings, "bootstrap", "bootstrap")
+        message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
+        problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
     if recipe.select == "objective" and "conditionals" not in entry.makes:
         where = origin(settings, "select", "--select")
         problems.append(
