@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.chains.test_kernels import D, R, assert_distributed_as_the_model, log_p, start
 from tests.conditionals.test_amortised import conditionals
+from tests.oracles import GaussianConditionals
 from vgi_cli.chains.blocks import FEWEST_PARTS, BlockScan, block_scan, gibbs_blocks, metropolis_blocks, whole_sweep
 from vgi_cli.chains.kernels import holes_scan
 from vgi_cli.chains.sweeps import SweepNoise, metropolis_sweep
@@ -43,6 +44,25 @@ def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extende
             x, moved = swept.x, moved | swept.accepted.any(2).any(1)
     assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(x)
+
+
+def test_strongly_correlated_columns_redrawn_together_keep_the_model():
+    """Standard kernel, exact q_j, correlation 0.9: a way back at the old row would change the correlation."""
+    S = torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64)
+    q, n = GaussianConditionals(torch.zeros(2, dtype=torch.float64), S), 40_000
+    normal = torch.distributions.MultivariateNormal(torch.zeros(2, dtype=torch.float64), S)
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(n, 2, generator=g, dtype=torch.float64) @ torch.linalg.cholesky(S).T
+    missing = torch.ones(n, 2, dtype=torch.bool)
+    scan = BlockScan(torch.tensor([0, 1]).expand(n, 1, 2), missing[:, None])
+    moved = 0.0
+    for _ in range(10):
+        noise = noise_of(q, g, 1, 2, n)
+        swept = metropolis_blocks(lambda x, missing: normal.log_prob(x), q, x, missing, scan, noise, Move())
+        x, moved = swept.x, moved + float(swept.accepted.double().mean())
+    assert moved > 1
+    spread = ((S**2 + S.diagonal().outer(S.diagonal())) / n).sqrt()
+    assert bool(((x.T @ x / n - S).abs() < 4.5 * spread).all())
 
 
 def test_weights_of_the_columns_keep_the_model():
