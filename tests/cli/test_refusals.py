@@ -136,7 +136,17 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
-            "with --model flow use --method vgi or complete or impute-then-fit; --method em works with --model fa or ",
+            "with --model flow use --method vgi or plmcmc or complete or impute-then-fit; --method em works with",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "em"],
+            "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'vae' does not have",
+            "with --model vae use --method vgi or complete",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--set", "method.accept=metropolis"],
+            "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
+            "take --set method.accept=gibbs",
         ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
@@ -295,13 +305,17 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--format", "files", "-o", "-"], "--format files cannot go to stdout", "name a file with -o"),
         (["--no-original"], "--no-original belongs to --format long", "leave it out"),
         (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap or none, got 'bayes'", ""),
-        (["--sampler", "mice"], "unknown sampler 'mice'", "expected one of: auto, chains, exact, gibbs, metropolis"),
+        (
+            ["--sampler", "mice"],
+            "unknown sampler 'mice'",
+            "expected one of: auto, chains, exact, gibbs, latent, metropolis",
+        ),
         (
             ["--sampler", "metropolis"],
             "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
             "this run can use --sampler exact",
         ),
-        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi or imp", "--sampler exact"),
+        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi, mcem", "--sampler exact"),
         (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],

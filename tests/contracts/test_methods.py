@@ -7,6 +7,7 @@ from vgi_cli.data import make_table
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.models.base import Model
 from vgi_cli.run import registry
+from vgi_cli.run.plan import merged
 
 PAIRS = [
     (model, method)
@@ -25,6 +26,15 @@ SMALL = {
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
     "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
+    "mcem": {"epochs": 2, "imputations": 2, "optim": {"batch_size": 32}},
+    "plmcmc": {
+        "epochs": 2,
+        "imputations": 2,
+        "first": 0.5,
+        "every": 0.5,
+        "steps": ((0, 30),),
+        "optim": {"batch_size": 32},
+    },
 }
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
@@ -43,7 +53,7 @@ def table(holes=True):
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(), 4).double()
-    config = made.Config.model_validate(SMALL.get(method, {"epochs": 4}))
+    config = made.Config.model_validate(merged(cls.suited.get(method, {}), SMALL.get(method, {"epochs": 4})))
     return made, made.init(fresh, table(method not in COMPLETE), config, torch.Generator().manual_seed(seed))
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.base import Bijective, Marginal, Model
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
@@ -16,9 +16,12 @@ CAPABILITY = {
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
+    "latent": Latent,
 }
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
+with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
+with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])
 
 
 def built(name, D, seed=0, rows=400):
@@ -58,7 +61,7 @@ def test_shapes_determinism_and_gradients(name, D):
     assert one.shape == (7, D) and torch.equal(one, two)
 
 
-@every
+@with_density
 def test_density_integrates_to_one_in_one_and_two_dimensions(name):
     model, _ = built(name, 1)
     grid = torch.linspace(-12, 12, 6001, dtype=torch.float64)
@@ -72,7 +75,7 @@ def test_density_integrates_to_one_in_one_and_two_dimensions(name):
     assert mass == pytest.approx(1, abs=2e-3)
 
 
-@every
+@with_density
 def test_samples_have_the_density(name):
     """The mean of log p over samples is minus the entropy, which importance weights from a wide normal give too."""
     model, _ = built(name, 2)
@@ -160,3 +163,99 @@ def test_state_round_trip(name):
 def test_unknown_setting_is_refused(name):
     with pytest.raises(ValueError, match="extra"):
         registry.load_model(name).Config(no_such_setting=1)
+
+
+def latent_grid(model, points=61):
+    """A grid over the latents z [Q, L] from -6 to 6 (the prior is N(0, I)), and the log volume of a cell."""
+    axis = torch.linspace(-6, 6, points, dtype=torch.float64)
+    z = torch.stack(torch.meshgrid(*[axis] * model.latents, indexing="ij"), -1).reshape(-1, model.latents)
+    return z, model.latents * math.log(12 / (points - 1))
+
+
+def marginal_by_quadrature(model, x, missing=None):
+    """log p(x_obs) [R], the latents summed out on the grid."""
+    z, volume = latent_grid(model)
+    xz = torch.cat([x[:, None].expand(-1, len(z), -1), z.expand(len(x), -1, -1)], -1)
+    log_p = (
+        model.joint_log_prob(xz)
+        if missing is None
+        else model.observed_log_prob(xz, missing[:, None].expand_as(xz[..., : x.shape[1]]))
+    )
+    return log_p.logsumexp(1) + volume
+
+
+@with_latents
+def test_joint_integrates_to_one(name):
+    model, _ = built(name, 1)
+    grid = torch.linspace(-15, 15, 1501, dtype=torch.float64)
+    with torch.no_grad():
+        mass = torch.trapezoid(marginal_by_quadrature(model, grid[:, None]).exp(), grid)
+    assert mass.item() == pytest.approx(1, abs=2e-3)
+
+
+@with_latents
+@pytest.mark.parametrize("D", [1, 4])
+def test_bound_lies_below_the_marginal(name, D):
+    """The mean of the ELBO over draws is at most log p(x), and apart from it by KL(q || p(z | x))."""
+    model, x = built(name, D, rows=20)
+    z, volume = latent_grid(model)
+    draws = torch.randn(2000, len(x), model.latents, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with torch.no_grad():
+        elbo = model.elbo(x.expand(2000, -1, -1), draws)
+        log_p = marginal_by_quadrature(model, x)
+        rows = x[:, None].expand(-1, len(z), -1)
+        log_q = model.latent_log_q(rows, z.expand(len(x), -1, -1))
+        posterior = model.joint_log_prob(torch.cat([rows, z.expand(len(x), -1, -1)], -1)) - log_p[:, None]
+        gap = (log_q.exp() * (log_q - posterior)).sum(1) * math.exp(volume)
+    error = elbo.std(0) / 2000**0.5
+    assert bool((log_p - elbo.mean(0) > -4 * error).all())
+    assert bool(((log_p - elbo.mean(0) - gap).abs() < 4 * error + 1e-3).all())
+
+
+@with_latents
+def test_bound_is_a_new_draw_in_training_and_a_function_of_the_row_in_evaluation(name):
+    model, x = built(name, 3)
+    with torch.no_grad():
+        assert torch.equal(model.log_prob(x)[5:9], model.log_prob(x[5:9]))
+        model.train()
+        once, again = model.log_prob(x), model.log_prob(x)
+    assert not torch.equal(once, again)
+
+
+@with_latents
+def test_missing_cells_never_enter(name):
+    model, x = built(name, 4, rows=50)
+    g = torch.Generator().manual_seed(2)
+    missing = torch.rand(50, 4, generator=g) < 0.5
+    z = torch.randn(50, model.latents, generator=g, dtype=torch.float64)
+    xz = torch.cat([x, z], 1)
+    torch.testing.assert_close(model.observed_log_prob(xz, torch.zeros_like(missing)), model.joint_log_prob(xz))
+    spoilt = torch.cat([torch.where(missing, math.nan, x), z], 1)
+    observed = model.observed_log_prob(spoilt, missing)
+    assert torch.equal(observed, model.observed_log_prob(xz, missing))
+    observed.sum().backward()
+    assert all(p.grad is None or bool(torch.isfinite(p.grad).all()) for p in model.parameters())
+    law = model.decode(z)
+    terms = torch.distributions.Normal(law.mean, law.scale).log_prob(x).masked_fill(missing, 0).sum(1)
+    prior = torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(1)
+    torch.testing.assert_close(observed, terms + prior)
+
+
+@with_latents
+def test_samples_have_the_joint(name):
+    """The mean over samples of log p(x), by quadrature, is minus the entropy, which importance weights give too."""
+    model, _ = built(name, 2)
+    g = torch.Generator().manual_seed(5)
+    z, volume = latent_grid(model)
+    with torch.no_grad():
+        law, log_prior = model.decode(z), torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(1)
+
+        def log_prob(x):
+            return (law.log_prob(x[:, None]) + log_prior).logsumexp(1) + volume
+
+        own = log_prob(model.sample(10_000, g))
+        x = 3.0 * torch.randn(30_000, 2, generator=g, dtype=torch.float64)
+        log_proposal = -0.5 * (x / 3.0).square().sum(1) - math.log(2 * math.pi * 9.0)
+        log_p = log_prob(x)
+        weighted = ((log_p - log_proposal).exp() * log_p).mean()
+    assert own.mean().item() == pytest.approx(weighted.item(), abs=0.06)

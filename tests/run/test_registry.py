@@ -9,7 +9,7 @@ import pytest
 
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
-from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
@@ -19,6 +19,7 @@ TYPES = {
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
+    "latent": Latent,
 }
 
 
@@ -26,7 +27,8 @@ TYPES = {
 def test_models_are_what_their_entry_says(name: str) -> None:
     cls, entry = registry.load_model(name), registry.MODELS[name]
     assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
-    assert entry.provides == {word for word, kind in TYPES.items() if issubclass(cls, kind)}
+    given = {word for word, kind in TYPES.items() if issubclass(cls, kind)}
+    assert entry.provides == (given if cls.exact else given - {"density"})
     registry.check_pair(name, entry.method)
 
 
@@ -59,7 +61,16 @@ def test_reading_the_table_loads_no_torch() -> None:
 
 @pytest.mark.parametrize(
     ("model", "method", "chosen"),
-    [("fa", "em", "exact"), ("mixture", "vgi", "exact"), ("flow", "vgi", "metropolis")],
+    [
+        ("fa", "em", "exact"),
+        ("mixture", "vgi", "exact"),
+        ("flow", "vgi", "metropolis"),
+        ("flow", "plmcmc", "plmcmc"),
+        ("flow", "complete", "plmcmc"),
+        ("mixture", "mcem", "exact"),
+        ("vae", "vgi", "latent"),
+        ("vae", "complete", "latent"),
+    ],
 )
 def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: str) -> None:
     assert registry.choose_sampler("auto", model, method) == chosen
@@ -68,9 +79,24 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    use = "--method vgi or complete or impute-then-fit"
+    use = "--method vgi or plmcmc or complete or impute-then-fit"
     expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
+    with pytest.raises(UsageError, match="method 'plmcmc' needs an invertible map, which model 'fa'") as caught:
+        registry.check_pair("fa", "plmcmc")
+    assert caught.value.hint.endswith("--method plmcmc works with --model flow or flow-ar")
+    with pytest.raises(UsageError, match="method 'mcem' needs exact marginals under any mask, which model 'flow'"):
+        registry.check_pair("flow", "mcem")
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")
-    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"
+    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or plmcmc or chains"
+    with pytest.raises(UsageError, match="sampler 'metropolis' needs fitted conditionals") as caught:
+        registry.choose_sampler("metropolis", "flow", "plmcmc")
+    assert caught.value.hint == "this run can use --sampler plmcmc or chains"
+    with pytest.raises(
+        UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
+    ) as caught:
+        registry.choose_sampler("metropolis", "vae", "vgi")
+    assert caught.value.hint == "this run can use --sampler latent or gibbs or chains"
+    with pytest.raises(UsageError, match="sampler 'latent' needs latent variables with an encoder"):
+        registry.choose_sampler("latent", "flow", "vgi")

@@ -17,9 +17,14 @@ from torch.nn import functional as F
 
 from vgi_cli.maths.noise import mix64
 
-Activation: TypeAlias = Literal["relu", "leaky_relu"]
+Activation: TypeAlias = Literal["relu", "leaky_relu", "sigmoid", "tanh"]
 
-_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "leaky_relu": F.leaky_relu}
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+}
 
 
 def zero_linear(in_features: int, out_features: int) -> nn.Linear:

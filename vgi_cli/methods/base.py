@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -30,6 +30,8 @@ class MethodConfig(BaseModel):
     """Settings of a method: the keys `method.*` and `optim.*` of a recipe. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    piloted: ClassVar[bool] = True
+    """Whether a short fit tells how many epochs are enough, where nobody says how many."""
 
     def check(self) -> Iterable[Unusable]:
         """Settings that exclude each other, or need what is not installed here: refused before data are read."""
@@ -78,6 +80,10 @@ class State(ABC):
         """Take up what `parts` gave (in place)."""
 
 
+def anything_goes(family: type[Model], config: Any) -> None:
+    """Every setting works with every family of models that the method takes."""
+
+
 class Method(NamedTuple):
     """A method: what it needs of a model, its settings, and the two functions that run it.
 
@@ -86,6 +92,8 @@ class Method(NamedTuple):
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
                imputations also takes a Room (chains/placement.py), which changes no result
     run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
+    check      check(family, config): UsageError for settings that cannot work with a family of models, before data are
+               read
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
     """
@@ -94,4 +102,5 @@ class Method(NamedTuple):
     Config: type[MethodConfig]
     init: Callable[[Model, TensorTable, Any, torch.Generator], State]
     run: Callable[[Any], Iterator[Step | EpochEnd]]
+    check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None

@@ -24,9 +24,10 @@ from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.modulated import ModulatedNetwork
 from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
 from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import (
     DrawNoise,
@@ -60,13 +61,25 @@ def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
     return AmortisedConditionals(family, network, extended=config.kernel == "extended")
 
 
+def check(family: type[Model], config: VgiConfig) -> None:
+    """A bound of a log density must not enter an acceptance ratio: the chain would target something else."""
+    if config.accept == "metropolis" and not family.exact:
+        raise UsageError(
+            "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
+            "take --set method.accept=gibbs, which is the default for this model",
+        )
+
+
 def init(
     model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
 ) -> VgiState:
     """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU.
 
     room  where chains may live (`config.chains`); none: there is room for everything on the device
+
+    Raises UsageError for settings that the model cannot have (see `check`).
     """
+    check(type(model), config)
     x, missing = table.x, table.missing
     seed = int(torch.randint(2**62, (), generator=generator))
     chains = make_chains(x, missing, config.imputations, config.chains, room)
@@ -256,7 +269,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
 
 
 @torch.no_grad()
-def draw_empty_rows(state: VgiState) -> None:
+def draw_empty_rows(state: ChainState) -> None:
     """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
     if len(state.empty):
         rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1))
@@ -280,4 +293,4 @@ class frozen:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, speed_up=speed_up)
+METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, check=check, speed_up=speed_up)

@@ -13,8 +13,13 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from vgi_cli.maths.counted import CountedNormal
+from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_on_grid
+
+FILL_ROUNDS = 5
+"""Reconstructions in `Latent.filled`."""
 
 
 class ModelConfig(BaseModel):
@@ -110,3 +115,79 @@ class Bijective(Model):
     @abstractmethod
     def from_base(self, u: Tensor) -> Tensor:
         """The inverse of `to_base`: [.., D] -> [.., D]."""
+
+
+class Latent(Model):
+    """A model with latents z ~ N(0, I), z [.., L], whose cells are independent normals given z: p(x | z) p(z) (vae).
+
+    p(x) has no closed form, so `log_prob` is a lower bound of log p(x): the ELBO, with one draw of z. In training the
+    draw is a new one at each call; in evaluation mode it is a fixed function of the row (see maths/counted.py).
+    Columns of xz [.., D + L]: x, then z.
+    """
+
+    exact: ClassVar[bool] = False
+    latents: int  # L
+
+    def __init__(self, latents: int) -> None:
+        super().__init__()
+        self.latents = latents
+        self.noise = CountedNormal(latents)
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> DiagonalNormal:
+        """q(z | x) of completed rows: [.., D] -> normals [.., L]."""
+
+    @abstractmethod
+    def decode(self, z: Tensor) -> DiagonalNormal:
+        """p(x | z): [.., L] -> normals [.., D]."""
+
+    def filled(self, x: Tensor, missing: Tensor) -> Tensor:
+        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, from 0 (a
+        column's mean). Not a draw and not a point estimate: numbers for an encoder that needs some."""
+        out = x.masked_fill(missing, 0.0)
+        for _ in range(FILL_ROUNDS):
+            out = torch.where(missing, self.decode(self.encode(out).mean).mean, x)
+        return out
+
+    def latent_log_q(self, x: Tensor, z: Tensor) -> Tensor:
+        """log q(z | x), nats: [.., D], [.., L] -> [..]."""
+        return self.encode(x).log_prob(z)
+
+    def joint_log_prob(self, xz: Tensor) -> Tensor:
+        """log p(x | z) + log p(z), nats: [.., D + L] -> [..]."""
+        x, z = self.split(xz)
+        return self.decode(z).log_prob(x) + log_standard(z)
+
+    def observed_log_prob(self, xz: Tensor, missing: Tensor) -> Tensor:
+        """log p(x_obs | z) + log p(z), nats: [.., D + L], missing [.., D] -> [..]. The missing cells are integrated
+        out: what x holds there never enters."""
+        x, z = self.split(xz)
+        return self.decode(z).log_prob(x, missing) + log_standard(z)
+
+    def split(self, xz: Tensor) -> tuple[Tensor, Tensor]:
+        """x [.., D] and z [.., L] of xz [.., D + L]."""
+        return xz[..., : -self.latents], xz[..., -self.latents :]
+
+    def elbo(self, x: Tensor, noise: Tensor, missing: Tensor | None = None) -> Tensor:
+        """log p(x | z) - KL(q(z | x) ‖ p(z)), nats: [..]; z is drawn from q by standard normal noise [.., L], the KL
+        divergence is in closed form.
+
+        missing  [.., D] cells that are integrated out of the decoder: a lower bound of log p(x_obs). The encoder sees
+                 x as it is, with whatever the missing cells hold (zeros, imputations).
+        """
+        q = self.encode(x)
+        return self.decode(q.draw(noise)).log_prob(x, missing) - q.kl_from_standard()
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """The ELBO of completed rows, with one draw of z: [.., D] -> [..]."""
+        return self.elbo(x, self.noise(x))
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """n independent rows [n, D], without gradient."""
+        parameter = next(self.parameters())
+        device = parameter.device if generator is None else generator.device
+        with torch.no_grad():
+            z = torch.randn(n, self.latents, dtype=parameter.dtype, device=device, generator=generator)
+            x = self.decode(z.to(parameter.device))
+            noise = torch.randn(x.mean.shape, dtype=parameter.dtype, device=device, generator=generator)
+            return x.draw(noise.to(parameter.device))

@@ -239,6 +239,8 @@ def evaluate(
     objective: bool = False,
     truth_model: str | Path | Run | None = None,
     conditionals: bool = False,
+    samples: int | None = None,
+    refit_epochs: int | None = None,
     per_row: str | Path | None = None,
     out: str | Path | None = None,
     force: bool = False,
@@ -268,6 +270,8 @@ def evaluate(
         out=None if out is None else Path(out),
         force=force,
         write=out is not None,
+        samples=samples,
+        refit_epochs=refit_epochs,
     )
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)

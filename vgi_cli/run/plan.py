@@ -64,7 +64,11 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
                 problems.append(Problem(where, f"{key} needs a named method", f"say --method {methods}"))
         return problems
     entry = registry.method_entry(method)
-    problems += check_method(registry.load_method(method).Config, recipe, settings)
+    made = registry.load_method(method)
+    problems += check_method(made.Config, recipe, settings)
+    if model != "auto" and not problems:
+        family = registry.load_model(model)
+        made.check(family, suited_config(family, method, recipe))
     if isinstance(recipe.bootstrap, int) and not entry.likelihood:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
@@ -82,8 +86,7 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
     registry.check_pair(model, method)
     family = registry.load_model(model)
     config = load_config(family.Config, {**model_values(recipe), **model_settings})
-    values = merged(family.suited.get(method, {}), method_values(recipe))
-    chosen = load_config(registry.load_method(method).Config, values).model_dump(mode="json")
+    chosen = suited_config(family, method, recipe).model_dump(mode="json")
     optim = chosen.pop("optim", {})
     epochs = chosen.pop("epochs", None)
     return recipe.model_copy(
@@ -94,6 +97,12 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
             "epochs": epochs,
         }
     )
+
+
+def suited_config(family: Any, method: str, recipe: Recipe) -> Any:
+    """The Config of a method: what the recipe says over what suits the family."""
+    values = merged(family.suited.get(method, {}), method_values(recipe))
+    return load_config(registry.load_method(method).Config, values)
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

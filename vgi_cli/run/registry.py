@@ -62,8 +62,9 @@ CAPABILITIES: Mapping[str, str] = {
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
     "gaussian": "EM steps in closed form (a mixture of Gaussians)",
+    "latent": "latent variables with an encoder",
     "conditionals": "fitted conditionals (a fit by vgi)",
-    "imputations": "stored imputations (a fit by vgi or impute-then-fit)",
+    "imputations": "stored imputations (a fit by vgi, mcem, plmcmc or impute-then-fit)",
 }
 
 MODELS: dict[str, ModelEntry] = {
@@ -107,6 +108,16 @@ MODELS: dict[str, ModelEntry] = {
         "linear",
         "vgi fit data.csv --model flow-ar --time-limit 10m",
     ),
+    "vae": ModelEntry(
+        "variational autoencoder: a Gaussian decoder of a few latent variables",
+        "vgi_cli.models.vae",
+        "VariationalAutoencoder",
+        frozenset({"bound", "latent"}),
+        "vgi",
+        "this model has no exact marginals for em",
+        "linear",
+        "vgi fit data.csv --model vae --set model.latents=5",
+    ),
 }
 
 METHODS: dict[str, MethodEntry] = {
@@ -127,6 +138,24 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "mcem": MethodEntry(
+        "Monte-Carlo EM by gradients: imputations drawn exactly, for fa and mixture",
+        "vgi_cli.methods.mcem",
+        frozenset({"marginal"}),
+        frozenset({"imputations"}),
+        "float64",
+        False,
+        "vgi fit data.csv --model fa --method mcem",
+    ),
+    "plmcmc": MethodEntry(
+        "Monte-Carlo EM of a flow by projected latent Markov chains, the paper's competitor of vgi",
+        "vgi_cli.methods.plmcmc",
+        frozenset({"bijective"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method plmcmc --epochs 100",
     ),
     "complete": MethodEntry(
         "maximum likelihood by gradients, for tables without holes",
@@ -155,6 +184,11 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         frozenset({"marginal"}),
         "vgi impute --checkpoint run1 --sampler exact",
     ),
+    "latent": SamplerEntry(
+        "Markov chains on latents and missing cells, the encoder as proposal (vae)",
+        frozenset({"latent"}),
+        "vgi impute --checkpoint run1 --sampler latent",
+    ),
     "metropolis": SamplerEntry(
         "Metropolis-within-Gibbs on the model, fitted conditionals as proposals",
         frozenset({"density", "conditionals"}),
@@ -164,6 +198,11 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         "pseudo-Gibbs: every draw of the fitted conditionals is accepted",
         frozenset({"conditionals"}),
         "vgi impute --checkpoint run1 --sampler gibbs",
+    ),
+    "plmcmc": SamplerEntry(
+        "projected latent Markov chains, for flows without fitted conditionals",
+        frozenset({"bijective"}),
+        "vgi impute --checkpoint run1 --sampler plmcmc",
     ),
     "chains": SamplerEntry(
         "what the training chains hold, for the table that was fitted",
