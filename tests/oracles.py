@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import Conditionals, Draw, Move, Proposal, Rows
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -83,6 +83,9 @@ class GaussianConditionals(Conditionals):
     def initialise(self, generator: torch.Generator) -> None:
         """Nothing is fitted."""
 
+    def align(self, x: Tensor) -> None:
+        """Nothing is fitted."""
+
     def _params(self, x: Tensor, j: Tensor, visible: bool) -> tuple[Tensor, Tensor]:
         """x [.., D], j [..]."""
         own = x.gather(-1, j[..., None])[..., 0]
@@ -130,6 +133,20 @@ class GaussianConditionals(Conditionals):
 
     def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
         return self._log(value, params[..., 0], params[..., 1])
+
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        value, log_q = self.proposed(self.params(self.see(x), j), noise)
+        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
+        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
+
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        mean, std = params.unbind(-1)
+        new = mean + move.relax * (old - mean) + (1 - move.relax**2) ** 0.5 * std * noise[..., 0]
+        return new, self.log_moved(params, old, new, move)
+
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        mean, std = params.unbind(-1)
+        return self._log(new, mean + move.relax * (old - mean), (1 - move.relax**2) ** 0.5 * std)
 
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
         rows = x[:, None].expand(*j.shape, x.shape[-1])

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Move, Proposal, Rows
 from vgi_cli.conditionals.family import Family
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
@@ -29,6 +29,24 @@ def widened(noise: Tensor) -> Tensor:
     """A draw of that base density from two standard normals [.., 2]: the second chooses the component."""
     wide = torch.special.ndtr(noise[..., 1]) < WIDE_SHARE
     return noise[..., 0] * torch.where(wide, WIDE_SCALE, 1.0)
+
+
+def log_step(u: Tensor, new: Tensor, move: Move) -> Tensor:
+    """log density in base space of going from u to `new` by a Move: what `stepped` draws."""
+    spread = math.sqrt(1.0 - move.relax**2)
+    own = log_normal((new - move.relax * u) / spread) - math.log(spread)
+    if move.wide == 0:
+        return own
+    wide = log_normal(new / WIDE_SCALE) + math.log(move.wide / WIDE_SCALE)
+    return torch.logaddexp(own + math.log1p(-move.wide), wide)
+
+
+def stepped(u: Tensor, noise: Tensor, move: Move) -> Tensor:
+    """The new place in base space of a column at u, from standard normals [.., 1], or [.., 2] with a widened share."""
+    new = move.relax * u + math.sqrt(1.0 - move.relax**2) * noise[..., 0]
+    if move.wide == 0:
+        return new
+    return torch.where(torch.special.ndtr(noise[..., 1]) < move.wide, WIDE_SCALE * noise[..., 0], new)
 
 
 class AmortisedConditionals(Conditionals):
@@ -53,6 +71,10 @@ class AmortisedConditionals(Conditionals):
         """See Conditionals: every q starts as N(0, 1)."""
         self.network.initialise(generator)
 
+    def align(self, x: Tensor) -> None:
+        """See Conditionals."""
+        self.network.trunk.align_(x)
+
     def blocks(self, missing: Tensor) -> Tensor:
         """Every missing column may be redrawn on its own."""
         return missing
@@ -64,6 +86,16 @@ class AmortisedConditionals(Conditionals):
         value, log_det = self.family.to_value(params, u)
         entropy = self.family.entropy(params)
         return Draw(put(x[:, None], j, value), log_normal(u) - log_det if entropy is None else -entropy)
+
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        """See Conditionals. Gaussian: minus the entropies."""
+        params = self.network(x, j, self.extended)
+        u = noise[..., 0]
+        value, log_det = self.family.to_value(params, u)
+        entropy = self.family.entropy(params)
+        log_q = log_normal(u) - log_det if entropy is None else -entropy
+        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
+        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
 
     def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
@@ -108,6 +140,19 @@ class AmortisedConditionals(Conditionals):
         """See Conditionals."""
         u, log_det = self.family.to_base(params, value)
         return log_widened(u) + log_det
+
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        """See Conditionals."""
+        u = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
+        new = stepped(u, noise, move)
+        value, log_det = self.family.to_value(params, new)
+        return value, log_step(u, new, move) - log_det
+
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        """See Conditionals."""
+        there, log_det = self.family.to_base(params, new)
+        here = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
+        return log_step(here, there, move) + log_det
 
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""

@@ -46,6 +46,18 @@ class Proposal(NamedTuple):
     log_reverse: Tensor
 
 
+class Move(NamedTuple):
+    """How a column moves within its conditional, in the base space where q is N(0, 1).
+
+    relax  alpha in (-1, 1): u' = alpha u + sqrt(1 - alpha^2) e. 0: a fresh draw; below 0: over-relaxed, the draw falls
+           on the other side of the middle (Adler 1981). It leaves q invariant whatever alpha is
+    wide   share of moves that are fresh draws from a widened q instead: a light-tailed q would make a chain stick
+    """
+
+    relax: float = 0.0
+    wide: float = 0.0
+
+
 class Conditionals(nn.Module, ABC):
     """The S conditionals. The extended kernel shows a block its own previous value (paper, appendix E)."""
 
@@ -59,12 +71,21 @@ class Conditionals(nn.Module, ABC):
         """Set initial parameters (in place); all randomness comes from `generator`, on the CPU."""
 
     @abstractmethod
+    def align(self, x: Tensor) -> None:
+        """Fit what is linear in the initial parameters to the directions in which completed rows x [R, D] vary."""
+
+    @abstractmethod
     def blocks(self, missing: Tensor) -> Tensor:
         """[R, S] bool: which blocks may be redrawn in each row; missing [R, D]."""
 
     @abstractmethod
     def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
         """Redraw block j [R, M] of x [R, D], each m on its own; noise [R, M, noise_width] standard normal."""
+
+    @abstractmethod
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        """Redraw the active ones of columns j [R, B] of x [R, D] together, each from its conditional at x: rows [R, D]
+        and the sum of their log q [R]; noise [R, B, fresh_width]."""
 
     @abstractmethod
     def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
@@ -100,6 +121,17 @@ class Conditionals(nn.Module, ABC):
     @abstractmethod
     def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
         """[R] log density of the (widened) proposal at value [R]."""
+
+    @abstractmethod
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        """New values [..] of columns that stand at `old` [..], and their log densities given `old`.
+
+        params [.., width]; noise [.., noise_width], or [.., fresh_width] where no share is widened.
+        """
+
+    @abstractmethod
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        """[..] log density of going from old to new."""
 
     @abstractmethod
     def log_prob(self, x: Tensor, j: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.blocks import whole_sweep
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, make_chains
@@ -76,7 +77,8 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     if n:
         first = state.stage_epoch == 0
         for _ in range(WARM_UP_SWEEPS if first else 1):
-            noise = sweep_noise(state.q, n, x.shape[1] if first else config.gibbs_steps, config.accept, x, g)
+            steps = whole_sweep(x.shape[1], state.moves.columns) if first else config.gibbs_steps
+            noise = sweep_noise(state.q, n, steps, config.accept, x, g, state.moves)
             sweep = update_imputations(
                 log_p,
                 state.q,
@@ -87,13 +89,15 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
                 accept=config.accept,
                 scan="step" if first else config.scan,
                 inside=inside if first else None,
+                moves=state.moves,
+                weights=state.visits.weights,
             )
             state.tally["tried"] += sweep.tried
             state.tally["accepted"] += sweep.accepted
             x = joined(sweep.x, x[n:])
         state.chains.store(batch.rows, x[:n])
     set_rate(state.optim_q, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
-    fresh = draw_noise(state.q, n, config.blocks_per_row, x, g)
+    fresh = draw_noise(state.q, n, config.blocks_per_row, x, g, state.columns)
     with frozen(state.theta):
         objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)
         if n:

@@ -84,9 +84,12 @@ def init(
     seed = int(torch.randint(2**62, (), generator=generator))
     chains = make_chains(x, missing, config.imputations, config.chains, room)
     initial_imputations(chains, table, config, generator)  # 1: D_K <- f0
-    model.initialise(initial_rows(chains).cpu(), generator)
+    start = initial_rows(chains).cpu()
+    model.initialise(start, generator)
     q = build_conditionals(config, table.D).to(x.dtype)
     q.initialise(generator)
+    q.align(start)
+    del start
     q.to(x.device)
     n = int((~missing.all(1)).sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
@@ -145,7 +148,9 @@ def run(state: VgiState) -> Iterator[Step | EpochEnd]:
 def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 2: fit q to observed cells, the rest filled by f0."""
     g = state.generator(1 + state.position)
-    loss = warm_up_loss(state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row), g)
+    loss = warm_up_loss(
+        state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row, state.columns), g
+    )
     ascend(state, -loss, state.optim_q)
     state.tally["objective"] -= loss.detach()
 
@@ -154,7 +159,7 @@ def warm_up_model(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
     g = state.generator(1 + state.position)
     K = state.chains.K
-    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g)
+    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g, state.columns)
     with frozen(state.q):
         objective = vgi_objective(state.log_p, state.q, batch.x, batch.missing, batch.weight, K, noise)
         ascend(state, objective, state.optim_theta)
@@ -166,8 +171,8 @@ def main_step(state: VgiState, batch: Batch) -> None:
     config = state.config
     g = state.generator(1 + state.position)
     n = len(batch.rows) * state.chains.K
-    moves = sweep_noise(state.q, n, config.gibbs_steps, config.accept, batch.x, g)
-    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g)
+    moves = sweep_noise(state.q, n, config.gibbs_steps, config.accept, batch.x, g, state.moves)
+    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g, state.columns)
     set_rates(state)
     x = state.step(batch.x, batch.missing, batch.weight, *moves, *fresh)  # 6, 8-10
     if n:
@@ -187,7 +192,16 @@ def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *nois
     if n:
         state.theta.eval()
         sweep = update_imputations(  # 6: update the imputations with Algorithm 5
-            log_p, state.q, x[:n], missing[:n], K, moves, accept=config.accept, scan=config.scan
+            log_p,
+            state.q,
+            x[:n],
+            missing[:n],
+            K,
+            moves,
+            accept=config.accept,
+            scan=config.scan,
+            moves=state.moves,
+            weights=state.visits.weights,
         )
         state.theta.train()
         state.tally["tried"] += sweep.tried
@@ -246,6 +260,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
         draw_empty_rows(state)
         if len(state.incomplete):
             rate = tally["accepted"] / tally["tried"]
+            state.visits.learn(tally["tried"], tally["accepted"])
             metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
     for value in state.tally.values():
         value.zero_()

@@ -12,6 +12,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Parts
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
+from vgi_cli.methods.scans import Visits, block_columns, moves_of
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
 
@@ -28,6 +29,9 @@ class VgiState(ChainState):
         self.config = config
         self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True)
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
+        self.moves = moves_of(config, chains)
+        self.columns = block_columns(config, chains)
+        self.visits = Visits(self.moves.weighted, chains.x.new_zeros(chains.x.shape[1]))
         D = chains.x.shape[1]
         zeros = chains.x.new_zeros
         self.tally = {"objective": zeros(()), "tried": zeros(D), "accepted": zeros(D)}  # of this epoch
@@ -38,6 +42,7 @@ class VgiState(ChainState):
         state = {"counters": self.counters()}
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
         state |= {f"tally/{k}": v for k, v in self.tally.items()}
+        state |= {f"scan/{k}": v for k, v in self.visits.tensors().items()}
         state |= optimiser_tensors("optim_theta", self.optim_theta)
         state |= optimiser_tensors("optim_q", self.optim_q)
         parts = {
@@ -60,6 +65,7 @@ class VgiState(ChainState):
         self.chains.values[:-1] = parts["imputations"]["values"]
         for name, value in self.tally.items():
             value.copy_(state[f"tally/{name}"])
+        self.visits.restore(prefixed(state, "scan/"))
         restore_optimiser("optim_theta", self.optim_theta, state)
         restore_optimiser("optim_q", self.optim_q, state)
 
