@@ -5,10 +5,17 @@ import math
 import pytest
 import torch
 
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, Relaxable
 from vgi_cli.run import registry
 
-CAPABILITY = {"bound": Model, "density": Model, "marginal": Marginal, "bijective": Bijective, "latent": Latent}
+CAPABILITY = {
+    "bound": Model,
+    "density": Model,
+    "marginal": Marginal,
+    "bijective": Bijective,
+    "latent": Latent,
+    "relaxable": Relaxable,
+}
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
 with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])

@@ -9,10 +9,17 @@ import pytest
 
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
 from vgi_cli.run import registry
 
-TYPES = {"bound": Model, "density": Model, "marginal": Marginal, "bijective": Bijective, "latent": Latent}
+TYPES = {
+    "bound": Model,
+    "density": Model,
+    "marginal": Marginal,
+    "bijective": Bijective,
+    "latent": Latent,
+    "relaxable": Relaxable,
+}
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
