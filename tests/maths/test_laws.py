@@ -102,8 +102,8 @@ def test_spread_has_the_expectation_and_its_gradient() -> None:
     expected = torch.autograd.grad(exact, (weights, mean, log_scale), retain_graph=True)
     noise = torch.cat([nodes[:, None], torch.zeros(40, S, dtype=torch.float64)], 1)
     z, weight = q.spread(noise)
-    assert z.shape == (S, 40, 1 + S) and weight.shape == (S,)
-    value = (share * (weight.reshape(S, 1) * curve(z)).sum(0)).sum()
+    assert z.shape == (S, 40, 1 + S) and weight.shape == (S, 40)
+    value = (share * (weight * curve(z)).sum(0)).sum()
     torch.testing.assert_close(value, exact)
     for got, right in zip(torch.autograd.grad(value, (weights, mean, log_scale)), expected, strict=True):
         torch.testing.assert_close(got, right, rtol=1e-9, atol=1e-9)

@@ -154,7 +154,7 @@ def test_samples_have_mean_and_covariance_of_the_mixture() -> None:
 
 
 def test_one_component_is_the_normal_prior() -> None:
-    """With one component and mean 0 the bound is that of N(0, I); the category's column of the decoder is a constant."""
+    """With one component and mean 0 the bound is that of N(0, I)."""
     config = {"latents": 2, "encoder": (6,), "decoder": (5,), "floor": 0.0}
     plain = VariationalAutoencoder.build(VaeConfig(**config), D).double()  # type: ignore[arg-type]
     mixed = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=1, **config), D).double()  # type: ignore[arg-type]

@@ -72,7 +72,8 @@ class CategoricalNormal(NamedTuple):
         own, s_noise = self.split(noise)
         normals = self.normal.draw(own[..., None, :])
         s = torch.eye(s_noise.shape[-1], dtype=noise.dtype, device=noise.device).expand(*normals.shape[:-1], -1)
-        return torch.cat([normals, s], -1).movedim(-2, 0), self.log_weight.exp().movedim(-1, 0)
+        weight = self.log_weight.exp().expand(normals.shape[:-1])
+        return torch.cat([normals, s], -1).movedim(-2, 0), weight.movedim(-1, 0)
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Log density at z [.., P + S], nats: [..]."""

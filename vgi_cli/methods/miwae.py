@@ -1,5 +1,5 @@
-"""MIWAE: an autoencoder fitted by the importance-weighted bound of the observed cells (Mattei and Frellsen 2019; Burda et
-al. 2016; paper, section 6.3): MVAE's bound with k draws of z, and tighter the more there are.
+"""MIWAE: an autoencoder fitted by the importance-weighted bound of the observed cells (Mattei and Frellsen 2019; Burda
+et al. 2016; paper, section 6.3): MVAE's bound with k draws of z, and tighter the more there are.
 
     log p(x_obs) >= E_{z_1 .. z_k ~ q(z | x_obs)} [ log 1/k sum_l p(x_obs | z_l) p(z_l) / q(z_l | x_obs) ]
 """

@@ -1,5 +1,5 @@
-"""MVAE: an autoencoder fitted by the evidence lower bound of the observed cells (Nazábal et al. 2020; Mattei and Frellsen
-2019; paper, section 6.3). Missing cells are integrated out of the decoder and hidden from the encoder.
+"""MVAE: an autoencoder fitted by the evidence lower bound of the observed cells (Nazábal et al. 2020; Mattei and
+Frellsen 2019; paper, section 6.3). Missing cells are integrated out of the decoder and hidden from the encoder.
 
     log p(x_obs) >= E_{z ~ q(z | x_obs)} [ log p(x_obs | z) ] - KL( q(z | x_obs) ‖ p(z) )
 """

@@ -1,5 +1,5 @@
-"""PartialVAE+: MVAE with an encoder of the set of observed cells (Ma et al. 2019; paper, section 6.3), which no value has
-to be put into the holes for. The objective is MVAE's; the encoder is a setting of the model.
+"""PartialVAE+: MVAE with an encoder of the set of observed cells (Ma et al. 2019; paper, section 6.3), which needs no
+value in the holes. The objective is MVAE's; the encoder is a setting of the model.
 """
 
 from __future__ import annotations

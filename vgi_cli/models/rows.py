@@ -79,9 +79,7 @@ class SetRows(RowNetwork):
         """See RowNetwork."""
         if missing is not None:
             x = x.masked_fill(missing, 0.0)
-        weight = (
-            self.inlet.weight
-        )  # of x_j, x_j e_j and b_j: linear in x_j, so most of it is computed once for all rows
+        weight = self.inlet.weight  # linear in x_j, x_j e_j and b_j: most of it is computed once for all rows
         slope = weight[:, 0] + self.embedding @ weight[:, 1:-1].mT
         offset = self.place[:, None] * weight[:, -1] + self.inlet.bias
         features = F.leaky_relu(x[..., None] * slope + offset)  # [.., D, cell]
