@@ -20,7 +20,8 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation import likelihood
 from vgi_cli.evaluation.annealing import Annealer, _pick
 from vgi_cli.evaluation.joint import JointMixture
-from vgi_cli.evaluation.likelihood import Bracket, Budget, _distrust, effective, effort, observed_log_prob
+from vgi_cli.evaluation.likelihood import Budget, _distrust, effort, observed_log_prob
+from vgi_cli.evaluation.loglik import Bracket, effective
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
 from vgi_cli.models.flow import Flow, FlowConfig

@@ -11,7 +11,7 @@ import torch
 
 import vgi_cli
 from vgi_cli.errors import FitError
-from vgi_cli.evaluation.likelihood import LogLik
+from vgi_cli.evaluation.loglik import LogLik
 from vgi_cli.run import pilot
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 2, "model.hidden": 8, "model.blocks": 0}

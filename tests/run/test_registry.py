@@ -55,7 +55,13 @@ def test_reading_the_table_loads_no_torch() -> None:
 
 @pytest.mark.parametrize(
     ("model", "method", "chosen"),
-    [("fa", "em", "exact"), ("mixture", "vgi", "exact"), ("flow", "vgi", "metropolis")],
+    [
+        ("fa", "em", "exact"),
+        ("mixture", "vgi", "exact"),
+        ("flow", "vgi", "metropolis"),
+        ("vae", "vgi", "latent"),
+        ("vae", "complete", "latent"),
+    ],
 )
 def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: str) -> None:
     assert registry.choose_sampler("auto", model, method) == chosen
@@ -69,3 +75,10 @@ def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")
     assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"
+    with pytest.raises(
+        UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
+    ) as caught:
+        registry.choose_sampler("metropolis", "vae", "vgi")
+    assert caught.value.hint == "this run can use --sampler latent or gibbs or chains"
+    with pytest.raises(UsageError, match="sampler 'latent' needs latent variables with an encoder"):
+        registry.choose_sampler("latent", "flow", "vgi")

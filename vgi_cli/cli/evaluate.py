@@ -34,6 +34,14 @@ def command(
             "--fail-if", metavar="'PATH OP NUMBER'", help="Exit with 3 if this holds, e.g. 'loglik < -5' (repeatable)."
         ),
     ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option("--samples", metavar="N", help="Draws of the latents a row, for models with latents (3000)."),
+    ] = None,
+    refit_epochs: Annotated[
+        int | None,
+        typer.Option("--refit-epochs", metavar="N", help="Fine-tune their encoder to DATA for so many epochs; 0: not."),
+    ] = None,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -72,6 +80,8 @@ def command(
         out=None if out is None else Path(out),
         force=force,
         conditions=conditions,
+        samples=samples,
+        refit_epochs=refit_epochs,
     )
     report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
     print(report.json_text() if json_ else report.text(), end="")

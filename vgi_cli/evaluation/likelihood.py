@@ -1,4 +1,5 @@
-"""Observed-data log-likelihood: log p(x_obs) of each row, in closed form where the model has one, else annealed.
+"""Observed-data log-likelihood: log p(x_obs) of each row, in closed form where the model has one, by importance
+sampling of the latents where it has those (`importance.py`), else annealed.
 
 The annealed estimate of p(x_obs) is unbiased, so its logarithm is low on average, in every row: more rows do not cure
 that. Hence effective sample sizes, the value at half the budget, and a bracket on rows simulated from the model, where
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +19,13 @@ from torch import Tensor
 from vgi_cli.chains.kernels import Proposer
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.annealing import Annealer
+from vgi_cli.evaluation.importance import EncoderProposal, importance_weighted
 from vgi_cli.evaluation.joint import fit_joint
+from vgi_cli.evaluation.loglik import Bracket, LogLik, effective, log_mean
 from vgi_cli.evaluation.univariate import MixtureProposals
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.noise import KeyedNoise, mix64
-from vgi_cli.models.base import Marginal, Model
+from vgi_cli.models.base import Latent, Marginal, Model
 
 FLAT, UNEVEN = 0.05, 0.7
 """Variance of log weights up to which single draws, and bundles of draws, are enough (see `effort`)."""
@@ -45,6 +48,7 @@ class Budget(NamedTuple):
     samples     samples of the model to which the joint mixture is fitted
     simulated   rows simulated from the model for the bracket; 0: no bracket
     batch       density evaluations in one call
+    latents     draws of the latents a row, for a model that has them
     """
 
     particles: int = 64
@@ -55,45 +59,16 @@ class Budget(NamedTuple):
     samples: int = 10_000
     simulated: int = 100
     batch: int = 16_384
+    latents: int = 3000
 
 
-QUICK = Budget(particles=16, pilot=8, bundle=4, moves=64, samples=4000, simulated=0)
+QUICK = Budget(particles=16, pilot=8, bundle=4, moves=64, samples=4000, simulated=0, latents=64)
 """Enough to rank two models on the same rows with the same seed, as model selection does."""
-
-
-class Bracket(NamedTuple):
-    """Mean lower and upper value of log p(x_obs) over simulated rows, and the standard error of their difference."""
-
-    lower: float
-    upper: float
-    gap_se: float
-    rows: int
-
-
-class LogLik(NamedTuple):
-    """log p(x_obs) of R rows, nats, encoded space.
-
-    values       [R] float64; 0 for a fully missing row
-    estimator    `exact`, or `annealed` when at least one row was estimated
-    ess          [R] effective sample size out of `particles`; `particles` where the value is exact; None when exact
-    half_budget  [R] the mean of the two values that half of the particles each give; None when exact
-    bracket      lower and upper value on rows simulated from the model under the table's masks; None without
-    particles    per row; 0 when exact
-    warning      why the values are not to be trusted; None when nothing speaks against them
-    """
-
-    values: Tensor
-    estimator: Literal["exact", "annealed"]
-    ess: Tensor | None = None
-    half_budget: Tensor | None = None
-    bracket: Bracket | None = None
-    particles: int = 0
-    warning: str | None = None
 
 
 def observed_log_prob(
     model: Model,
-    conditionals: Proposer | None,
+    proposals: Proposer | EncoderProposal | None,
     x: Tensor,
     missing: Tensor,
     *,
@@ -103,24 +78,31 @@ def observed_log_prob(
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
-    Exact for a Marginal model and for complete rows; otherwise annealed importance sampling with single-cell proposals
-    from `conditionals`, or from the fitted mixture where there are none. `rows` [R] int64 keys the randomness (default:
-    row numbers), so that the same rows meet the same numbers under two models. Raises UsageError when log p is only a
-    bound.
+    Exact for a Marginal model. For a Latent model the importance-weighted bound, with draws of z from `proposals` where
+    they are an EncoderProposal, else from the model's own encoder. Otherwise exact on complete rows, and annealed
+    importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any.
+    `rows` [R] int64 keys the randomness (default: row numbers), so that the same rows meet the same numbers under two
+    models. Raises UsageError when log p is only a bound and no estimator is known for it.
     """
+    budget = budget or Budget()
+    if len(x) == 0:
+        return LogLik(x.new_zeros(0, dtype=torch.float64), "exact")
+    rows = mix64(torch.arange(len(x), device=x.device)) if rows is None else rows
+    if isinstance(model, Latent):
+        proposal = proposals if isinstance(proposals, EncoderProposal) else EncoderProposal(model)
+        with frozen(model):
+            return importance_weighted(model, proposal, x, missing, rows, budget.latents, budget.batch, seed)
     if not model.exact:
         raise UsageError(
             "log p(observed cells) needs an exact log density, this model has a lower bound only",
             "evaluate this model by its own estimator",
         )
-    budget = budget or Budget()
-    if len(x) == 0:
-        return LogLik(x.new_zeros(0, dtype=torch.float64), "exact")
-    with frozen(model, conditionals if isinstance(conditionals, torch.nn.Module) else None):
+    assert not isinstance(proposals, EncoderProposal)
+    with frozen(model, proposals if isinstance(proposals, torch.nn.Module) else None):
         if isinstance(model, Marginal):
             parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
             return LogLik(torch.cat(parts).double(), "exact")
-        return _black_box(model, conditionals, x, missing, budget, seed, rows)
+        return _black_box(model, proposals, x, missing, budget, seed, rows)
 
 
 def _black_box(
@@ -130,7 +112,7 @@ def _black_box(
     missing: Tensor,
     budget: Budget,
     seed: int,
-    rows: Tensor | None,
+    rows: Tensor,
 ) -> LogLik:
     device = x.device
     holes = missing.sum(1)
@@ -143,21 +125,20 @@ def _black_box(
         return LogLik(values, "exact")
     generator = torch.Generator(device).manual_seed(seed)
     annealer = make_annealer(model, conditionals, x, budget, generator)
-    keys = mix64(torch.arange(len(x), device=device)) if rows is None else rows
     columns = tuple(str(c) for c in range(x.shape[1]))
-    noise = KeyedNoise(seed, columns, keys[todo], torch.arange(budget.particles), "loglik")
+    noise = KeyedNoise(seed, columns, rows[todo], torch.arange(budget.particles), "loglik")
     weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget)
     P = budget.particles
     ess, half = torch.full_like(values, P), values.clone()
-    values[todo] = _log_mean(weights)
-    half[todo] = 0.5 * (_log_mean(weights[: P // 2]) + _log_mean(weights[P // 2 : 2 * (P // 2)]))
+    values[todo] = log_mean(weights)
+    half[todo] = 0.5 * (log_mean(weights[: P // 2]) + log_mean(weights[P // 2 : 2 * (P // 2)]))
     ess[todo] = effective(weights)
     bracket = None
     if budget.simulated > 0:
         pick = torch.arange(budget.simulated, device=device) * len(todo) // budget.simulated
         pick = todo[pick.unique()]
         simulated = model.sample(len(pick), generator).to(x)
-        noise = KeyedNoise(seed, columns, keys[pick], torch.arange(P), "loglik/simulated")
+        noise = KeyedNoise(seed, columns, rows[pick], torch.arange(P), "loglik/simulated")
         bracket = _bracket(annealer, simulated, missing[pick], noise, budget)
     warning = _distrust(ess[todo] / P, (values - half)[todo], bracket)
     return LogLik(values, "annealed", ess, half, bracket, P, warning)
@@ -190,7 +171,7 @@ def _estimate(
     for T, B, index in _groups(efforts, P, budget):
         g = annealer.conditional(x[index], missing[index])
         draws = replace(noise.select(rows=index), draws=torch.arange(P * B))
-        weights[:, index] = _log_mean(annealer.forward(g, draws, T).view(B, P, -1))
+        weights[:, index] = log_mean(annealer.forward(g, draws, T).view(B, P, -1))
     return weights, efforts
 
 
@@ -229,22 +210,12 @@ def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, 
         g = annealer.conditional(x[index], missing[index])
         path = annealer.reverse(g, x[index], replace(again, draws=torch.arange(1)).select(rows=index), T)
         others = annealer.forward(g, replace(again, draws=torch.arange(B - 1)).select(rows=index), 1)
-        back[index] = _log_mean(torch.cat([path[None], others]))
-    lower = _log_mean(weights)
-    upper = _log_mean(torch.cat([back[None], weights[1:]]))
+        back[index] = log_mean(torch.cat([path[None], others]))
+    lower = log_mean(weights)
+    upper = log_mean(torch.cat([back[None], weights[1:]]))
     gap = upper - lower
     se = float(gap.std() / math.sqrt(len(gap))) if len(gap) > 1 else math.inf
     return Bracket(float(lower.mean()), float(upper.mean()), se, len(x))
-
-
-def _log_mean(log_weights: Tensor) -> Tensor:
-    """Logarithm of the mean over the first dimension of weights."""
-    return log_weights.logsumexp(0) - math.log(len(log_weights))
-
-
-def effective(log_weights: Tensor) -> Tensor:
-    """Effective sample size (sum w)² / sum w² of log weights [P, R]: [R]; 0 where every weight is 0."""
-    return (2 * log_weights.logsumexp(0) - (2 * log_weights).logsumexp(0)).exp().nan_to_num(nan=0.0)
 
 
 def _distrust(ess: Tensor, gap: Tensor, bracket: Bracket | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from vgi_cli.evaluation.imputation import ImputationScores
-from vgi_cli.evaluation.likelihood import LogLik
+from vgi_cli.evaluation.loglik import LogLik
 from vgi_cli.evaluation.units import Summary, summarise
 
 FORMAT = 1
@@ -37,7 +37,7 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
         out["dequantisation_draws"] = dequantised
     seen = ~missing.all(1)
     if loglik.ess is not None and loglik.half_budget is not None:
-        estimated = holes & seen
+        estimated = seen if loglik.estimator == "iwae" else holes & seen
         out["particles"] = loglik.particles
         out["ess"] = float(loglik.ess[estimated].mean())
         out["half_budget"] = float(loglik.half_budget[seen].mean())
@@ -144,16 +144,25 @@ def _loglik_table(loglik: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+_ESTIMATORS = {
+    "exact": "exact",
+    "annealed": "annealed importance sampling, {particles} particles a row: low on average",
+    "iwae": "importance-weighted bound, {particles} draws of the latents a row: low on average",
+}
+
+
 def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     lines = []
-    if loglik["estimator"] == "exact":
-        lines.append("- exact")
-    else:
-        lines.append(f"- annealed importance sampling, {loglik['particles']} particles a row: low on average")
+    lines.append("- " + _ESTIMATORS[loglik["estimator"]].format(**loglik))
+    if loglik["estimator"] != "exact":
         if "ess" in loglik:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
+    if "refit_epochs" in loglik:
+        lines.append(
+            f"- the encoder was fine-tuned to these rows for {loglik['refit_epochs']} epochs, the decoder frozen"
+        )
     if "simulated" in loglik:
         s = loglik["simulated"]
         lines.append(f"- {s['rows']} rows simulated from the model, encoded: {s['lower']:.4f} to {s['upper']:.4f}")

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.kernels import Proposer
-from vgi_cli.evaluation.likelihood import Budget, LogLik, observed_log_prob
+from vgi_cli.evaluation.importance import EncoderProposal
+from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
+from vgi_cli.evaluation.loglik import LogLik, log_mean
 from vgi_cli.models.base import Model
 
 MIN_PARTICLES = 16
@@ -36,7 +38,7 @@ class Encoded(NamedTuple):
 
 def data_log_prob(
     model: Model,
-    conditionals: Proposer | None,
+    proposals: Proposer | EncoderProposal | None,
     draws: Sequence[Encoded],
     missing: Tensor,
     *,
@@ -45,18 +47,21 @@ def data_log_prob(
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
-    With several draws the particles are shared out among them (at least MIN_PARTICLES each): the average over both is
-    what is unbiased.
+    `proposals`: as in `observed_log_prob`. With several draws the particles (or draws of the latents) are shared out
+    among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
     """
     budget = budget or Budget()
     if len(draws) > 1:
-        budget = budget._replace(particles=max(MIN_PARTICLES, budget.particles // len(draws)))
+        budget = budget._replace(
+            particles=max(MIN_PARTICLES, budget.particles // len(draws)),
+            latents=max(MIN_PARTICLES, -(-budget.latents // len(draws))),
+        )
     parts = []
     for i, draw in enumerate(draws):
         own = budget if i == 0 else budget._replace(simulated=0)
-        parts.append(observed_log_prob(model, conditionals, draw.x, missing, budget=own, seed=seed + i))
+        parts.append(observed_log_prob(model, proposals, draw.x, missing, budget=own, seed=seed + i))
     volumes = torch.stack([draw.log_volume.double() for draw in draws])
-    values = _log_mean(torch.stack([part.values for part in parts]) + volumes)
+    values = log_mean(torch.stack([part.values for part in parts]) + volumes)
     ess, half = [part.ess for part in parts], [part.half_budget for part in parts]
     first = parts[0]
     return first._replace(
@@ -64,14 +69,10 @@ def data_log_prob(
         ess=None if first.ess is None else torch.stack([e for e in ess if e is not None]).sum(0),
         half_budget=None
         if first.half_budget is None
-        else _log_mean(torch.stack([h for h in half if h is not None]) + volumes),
+        else log_mean(torch.stack([h for h in half if h is not None]) + volumes),
         particles=first.particles * len(parts),
         warning=next((part.warning for part in parts if part.warning), None),
     )
-
-
-def _log_mean(values: Tensor) -> Tensor:
-    return values.logsumexp(0) - math.log(len(values))
 
 
 class Summary(NamedTuple):

@@ -51,10 +51,36 @@ class Record:
         return torch.where(proposed > 0, self.accepted.sum(1) / proposed.clamp(min=1), 1.0)
 
 
+class Memory:
+    """What a chain remembers: the correlation, between chains of one row, of a cell's state after the first half and at
+    the end. Near 0 when the second half alone would have been long enough. Needs two draws."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, Tensor] = {}
+
+    def add(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
+        """States [n, R, D] after the first half and at the end of n independent chains of each row, holes [R, D]."""
+        if end.shape[0] < 2:
+            return
+        a, b = ((s.double() - s.double().mean(0)) * missing for s in (middle, end))
+        for key, value in {"ab": a * b, "aa": a.square(), "bb": b.square()}.items():
+            total = value.sum((0, 1)).cpu()
+            self._totals[key] = self._totals[key] + total if key in self._totals else total
+
+    def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
+        """For the report: the largest over the columns, and each; columns without a hole are left out."""
+        if not self._totals:
+            return {}
+        scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
+        memory = {c: float(ab / s) for c, ab, s in zip(columns, self._totals["ab"], scale, strict=True) if s > 0}
+        return {"memory": max(memory.values()), "memory_by_column": memory} if memory else {}
+
+
 class Mixing:
     """Sums over all chains, by column."""
 
     def __init__(self) -> None:
+        self._memory = Memory()
         self._totals: dict[str, Tensor] = {}
         self._longest = 0.0
         self._sweeps = 0.0
@@ -71,23 +97,15 @@ class Mixing:
         self._extended += int(extended.sum())
 
     def add_states(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
-        """States [n, R, D] after the first half and at the end of n independent chains of each row, holes [R, D]."""
-        if end.shape[0] < 2:
-            return
-        a, b = ((s.double() - s.double().mean(0)) * missing for s in (middle, end))
-        for key, value in {"ab": a * b, "aa": a.square(), "bb": b.square()}.items():
-            self._sum(key, value.sum((0, 1)))
+        """See `Memory.add`."""
+        self._memory.add(middle, end, missing)
 
     def _sum(self, key: str, value: Tensor) -> None:
         value = value.cpu()
         self._totals[key] = self._totals[key] + value if key in self._totals else value
 
     def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
-        """For the report; columns without a hole are left out.
-
-        `memory`: correlation, between chains of one row, of a cell's state after the first half and at the end (largest
-        column): near 0 when the second half alone would have been long enough. Needs two draws.
-        """
+        """For the report; columns without a hole are left out. `memory`: see Memory."""
         if self._chains == 0:
             return {}
         proposed, accepted = self._totals["proposed"], self._totals["accepted"]
@@ -101,10 +119,4 @@ class Mixing:
                 name: float(a / p) for name, a, p in zip(columns, accepted, proposed, strict=True) if p > 0
             },
         }
-        if "ab" in self._totals:
-            scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
-            memory = {c: float(ab / s) for c, ab, s in zip(columns, self._totals["ab"], scale, strict=True) if s > 0}
-            if memory:
-                out["memory"] = max(memory.values())
-                out["memory_by_column"] = memory
-        return out
+        return out | self._memory.summary(columns)

@@ -218,6 +218,8 @@ def evaluate(
     *,
     truth: Data | None = None,
     objective: bool = False,
+    samples: int | None = None,
+    refit_epochs: int | None = None,
     per_row: str | Path | None = None,
     out: str | Path | None = None,
     force: bool = False,
@@ -239,6 +241,8 @@ def evaluate(
         out=None if out is None else Path(out),
         force=force,
         write=out is not None,
+        samples=samples,
+        refit_epochs=refit_epochs,
     )
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)

@@ -15,11 +15,14 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.diagnostics import remarks
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
-from vgi_cli.evaluation.likelihood import LogLik
+from vgi_cli.evaluation.likelihood import Budget
+from vgi_cli.evaluation.loglik import LogLik
+from vgi_cli.evaluation.refit import refit_encoder
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
 from vgi_cli.evaluation.units import Encoded, data_log_prob
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
+from vgi_cli.run import registry
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
 from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
@@ -47,6 +50,8 @@ class EvaluateOptions(NamedTuple):
     force: bool = False
     conditions: Sequence[fail_if.Condition] = ()
     write: bool = True
+    samples: int | None = None
+    refit_epochs: int | None = None
 
 
 class Report(NamedTuple):
@@ -82,6 +87,7 @@ def evaluate(
         fitted = load_run(checkpoint, reporter)
         if options.objective:
             require_conditionals(fitted)
+        _check_latents(fitted, options)
         table, truth = _tables(fitted, settings, options, table, truth)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
@@ -107,10 +113,12 @@ def make(
     device = compute_on(fitted, settings)
     seed = seed_of(fitted, settings)
     missing = rows_of(table, fitted.schema, fitted.recipe.seed).table.missing
-    loglik = _log_likelihood(fitted, table, seed, device, reporter)
+    loglik, refit_epochs = _log_likelihood(fitted, table, seed, device, options, reporter)
     sd = torch.tensor([column.scale.sd for column in fitted.schema.encoded if column.scale is not None])
     rounded = any(column.dequantise for column in fitted.schema.encoded)
     part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
+    if refit_epochs is not None and part:
+        part["refit_epochs"] = refit_epochs
     notes: list[str] = []
     if rounded:
         notes.append("rounded columns enter through their dequantised density (seeded)")
@@ -171,10 +179,25 @@ def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, An
     fail_if.require(conditions, fail_if.numbers(report))
 
 
-def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> LogLik:
-    """log p(observed cells) of each row, nats, data units."""
+def _check_latents(fitted: Fitted, options: EvaluateOptions) -> None:
+    """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
+    for flag, value, least in (("--samples", options.samples, 1), ("--refit-epochs", options.refit_epochs, 0)):
+        if value is None:
+            continue
+        if not fitted.latent:
+            models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
+            raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
+        if value < least:
+            raise UsageError(f"{flag}: expected a whole number from {least}, got {value}", f"for example {flag} 1000")
+
+
+def _log_likelihood(
+    fitted: Fitted, table: Table, seed: int, device: torch.device, options: EvaluateOptions, reporter: Reporter
+) -> tuple[LogLik, int | None]:
+    """log p(observed cells) of each row, nats, data units; epochs for which the encoder was fine-tuned (models with
+    latents)."""
     if fitted.empty:
-        return LogLik(torch.zeros(table.N, dtype=torch.float64), "exact")
+        return LogLik(torch.zeros(table.N, dtype=torch.float64), "exact"), None
     rounded = any(column.dequantise for column in fitted.schema.encoded)
     model = fitted.model.to(device)
     if fitted.marginal:
@@ -187,9 +210,15 @@ def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.devic
         volume = log_volume(missing, rows.table.x, fitted.schema)
         draws.append(Encoded(rows.table.x.to(device, dtype), volume.to(device)))
     assert missing is not None
-    q = None if fitted.conditionals is None else fitted.conditionals.to(device)
+    proposals: Any = None
+    refit_epochs = None
+    if fitted.latent:
+        proposals, refit_epochs = _refit(model, draws[0].x, missing.to(device), seed, options.refit_epochs, reporter)
+    elif not fitted.marginal and fitted.conditionals is not None:
+        proposals = fitted.conditionals.to(device)
+    budget = Budget() if options.samples is None else Budget(latents=options.samples)
     reporter.progress("log-likelihood", 0.0)
-    loglik = data_log_prob(model, None if fitted.marginal else q, draws, missing.to(device), seed=seed)
+    loglik = data_log_prob(model, proposals, draws, missing.to(device), budget=budget, seed=seed)
     reporter.finish_progress()
     absent = missing.all(1)
     values = torch.where(absent, 0.0, loglik.values.cpu())
@@ -197,7 +226,26 @@ def _log_likelihood(fitted: Fitted, table: Table, seed: int, device: torch.devic
         values=values,
         ess=None if loglik.ess is None else loglik.ess.cpu(),
         half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu(),
+    ), refit_epochs
+
+
+def _refit(
+    model: Any, x: Tensor, missing: Tensor, seed: int, epochs: int | None, reporter: Reporter
+) -> tuple[Any, int]:
+    """The proposal of the importance-weighted bound, its encoder fine-tuned to the rows, and for how many epochs."""
+    refit = refit_encoder(
+        model,
+        x,
+        missing,
+        epochs=epochs,
+        seed=seed,
+        progress=lambda done: reporter.progress("fine-tuning the encoder", done),
     )
+    reporter.finish_progress()
+    reporter.detail(
+        f"encoder fine-tuned for {refit.epochs} epochs: ELBO {refit.before:.4f} -> {refit.after:.4f} (encoded units)"
+    )
+    return refit.proposal, refit.epochs
 
 
 def _score(

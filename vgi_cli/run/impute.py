@@ -317,11 +317,14 @@ def build_imputer(
     from vgi_cli.imputers.chains import ChainsImputer
     from vgi_cli.imputers.exact import ExactImputer
     from vgi_cli.imputers.gibbs import GibbsImputer
+    from vgi_cli.imputers.latent import LatentImputer
     from vgi_cli.imputers.metropolis import MetropolisImputer
 
     if sampler == "exact":
         return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
     dtype = next(fitted.model.parameters()).dtype
+    if sampler == "latent":
+        return LatentImputer(models[0]), dtype
     held, start = held_chains(fitted, device)
     q = fitted.conditionals
     assert q is not None

@@ -46,6 +46,11 @@ class Fitted(NamedTuple):
         """Whether the model has exact marginals under any mask."""
         return not self.empty and "marginal" in registry.MODELS[self.recipe.model["name"]].provides
 
+    @property
+    def latent(self) -> bool:
+        """Whether the model has latents with an encoder."""
+        return not self.empty and "latent" in registry.MODELS[self.recipe.model["name"]].provides
+
     def sampler(self, name: str) -> str:
         """The sampler to use; UsageError where the run cannot offer it."""
         if self.empty:

@@ -29,7 +29,7 @@ SCORED = 200
 """Held-out rows that are scored."""
 PATIENCE = 3
 GROWTH = 1.4
-BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0)
+BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
 
 
 class Pilot(NamedTuple):
@@ -44,7 +44,7 @@ def needed(recipe: Recipe, rows: Rows) -> bool:
     entry = registry.MODELS[recipe.model["name"]]
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and "density" in entry.provides and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    return not given and "marginal" not in entry.provides and FEWEST <= n <= MOST
 
 
 def choose_epochs(

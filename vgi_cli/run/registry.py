@@ -185,6 +185,11 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         frozenset({"marginal"}),
         "vgi impute --checkpoint run1 --sampler exact",
     ),
+    "latent": SamplerEntry(
+        "Markov chains on latents and missing cells, the encoder as proposal (vae)",
+        frozenset({"latent"}),
+        "vgi impute --checkpoint run1 --sampler latent",
+    ),
     "metropolis": SamplerEntry(
         "Metropolis-within-Gibbs on the model, fitted conditionals as proposals",
         frozenset({"density", "conditionals"}),

@@ -19,7 +19,7 @@ VALIDATIONS = 50
 """About so many validations are spread over the planned epochs."""
 ROWS = 2000
 """Held-out rows beyond which the estimator looks at a fixed subset."""
-BUDGET = Budget(particles=16, pilot=8, moves=64, samples=4000, simulated=0)
+BUDGET = Budget(particles=16, pilot=8, moves=64, samples=4000, simulated=0, latents=64)
 TUNING_EPOCHS = 2
 
 

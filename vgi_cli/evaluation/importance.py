@@ -1,0 +1,115 @@
+"""The importance-weighted bound of log p(x_obs) for a model with latents (IWAE, Burda et al. 2016; paper, section 6.3).
+
+    log 1/P sum_l p(x_obs | z_l) p(z_l) / q(z_l),    z_l ~ q independently
+
+Missing cells are integrated out of p(x | z) exactly. The encoder needs a number in each of them: a fill that is made
+before any z is drawn and enters q alone, never the numerator. Then the weights are unbiased for p(x_obs) given the
+fill, and their log mean is low on average, in every row, the less so the more draws there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from vgi_cli.evaluation.loglik import LogLik
+from vgi_cli.imputers.frozen import frozen
+from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
+from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.models.base import Latent
+
+PRIOR_SHARE = 0.05
+"""Share of the draws that come from p(z): it bounds the weights where the encoder's normal has too light tails."""
+TOGETHER = 512
+"""Draws of one row in one call."""
+FEW, LOW_SHARE = 20.0, 0.05
+"""Warn when more than this share of the rows has an effective sample size below FEW ..."""
+HALF_GAP = 0.02
+"""... or the value at half the budget lies this many nats a row below the full value."""
+
+
+class EncoderProposal:
+    """q(z | x_obs): the encoder at the row with its holes filled by its own, deterministic reconstruction."""
+
+    def __init__(self, filler: Latent, encoder: Latent | None = None) -> None:
+        """filler   fills the holes
+        encoder  whose encoder then gives q, where that is another one (fine-tuned on fills of `filler`)"""
+        self._filler = filler
+        self._encoder = filler if encoder is None else encoder
+
+    def filled(self, x: Tensor, missing: Tensor) -> Tensor:
+        """x [R, D] with its holes filled (see Latent)."""
+        with frozen(self._filler):
+            return self._filler.filled(x, missing)
+
+    def __call__(self, x: Tensor, missing: Tensor) -> DiagonalNormal:
+        """Normals [R, L] for rows x [R, D]; what they hold where they are `missing` is not looked at."""
+        with frozen(self._encoder):
+            return self._encoder.encode(self.filled(x, missing))
+
+
+@torch.no_grad()
+def importance_weighted(
+    model: Latent, proposal: EncoderProposal, x: Tensor, missing: Tensor, rows: Tensor, P: int, batch: int, seed: int
+) -> LogLik:
+    """The bound with P draws of z for each row x [R, D], holes missing [R, D]; 0 for a fully missing row.
+
+    rows   [R] int64 keys of the randomness
+    batch  draws that are decoded in one call: nothing is kept of them but sums
+    """
+    values = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+    ess, half = torch.full_like(values, P), values.clone()
+    todo = (~missing.all(1)).nonzero()[:, 0]
+    columns = tuple(str(c) for c in range(x.shape[1]))
+    noise = KeyedNoise(seed, columns, rows, torch.arange(P), "iwae")
+    for index in todo.split(max(1, batch // min(P, TOGETHER))):
+        q, own = proposal(x[index], missing[index]), noise.select(rows=index)
+        sums = [_weights(model, q, x[index], missing[index], own.select(draws=part)) for part in halves(P)]
+        whole = torch.stack([log_sum for log_sum, _ in sums]).logsumexp(0)
+        squares = torch.stack([log_squares for _, log_squares in sums]).logsumexp(0)
+        values[index] = whole - math.log(P)
+        ess[index] = (2 * whole - squares).exp().nan_to_num(nan=0.0)
+        parts = [log_sum - math.log(max(len(part), 1)) for (log_sum, _), part in zip(sums, halves(P), strict=True)]
+        half[index] = torch.stack(parts).mean(0) if P > 1 else values[index]
+    return LogLik(values, "iwae", ess, half, None, P, distrust(ess[todo], (values - half)[todo], P))
+
+
+def halves(P: int) -> list[Tensor]:
+    """Numbers of the draws of the two halves."""
+    return [torch.arange(P // 2), torch.arange(P // 2, P)]
+
+
+def _weights(model: Latent, q: DiagonalNormal, x: Tensor, missing: Tensor, noise: KeyedNoise) -> tuple[Tensor, Tensor]:
+    """log sum w and log sum w² [R] (float64) of the importance weights w of the noise's draws."""
+    total = torch.full((len(x),), -math.inf, dtype=torch.float64, device=x.device)
+    squares = total.clone()
+    for some in torch.arange(len(noise.draws)).split(TOGETHER):
+        own = noise.select(draws=some)
+        normal = own.normal(numbered("z", model.latents)).to(x)
+        from_prior = own.uniform(("prior",)) < PRIOR_SHARE  # [S, R, 1]
+        z = torch.where(from_prior, normal, q.draw(normal))
+        log_q = torch.logaddexp(
+            q.log_prob(z) + math.log1p(-PRIOR_SHARE), log_standard(z) + math.log(PRIOR_SHARE)
+        ).double()
+        cells = x.expand(len(some), -1, -1)
+        joint = model.observed_log_prob(torch.cat([cells, z], -1), missing.expand_as(cells)).double()
+        log_w = (joint - log_q).nan_to_num(nan=-math.inf, posinf=-math.inf)
+        total = torch.logaddexp(total, log_w.logsumexp(0))
+        squares = torch.logaddexp(squares, (2 * log_w).logsumexp(0))
+    return total, squares
+
+
+def distrust(ess: Tensor, gap: Tensor, P: int) -> str | None:
+    """The stated rule of when the bound is not to be trusted: it is dominated by few draws."""
+    reasons = []
+    low = float((ess < FEW).double().mean()) if len(ess) else 0.0
+    if low > LOW_SHARE:
+        reasons.append(f"{low:.0%} of the rows have an effective sample size below {FEW:.0f} of {P} draws")
+    half = float(gap.mean()) if len(gap) else 0.0
+    if not half <= HALF_GAP:
+        reasons.append(f"the value at half the budget is {half:.3f} nats a row lower")
+    if not reasons:
+        return None
+    return "the importance-weighted bound is dominated by few draws and likely too low: " + "; ".join(reasons)

@@ -1,0 +1,48 @@
+"""What an estimate of log p(x_obs) is made of, whichever way it was made."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+
+class Bracket(NamedTuple):
+    """Mean lower and upper value of log p(x_obs) over simulated rows, and the standard error of their difference."""
+
+    lower: float
+    upper: float
+    gap_se: float
+    rows: int
+
+
+class LogLik(NamedTuple):
+    """log p(x_obs) of R rows, nats, encoded space.
+
+    values       [R] float64; 0 for a fully missing row
+    estimator    `exact`; `annealed` when at least one row was estimated so; `iwae` for a model with latents
+    ess          [R] effective sample size out of `particles`; `particles` where the value is exact; None when exact
+    half_budget  [R] the mean of the two values that half of the particles each give; None when exact
+    bracket      lower and upper value on rows simulated from the model under the table's masks; None without
+    particles    per row (`iwae`: draws of the latents); 0 when exact
+    warning      why the values are not to be trusted; None when nothing speaks against them
+    """
+
+    values: Tensor
+    estimator: Literal["exact", "annealed", "iwae"]
+    ess: Tensor | None = None
+    half_budget: Tensor | None = None
+    bracket: Bracket | None = None
+    particles: int = 0
+    warning: str | None = None
+
+
+def log_mean(log_weights: Tensor) -> Tensor:
+    """Logarithm of the mean over the first dimension of weights."""
+    return log_weights.logsumexp(0) - math.log(len(log_weights))
+
+
+def effective(log_weights: Tensor) -> Tensor:
+    """Effective sample size (sum w)² / sum w² of log weights [P, R]: [R]; 0 where every weight is 0."""
+    return (2 * log_weights.logsumexp(0) - (2 * log_weights).logsumexp(0)).exp().nan_to_num(nan=0.0)
