@@ -138,3 +138,42 @@ def test_a_cold_relaxation_is_the_category() -> None:
     assert torch.equal(cold.round(), torch.nn.functional.one_hot(warm.argmax(-1), S).double())
     torch.testing.assert_close(warm.sum(-1), torch.ones(200, dtype=torch.float64))
     assert math.isclose(float(cold.max(-1).values.mean()), 1.0, abs_tol=1e-3)
+
+
+def test_a_walk_leaves_the_law_as_it_is() -> None:
+    """Moments after a walk from draws of the law, and the share of categories that stay."""
+    p = law()
+    n = 60_000
+    z = p.draw(normal(n, P + S, seed=3))
+    moved = p.walk(z, torch.full((n, 1), 0.4, dtype=torch.float64), normal(n, P + S, seed=8))
+    own, s = p.split(moved)
+    kept = (s * p.split(z)[1]).sum(1).mean()
+    weight = p.log_weight.exp()
+    assert abs(float(kept - (0.6 + 0.4 * weight.square().sum()))) < 4 * 0.5 / n**0.5
+    assert bool(((s.mean(0) - weight).abs() < 4 * 0.5 / n**0.5).all())
+    for c in range(S):
+        inside = own[s[:, c] == 1]
+        error = 4.5 / len(inside) ** 0.5
+        size = (inside - p.normal.mean[c]) / p.normal.scale[c]
+        assert bool((size.mean(0).abs() < error).all()) and bool(((size.var(0) - 1).abs() < 2 * error).all())
+    assert float((moved[:, :P] - z[:, :P]).abs().amin()) > 0
+
+
+def test_a_walk_of_size_one_is_an_independent_draw() -> None:
+    p = law()
+    noise, one = normal(9, P + S, seed=3), torch.ones(9, 1, dtype=torch.float64)
+    starts = [p.draw(normal(9, P + S, seed=seed)) for seed in (4, 5)]
+    assert torch.equal(*(p.walk(z, one, noise) for z in starts))
+    assert torch.equal(p.walk(starts[0], one, noise), p.draw(noise))
+    q = p.normal
+    torch.testing.assert_close(q.walk(q.draw(normal(S, P)), one[:1], noise[:S, :P]), q.draw(noise[:S, :P]))
+
+
+def test_a_walk_of_a_normal_keeps_mean_and_variance() -> None:
+    q = law().normal
+    z = q.draw(normal(60_000, S, P, seed=3))
+    moved = q.walk(z, torch.full((1, 1), 0.4, dtype=torch.float64), normal(60_000, S, P, seed=8))
+    size = (moved - q.mean) / q.scale
+    assert float(size.mean(0).abs().max()) < 0.02 and float((size.var(0) - 1).abs().max()) < 0.03
+    between = (size * (z - q.mean) / q.scale).mean(0)
+    torch.testing.assert_close(between, torch.full_like(between, (1 - 0.16) ** 0.5), rtol=0, atol=0.02)

@@ -39,6 +39,10 @@ class DiagonalNormal(NamedTuple):
         """See LatentLaw: one point."""
         return self.draw(noise)[None], noise.new_ones(())[(None,) * noise.dim()]
 
+    def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """See LatentLaw: mean + sqrt(1 - step²) (z - mean) + step · scale · noise."""
+        return self.mean + (1 - step.square()).sqrt() * (z - self.mean) + step * self.scale * noise
+
     def kl(self, other: DiagonalNormal) -> Tensor:
         """KL(this ‖ other) in closed form, nats: [..]."""
         shift = (self.mean - other.mean) / other.scale

@@ -32,6 +32,10 @@ class LatentLaw(Protocol):
         """Points z [B, .., L] and weights [B, ..], which sum to 1, that stand for one draw: a weighted sum over them
         has the expectation over z for its mean, and an unbiased gradient."""
 
+    def walk(self, z: Tensor, step: Tensor, noise: Tensor, /) -> Tensor:
+        """A move [.., L] from z, reversible with respect to this law, from standard normal noise [.., L]. Its size is
+        step [.., 1] in (0, 1]; 1 is an independent draw."""
+
     def log_prob(self, z: Tensor, /) -> Tensor:
         """Log density at z [.., L], nats: [..]."""
 
@@ -74,6 +78,18 @@ class CategoricalNormal(NamedTuple):
         s = torch.eye(s_noise.shape[-1], dtype=noise.dtype, device=noise.device).expand(*normals.shape[:-1], -1)
         weight = self.log_weight.exp().expand(normals.shape[:-1])
         return torch.cat([normals, s], -1).movedim(-2, 0), weight.movedim(-1, 0)
+
+    def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """See LatentLaw: with probability `step` the category is drawn anew; the distance of the normals from their
+        mean, in standard deviations, walks."""
+        own, s = self.split(z)
+        own_noise, s_noise = self.split(noise)
+        size = (own - chosen(s, self.normal.mean)) / chosen(s, self.normal.log_scale).exp()
+        size = (1 - step.square()).sqrt() * size + step * own_noise
+        kernel = ((1 - step) * s + step * self.log_weight.exp()).log()
+        new = F.one_hot(relaxed(kernel, s_noise, 1.0).argmax(-1), s.shape[-1]).to(z)
+        given = DiagonalNormal(chosen(new, self.normal.mean), chosen(new, self.normal.log_scale))
+        return torch.cat([given.draw(size), new], -1)
 
     def log_prob(self, z: Tensor) -> Tensor:
         """Log density at z [.., P + S], nats: [..]."""

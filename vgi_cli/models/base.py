@@ -127,10 +127,10 @@ class Latent(Model):
         """p(x | z): [.., L] -> normals [.., D]."""
 
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
-        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, from 0 (a
-        column's mean). Not a draw and not a point estimate: numbers for an encoder that needs some."""
-        out = x.masked_fill(missing, 0.0)
-        for _ in range(FILL_ROUNDS):
+        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, at first with
+        the holes hidden. Not a draw and not a point estimate: numbers for an encoder that needs some."""
+        out = torch.where(missing, self.decode(self.encode(x, missing).mean).mean, x)
+        for _ in range(FILL_ROUNDS - 1):
             out = torch.where(missing, self.decode(self.encode(out).mean).mean, x)
         return out
 
