@@ -6,7 +6,8 @@
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
 
-`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; importing this package loads no torch.
+`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and `register_method`
+are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -17,13 +18,28 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.run.api import Run, evaluate, finetune, fit, impute, load
+    from vgi_cli.run.registration import register_method, register_model
 
-__all__ = ["Run", "__version__", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = [
+    "Run",
+    "__version__",
+    "evaluate",
+    "finetune",
+    "fit",
+    "impute",
+    "load",
+    "register_method",
+    "register_model",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'vgi_cli' has no attribute '{name}'")
+    if name.startswith("register_"):
+        from vgi_cli.run import registration
+
+        return getattr(registration, name)
     from vgi_cli.run import api
 
     return getattr(api, name)

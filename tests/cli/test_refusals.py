@@ -134,12 +134,12 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--method", "vgu"], "unknown method 'vgu'", "did you mean 'vgi'?"),
         (
             ["data.csv", "--model", "flow", "--method", "em"],
-            "method 'em' needs exact marginals under any mask, which model 'flow' does not have",
+            "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
             "with --model flow use --method vgi or complete; --method em works with --model fa or mixture",
         ),
         (
             ["data.csv", "--model", "vae", "--method", "em"],
-            "method 'em' needs exact marginals under any mask, which model 'vae' does not have",
+            "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'vae' does not have",
             "with --model vae use --method vgi or complete",
         ),
         (

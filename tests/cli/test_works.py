@@ -407,3 +407,6 @@ def test_a_method_without_steps_has_nothing_to_compile(vgi: Vgi, tmp_path: Path)
     done = vgi("fit", "two.csv", "--model", "fa", "--set", "model.factors=1", "--compile", "on")
     assert done.code == 0
     assert "--compile on: method em has no step to compile" in done.err.splitlines()
+    refused = vgi("impute", "--checkpoint", done.out.strip(), "--m", "1", "--compile", "maybe")
+    assert refused.code == 2 and "compile" in refused.err and "Traceback" not in refused.err
+    assert vgi("impute", "--checkpoint", done.out.strip(), "--m", "1", "--compile", "off").code == 0

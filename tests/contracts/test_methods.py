@@ -47,7 +47,7 @@ def table(holes=True):
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(**made.fixes), 4).double()
-    config = made.Config.model_validate(merged(cls.suited.get(method, {}), SMALL[method]))
+    config = made.Config.model_validate(merged(cls.suited.get(method, {}), SMALL.get(method, {"epochs": 4})))
     return made, made.init(fresh, table(method not in COMPLETE), config, torch.Generator().manual_seed(seed))
 
 

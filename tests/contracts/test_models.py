@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
+from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Bijective, Latent, Marginal, Model, Relaxable
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
 CAPABILITY = {
@@ -13,10 +15,12 @@ CAPABILITY = {
     "density": Model,
     "marginal": Marginal,
     "bijective": Bijective,
+    "gaussian": GaussianFamily,
     "latent": Latent,
     "relaxable": Relaxable,
 }
 every = pytest.mark.parametrize("name", list(registry.MODELS))
+marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
 with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])
 
@@ -98,6 +102,53 @@ def test_initialise_is_decided_by_rows_and_generator_alone(name):
         states.append(model.state_dict())
     assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
     assert all(value.is_floating_point() is False or value.dtype == torch.float64 for value in states[0].values())
+
+
+@marginal
+def test_marginals_are_integrals_of_the_density(name):
+    model, x = built(name, 2)
+    x = x[:20].detach()
+    none, all_ = torch.zeros_like(x, dtype=torch.bool), torch.ones_like(x, dtype=torch.bool)
+    first = none.clone()
+    first[:, 0] = True
+    grid = torch.linspace(-40, 40, 8001, dtype=torch.float64)
+    with torch.no_grad():
+        torch.testing.assert_close(model.marginal_log_prob(x, none), model.log_prob(x), rtol=1e-9, atol=1e-9)
+        assert bool((model.marginal_log_prob(x, all_) == 0).all())
+        cells = torch.stack([grid.expand(20, -1), x[:, 1:].expand(-1, len(grid))], -1)
+        integral = torch.trapezoid(model.log_prob(cells).exp(), grid).log()
+        torch.testing.assert_close(model.marginal_log_prob(x, first), integral, rtol=0, atol=1e-3)
+        other = torch.where(first, 7.0, x)  # what stands in a missing cell does not matter
+        torch.testing.assert_close(model.marginal_log_prob(other, first), integral, rtol=0, atol=1e-3)
+
+
+@marginal
+def test_conditional_draws_have_the_conditional_law(name):
+    """Draws of x_1 given x_2 against the distribution function by quadrature (Kolmogorov-Smirnov), and their mean."""
+    model, x = built(name, 2)
+    R, n = 2000, 2
+    rows = x[:1].detach().expand(R, -1)
+    missing = torch.tensor([True, False]).expand(R, -1)
+    noise = KeyedNoise(3, numbered("c", 2), torch.arange(R), torch.arange(n))
+    grid = torch.linspace(-60, 60, 24001, dtype=torch.float64)
+    with torch.no_grad():
+        conditional = model.conditional(rows, missing)
+        draws, mean = conditional.sample(noise), conditional.mean()
+        density = model.log_prob(torch.stack([grid, rows[0, 1].expand(len(grid))], -1)).exp()
+        again = model.conditional(rows, missing).sample(noise.select(draws=torch.tensor([1])))
+    assert (
+        draws.shape == (n, R, 2)
+        and bool((draws[..., 1] == rows[:, 1]).all())
+        and bool((mean[:, 1] == rows[:, 1]).all())
+    )
+    assert torch.equal(again[0], draws[1])
+    mass = torch.cumulative_trapezoid(density, grid)
+    drawn = draws[..., 0].flatten().sort().values
+    reached = (mass / mass[-1])[(torch.searchsorted(grid, drawn) - 1).clamp(0, len(mass) - 1)]
+    steps = (torch.arange(n * R, dtype=torch.float64) + 0.5) / (n * R)
+    assert (reached - steps).abs().max().item() < 1.95 / (n * R) ** 0.5 + 5e-3
+    expected = torch.trapezoid(density * grid, grid) / mass[-1]
+    torch.testing.assert_close(mean[:, 0], expected.expand(R), rtol=0, atol=2e-3)
 
 
 @every

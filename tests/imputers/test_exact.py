@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from scipy.stats import truncnorm
@@ -10,6 +12,7 @@ from torch import Tensor
 from vgi_cli.imputers.base import ROW_BLOCK, Box, impute
 from vgi_cli.imputers.exact import ExactImputer
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.models.base import Marginal
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 D = 3
@@ -68,13 +71,24 @@ def test_more_draws_and_fewer_rows_leave_the_others_unchanged() -> None:
     assert torch.equal(many[:, -5:], last)
 
 
+def by_grid() -> GaussianMixture:
+    """A model that knows no truncated law of its own: its columns are redrawn as the base class does it."""
+    model = gaussian()
+    model.column_redraws = lambda: Marginal.column_redraws(model)  # type: ignore[method-assign]
+    return model
+
+
+@pytest.mark.parametrize("make", [gaussian, by_grid])
 @pytest.mark.parametrize(("attempts", "low", "high"), [(50, -0.5, 1.0), (0, -0.5, 1.0), (0, 3.0, 4.0)])
-def test_one_missing_cell_has_the_truncated_normal_law(attempts: int, low: float, high: float) -> None:
+def test_one_missing_cell_has_the_truncated_normal_law(
+    make: Callable[[], GaussianMixture], attempts: int, low: float, high: float
+) -> None:
     """By rejection alone, by Gibbs alone, and far out where rejection has no chance."""
     R = 4000
     x = torch.tensor([0.4, 0.0, -0.2], dtype=torch.float64).repeat(R, 1)
     missing = torch.tensor([False, True, False]).repeat(R, 1)
-    draws = ExactImputer([gaussian()], attempts, sweeps=2).sample(x, missing, noise(1, R), interval(low, high))[0, :, 1]
+    imputer = ExactImputer([make()], attempts, sweeps=2)
+    draws = imputer.sample(x, missing, noise(1, R), interval(low, high))[0, :, 1]
     mean = 0.6 * (0.4 - 0.2) / 1.6
     sd = (1 - 2 * 0.36 / 1.6) ** 0.5
     law = truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd)
@@ -95,6 +109,27 @@ def test_rejection_and_gibbs_give_the_same_joint_law() -> None:
     assert (rejected.mean(0) - swept.mean(0)).abs().max() < error * 0.45
     assert (torch.corrcoef(rejected.mT) - torch.corrcoef(swept.mT)).abs().max() < error
     assert (rejected.std(0) - swept.std(0)).abs().max() < error * 0.45
+
+
+def test_on_a_grid_a_column_without_bounds_stays_and_the_others_come_inside() -> None:
+    x, missing = torch.zeros(10, D, dtype=torch.float64), torch.ones(10, D, dtype=torch.bool)
+    box = interval(2.0, 3.0)
+    box.low[1] = -torch.inf
+    drawn = by_grid().conditional(x, missing).sample(noise(1, 10))
+    swept = ExactImputer([by_grid()], attempts=0).sample(x, missing, noise(1, 10), box)
+    assert bool(box.contains(swept).all())
+    assert torch.equal(swept[..., 1], drawn[..., 1]) and not bool((swept[..., 0] == drawn[..., 0]).any())
+
+
+def test_on_a_grid_a_model_in_single_precision_is_called_in_single_precision() -> None:
+    model = gaussian().float()
+    rows = torch.zeros(50, D, dtype=torch.float64)
+    seen: list[torch.dtype] = []
+    model.log_prob = lambda x: seen.append(x.dtype) or -0.5 * x.square().sum(-1)  # type: ignore[assignment,func-returns-value]
+    low, high, u = torch.tensor(1.0).double(), torch.tensor(2.0).double(), torch.rand(50, dtype=torch.float64)
+    drawn = Marginal.column_redraws(model)(rows, 1, low, high, u, u)
+    assert seen == [torch.float32] and drawn.dtype == torch.float64
+    assert bool(((drawn >= 1) & (drawn <= 2)).all())
 
 
 def test_rows_that_are_outside_are_swept_and_counted() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import norm, truncnorm
 
-from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_normal
+from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_normal, truncated_on_grid
 
 INTERVALS = [
     (-1.0, 2.0),
@@ -71,3 +71,19 @@ def test_mixture_has_the_truncated_density() -> None:
     for cut in (-0.3, 0.0, 0.5, 1.0):
         expected = mass(cut) / mass(1.5)
         assert (x <= cut).double().mean().item() == pytest.approx(expected, abs=4 * (0.25 / n) ** 0.5)
+
+
+def test_any_density_is_inverted_on_a_grid() -> None:
+    u = torch.linspace(0.001, 0.999, 199, dtype=torch.float64)
+    means = torch.where(torch.arange(199) % 2 == 0, 0.0, 1.0).double()  # every row has its own density
+    drawn = truncated_on_grid(lambda x: 7.0 - 0.5 * (x - means[:, None]).square(), scalar(-1.5), scalar(2.5), u)
+    expected = torch.from_numpy(truncnorm.ppf(u.numpy(), -1.5 - means.numpy(), 2.5 - means.numpy(), means.numpy()))
+    torch.testing.assert_close(drawn, expected, rtol=0, atol=4 / 256 / 20)
+    assert bool(((drawn >= -1.5) & (drawn <= 2.5)).all())
+
+
+def test_on_a_grid_an_end_of_the_interval_may_hold_everything() -> None:
+    u = torch.tensor([1e-3, 0.5, 1 - 1e-3], dtype=torch.float64)
+    for slope, end in ((-900.0, 0.0), (900.0, 1.0)):
+        drawn = truncated_on_grid(lambda x, s=slope: (s * x).expand(3, -1), scalar(0.0), scalar(1.0), u)  # type: ignore[misc]
+        assert bool(((drawn - end).abs() < 3 / 256).all()) and bool(((drawn >= 0) & (drawn <= 1)).all())

@@ -15,7 +15,7 @@ from torch import Tensor
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from vgi_cli.chains.store import Batch
-from vgi_cli.data import make_table
+from vgi_cli.data import TensorTable, make_table
 from vgi_cli.methods import em, mvae
 from vgi_cli.methods.gradient import GradientState
 from vgi_cli.methods.hivae import HivaeConfig, relaxed_bound
@@ -208,35 +208,42 @@ def gaussian_of(vae: VariationalAutoencoder) -> GaussianModel:
     return GaussianModel(vae.decoder.outlet.bias.detach(), F @ F.mT + torch.diag(law.scale[0].detach().square()))
 
 
+def em_fit(data: TensorTable) -> FactorAnalysis:
+    """Factor analysis with two factors by exact EM."""
+    model = FactorAnalysis.build(FactorAnalysis.Config(factors=2), data.D).double()
+    state = em.METHOD.init(model, data, em.METHOD.Config(epochs=200), generator(1))
+    for _ in em.METHOD.run(state):
+        pass
+    return cast(FactorAnalysis, state.model)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "most"), [("mvae", 0.03), ("miwae", 0.03), ("partial-vae", 0.03)])
+@pytest.mark.parametrize(("method", "most"), [("mvae", 0.1), ("miwae", 0.04), ("partial-vae", 0.1)])
 def test_a_linear_decoder_comes_close_to_em(method: str, most: float) -> None:
-    """Factor analysis data, 30 % missing: test log-likelihood within `most` nats a row of EM's (whose own distance from
-    the truth is of that size), by the closed form of a linear decoder."""
-    N, width = 2000, 6
+    """Factor analysis data, 30 % missing: test log-likelihood, by the closed form of a linear decoder, within `most`
+    nats a row of EM's, and at most a third as far from it as EM on the table with column means in its holes.
+
+    A bound whose q(z | x_obs) is a diagonal normal biases the fit; the importance-weighted one does so less.
+    """
+    N, width = 1500, 6
     g = generator(11)
     F = torch.randn(width, 2, generator=g, dtype=torch.float64)
     truth = GaussianModel(torch.zeros(width).double(), F @ F.mT + 0.4 * torch.eye(width).double())
     x, test = truth.sample(N, g), truth.sample(4000, g)
-    scale = x.std(0)
-    x, test = x / scale, test / scale
-    truth_scaled = GaussianModel(truth.mean / scale, truth.covariance / scale / scale[:, None])
+    x, test = x / x.std(0), test / x.std(0)
     missing = torch.rand(N, width, generator=g) < 0.3
     data = make_table(torch.where(missing, 0.0, x), missing)
-    factors = FactorAnalysis.build(FactorAnalysis.Config(factors=2), width).double()
-    reference = em.METHOD.init(factors, data, em.METHOD.Config(epochs=200), generator(1))
-    for _ in em.METHOD.run(reference):
-        pass
     made = registry.load_method(method)
-    config = VaeConfig(**{"latents": 2, "encoder": (32,), "cell": (20, 20), "decoder": (), "floor": 0.0, **made.fixes})
-    vae = VariationalAutoencoder.build(config, width).double()
-    settings = {"epochs": 150, "optim": {"batch_size": 100, "lr": 0.005}}
+    values = {"latents": 2, "encoder": (32,), "activation": "tanh", "cell": (20, 20), "decoder": (), "floor": 0.0}
+    vae = VariationalAutoencoder.build(VaeConfig(**{**values, **made.fixes}), width).double()
+    settings = {"epochs": 120, "optim": {"batch_size": 100, "lr": 0.005}}
     state = made.init(vae, data, made.Config.model_validate(settings), generator(2))
     for _ in made.run(state):
         pass
     with torch.no_grad():
-        best = float(reference.model.log_prob(test).mean())
+        best = float(em_fit(data).log_prob(test).mean())
+        filled = float(em_fit(make_table(data.x, torch.zeros_like(missing))).log_prob(test).mean())
         got = float(gaussian_of(state.model).log_prob(test).mean())
-        apart = float(truth_scaled.log_prob(test).mean())
-    print(f"{method}: {got:.4f}, em {best:.4f}, truth {apart:.4f}")
+    print(f"{method}: {got:.4f}; EM {best:.4f}, on means {filled:.4f}")
     assert best - most < got < best + 0.02
+    assert best - got < (best - filled) / 3

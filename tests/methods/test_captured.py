@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from tests.methods.test_vgi import SMALL, fit, toy
+from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
-from vgi_cli.methods import captured, vgi
+from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.fa import FaConfig, FactorAnalysis

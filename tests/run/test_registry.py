@@ -10,6 +10,7 @@ import pytest
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
+from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
 TYPES = {
@@ -17,6 +18,7 @@ TYPES = {
     "density": Model,
     "marginal": Marginal,
     "bijective": Bijective,
+    "gaussian": GaussianFamily,
     "latent": Latent,
     "relaxable": Relaxable,
 }

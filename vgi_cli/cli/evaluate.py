@@ -49,6 +49,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -56,6 +57,7 @@ def command(
 ) -> None:
     """The command line of `vgi evaluate`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     settings = gather(
         {
@@ -83,6 +85,7 @@ def command(
         samples=samples,
         refit_epochs=refit_epochs,
     )
-    report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
+    with plugged(plugin or []):
+        report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
     print(report.json_text() if json_ else report.text(), end="")
     check(conditions, report.values)

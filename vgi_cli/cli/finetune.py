@@ -27,6 +27,7 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -34,6 +35,7 @@ def command(
 ) -> None:
     """The command line of `vgi finetune`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     settings = gather(
         {
@@ -51,12 +53,13 @@ def command(
     )
     from vgi_cli.run.finetune import finetune
 
-    run = finetune(
-        checkpoint,
-        settings,
-        out=None if out is None else Path(out),
-        force=force,
-        reporter=Console(quiet, verbose),
-        started=context.obj["started"],
-    )
+    with plugged(plugin or []):
+        run = finetune(
+            checkpoint,
+            settings,
+            out=None if out is None else Path(out),
+            force=force,
+            reporter=Console(quiet, verbose),
+            started=context.obj["started"],
+        )
     print(run.path)

@@ -71,14 +71,8 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
-    compile_: Annotated[
-        str | None,
-        typer.Option(
-            "--compile",
-            metavar="WHEN",
-            help="Capture the steps as CUDA graphs, or compile the density on a CPU: auto, off or on.",
-        ),
-    ] = None,
+    compile_: o.Compile = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -86,6 +80,7 @@ def command(
 ) -> None:
     """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     flags = {
         "data": (data, "DATA"),
@@ -112,14 +107,15 @@ def command(
     settings = gather(flags, set_ or [], os.environ, recipe)
     from vgi_cli.run.fit import fit
 
-    run = fit(
-        settings,
-        out=None if out is None else Path(out),
-        resume=resume,
-        force=force,
-        reporter=Console(quiet, verbose),
-        started=context.obj["started"],
-    )
+    with plugged(plugin or []):
+        run = fit(
+            settings,
+            out=None if out is None else Path(out),
+            resume=resume,
+            force=force,
+            reporter=Console(quiet, verbose),
+            started=context.obj["started"],
+        )
     print(run.path)
 
 

@@ -45,6 +45,8 @@ def command(
     seed: o.Seed = None,
     device: o.Device = None,
     threads: o.Threads = None,
+    compile_: o.Compile = None,
+    plugin: o.Plugin = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -52,6 +54,7 @@ def command(
 ) -> None:
     """The command line of `vgi impute`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.plugins import plugged
 
     settings = gather(
         {
@@ -62,6 +65,7 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "compile": (compile_, "--compile"),
         },
         environ=os.environ,
     )
@@ -80,5 +84,7 @@ def command(
         ),
         stdin=data == "-",
     )
-    for path in impute(checkpoint, settings, chosen, Console(quiet, verbose)):
+    with plugged(plugin or []):
+        paths = impute(checkpoint, settings, chosen, Console(quiet, verbose))
+    for path in paths:
         print(path)

@@ -31,6 +31,14 @@ Device = Annotated[
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", help="Threads on the CPU. [env var: VGI_THREADS]")
 ]
+Compile = Annotated[
+    str | None,
+    typer.Option(
+        "--compile",
+        metavar="WHEN",
+        help="Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on.",
+    ),
+]
 Out = Annotated[
     str | None, typer.Option("-o", "--out", metavar="PATH", help="Where the result goes; see above for the default.")
 ]
@@ -40,6 +48,12 @@ TimeLimit = Annotated[
     str | None,
     typer.Option(
         "--time-limit", metavar="T", help="Stop after 90, 40s, 30m or 2h of wall time and keep the best model so far."
+    ),
+]
+Plugin = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="Python file that registers models or methods; it is run (repeatable)."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Warnings and errors only.")]

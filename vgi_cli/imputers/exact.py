@@ -1,4 +1,4 @@
-"""Exact draws from p(x_mis | x_obs) of a finite mixture of Gaussians, inside a box, from one or several refits."""
+"""Exact draws from p(x_mis | x_obs) of a model with exact conditionals, inside a box, from one or several refits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.maths.truncated import truncated_mixture
-from vgi_cli.models.gaussian_family import Components, GaussianFamily, column_law
+from vgi_cli.models.base import Marginal
 
 REDRAWN = 32
 """Rows outside the box are redrawn so many at a time: few enough to be cheap, always as many, so that the rounding of a
@@ -26,7 +25,7 @@ class ExactImputer(Imputer):
     sweeps forget the start; no draw is ever clamped.
     """
 
-    def __init__(self, models: Sequence[GaussianFamily], attempts: int = 12, sweeps: int = 10) -> None:
+    def __init__(self, models: Sequence[Marginal], attempts: int = 12, sweeps: int = 10) -> None:
         if not models:
             raise ValueError("ExactImputer needs at least one model")
         self._models = list(models)
@@ -45,7 +44,7 @@ class ExactImputer(Imputer):
                 result[index] = self._one_model(model, x, missing, noise.select(draws=index), box)
         return result
 
-    def _one_model(self, model: GaussianFamily, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    def _one_model(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         result = model.conditional(x, missing).sample(noise)
         outside = missing & ~box.contains(result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
@@ -58,9 +57,7 @@ class ExactImputer(Imputer):
                 result[i, rows] = redrawn[: len(rows)]
         return result
 
-    def _redraw(
-        self, model: GaussianFamily, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int
-    ) -> Tensor:
+    def _redraw(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int) -> Tensor:
         """REDRAWN rows [., D] of one draw that lie outside (the last ones repeat row `count - 1`), brought inside."""
         conditional = model.conditional(x, missing)
         for attempt in range(1, self._attempts + 1):
@@ -72,11 +69,11 @@ class ExactImputer(Imputer):
         if not bool(rows.any()):
             return x
         self._swept += int(rows[:count].sum())
-        return torch.where(rows, self._gibbs(model.components(), x, missing, noise.at("gibbs"), box), x)
+        return torch.where(rows, self._gibbs(model, x, missing, noise.at("gibbs"), box), x)
 
-    def _gibbs(self, components: Components, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    def _gibbs(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Sweeps over the missing cells of every row [R, D]; cells outside the box are drawn first of all."""
-        parts = Components(*(part.to(torch.float64) for part in components))
+        redraw = model.column_redraws()
         low, high = (bound.to(x.dtype).to(torch.float64) for bound in box)
         columns = torch.arange(x.shape[1], device=x.device)
         state = x.to(torch.float64)
@@ -84,8 +81,7 @@ class ExactImputer(Imputer):
             uniform = noise.at(sweep).uniform()[0]  # [R, D]
             choice = noise.at(f"{sweep}/component").uniform()[0]
             for j in missing.any(0).nonzero()[:, 0].tolist():
-                law = column_law(parts, state, torch.full_like(noise.rows, j))
-                drawn = truncated_mixture(*law, low[j], high[j], choice[:, j], uniform[:, j])
+                drawn = redraw(state, j, low[j], high[j], choice[:, j], uniform[:, j])
                 state = torch.where((columns == j) & missing, drawn[:, None], state)
         return torch.where(missing, state.to(x.dtype), x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import torch
@@ -15,19 +16,31 @@ from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_onc
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
 
+Step = Callable[..., Tensor]
+"""A step of PACK chains, a function of tensors: x, missing, box, the block j, which chains move, and the noise; gives x
+anew."""
+
 
 @final
 class GibbsImputer(Imputer):
     """One chain per draw and row, of max(minimum, per_hole · holes) sweeps; draws of q outside the box are refused (the
     cell keeps its value until the next sweep) and counted."""
 
-    def __init__(self, conditionals: Conditionals, start: Start, minimum: int = 20, per_hole: float = 1.0) -> None:
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        start: Start,
+        minimum: int = 20,
+        per_hole: float = 1.0,
+        capture: Callable[[Step], Step] | None = None,
+    ) -> None:
+        """`capture` makes a step faster (chains/captured.py)."""
         self._q = conditionals
+        self._step: Step = self._plain_step if capture is None else capture(self._plain_step)
         self._start = start
         self._minimum = minimum
         self._per_hole = per_hole
-        self._outside = 0
-        self._draws = 0
+        self._tally = torch.zeros(2, dtype=torch.int64)  # draws, refusals; on the device: it must not wait
 
     def rows_at_once(self, draws: int) -> int:
         """See Imputer."""
@@ -37,6 +50,8 @@ class GibbsImputer(Imputer):
         """See Imputer."""
         box = Box(box.low.to(x), box.high.to(x))
         out = self._start.states(x, missing, noise, box)
+        if self._tally.device != x.device:
+            self._tally = self._tally.to(x.device)  # before the first step: a captured one keeps its place
         with frozen(self._q):
             chains = chains_of(out, missing, noise)
             for index in torch.arange(len(chains.row), device=x.device).split(PACK):
@@ -54,13 +69,19 @@ class GibbsImputer(Imputer):
             scan = random_scan(allowed, noise.order, int(holes.max()))
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
-                new = self._q.redraw(x, j, noise.normal[torch.arange(len(j), device=j.device), j])
-                inside = (box.contains(new) | ~missing).all(1)
-                self._outside += int((active & ~inside).sum())
-                self._draws += int(active.sum())
-                x = torch.where((active & inside)[:, None], new, x)
+                normal = noise.normal[torch.arange(len(j), device=j.device), j]
+                x = self._step(x, missing, box.low, box.high, j, active, normal)
         return x
+
+    def _plain_step(
+        self, x: Tensor, missing: Tensor, low: Tensor, high: Tensor, j: Tensor, active: Tensor, normal: Tensor
+    ) -> Tensor:
+        new = self._q.redraw(x, j, normal)
+        inside = (Box(low, high).contains(new) | ~missing).all(1)
+        self._tally += torch.stack([active.sum(), (active & ~inside).sum()])
+        return torch.where((active & inside)[:, None], new, x)
 
     def diagnostics(self) -> dict[str, object]:
         """Draws of q taken and refused because they lay outside the box."""
-        return {"draws": self._draws, "outside_range": self._outside} if self._draws else {}
+        draws, outside = self._tally.tolist()
+        return {"draws": draws, "outside_range": outside} if draws else {}

@@ -6,6 +6,7 @@ the box: proposals outside are rejected.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, final
 
 import torch
@@ -90,17 +91,22 @@ class _Target:
     def __init__(self, model: Model, box: Box) -> None:
         self._model = model
         self._box = box
-        self._outside: list[Tensor] = []
+        self._outside = torch.zeros((), dtype=torch.int64, device=box.low.device)
 
     def __call__(self, x: Tensor, missing: Tensor) -> Tensor:
         inside = (self._box.contains(x) | ~missing).all(1)
-        self._outside.append((~inside).sum())  # read at the end: the device must not wait at each step
+        self._outside += (~inside).sum()  # read at the end: the device must not wait at each step
         log_p = self._model.log_prob(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
         return torch.where(inside, log_p, -torch.inf)
 
     def outside(self) -> int:
         """How many states lay outside."""
-        return int(torch.stack(self._outside).sum())
+        return int(self._outside)
+
+
+Step = Callable[..., tuple[Tensor, ...]]
+"""A step of PACK chains, a function of tensors: x, log_p, what was accepted in this sweep, missing, the block j, which
+chains move, and the noise; gives the first three anew."""
 
 
 class _State(NamedTuple):
@@ -115,9 +121,16 @@ class _State(NamedTuple):
 class MetropolisImputer(Imputer):
     """One chain per draw and row, never successive states of one; the last state of each is the draw."""
 
-    def __init__(self, model: Model, conditionals: Conditionals, start: Start, burn_in: BurnIn | None = None) -> None:
-        """`start` gives first states. UsageError when the model's log density is only a bound: a bound in an acceptance
-        ratio changes the target."""
+    def __init__(
+        self,
+        model: Model,
+        conditionals: Conditionals,
+        start: Start,
+        burn_in: BurnIn | None = None,
+        capture: Callable[[Step], Step] | None = None,
+    ) -> None:
+        """`start` gives first states; `capture` makes a step faster (chains/captured.py). UsageError when the model's
+        log density is only a bound: a bound in an acceptance ratio changes the target."""
         if not model.exact:
             raise UsageError(
                 "sampler 'metropolis' needs an exact log density, this model has a lower bound only",
@@ -128,6 +141,7 @@ class MetropolisImputer(Imputer):
         self._proposer = Widened(conditionals)
         self._start = start
         self._burn_in = burn_in or BurnIn()
+        self._capture = capture
         self._mixing = Mixing()
         self._outside = 0
         self._columns: tuple[str, ...] = ()
@@ -158,18 +172,19 @@ class MetropolisImputer(Imputer):
     def _run(self, chains: Chains, box: Box) -> tuple[Tensor, Tensor]:
         """States [Q, D] of the chains after their first half and at their end."""
         target = _Target(self._model, box)
+        step = self._step_towards(target)
         first = self._burn_in.first(chains.missing.sum(1))
         state = _State(chains.x.clone(), chains.x.new_zeros(len(first)), Record(chains.missing))
         by_holes = torch.arange(len(first), device=first.device)
         for index in by_holes.split(PACK):
             pack = pack_of(chains, state.x, index)
             state.log_p[index] = target(pack.x, pack.missing)[: pack.real]
-        self._advance(target, chains, state, by_holes, (torch.zeros_like(first), first))
+        self._advance(step, chains, state, by_holes, (torch.zeros_like(first), first))
         halfway = state.x.clone()
         last = first + self._burn_in.rest(first, state.record.acceptance())
         by_first = first.argsort(stable=True)
         by_length = by_first[last[by_first].argsort(stable=True)]
-        self._advance(target, chains, state, by_length, (first, last))
+        self._advance(step, chains, state, by_length, (first, last))
         if bool(torch.isneginf(state.log_p).any()):
             raise FitError(
                 "the model gives no density at an imputed row after burn-in (log p is not finite)",
@@ -179,22 +194,34 @@ class MetropolisImputer(Imputer):
         self._outside += target.outside()
         return halfway, state.x
 
-    def _advance(
-        self, target: _Target, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor]
-    ) -> None:
+    def _step_towards(self, target: _Target) -> Step:
+        """The step of chains with that target."""
+
+        def step(
+            x: Tensor, log_p: Tensor, accepted: Tensor, missing: Tensor, j: Tensor, moving: Tensor, *noise: Tensor
+        ) -> tuple[Tensor, ...]:
+            moved = metropolis_step(
+                target, self._proposer, (x, log_p), missing & moving[:, None], j, moving, noise[0], noise[1]
+            )
+            own = moved.accepted[:, None] | accepted.gather(1, j[:, None])
+            return moved.x, moved.log_p, accepted.scatter(1, j[:, None], own)
+
+        return step if self._capture is None else self._capture(step)
+
+    def _advance(self, step: Step, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor]) -> None:
         """Run every chain from the one to the other of its `sweeps` [Q], pack by pack in this order, and put the
         states back."""
         for index in order.split(PACK):
             pack = pack_of(chains, state.x, index)
             record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
             begin, end = (padded(sweep[index]) for sweep in sweeps)
-            x, log_p = self._sweep(target, pack, padded(state.log_p[index]), record, (begin, end))
+            x, log_p = self._sweep(step, pack, padded(state.log_p[index]), record, (begin, end))
             state.x[index] = x[: pack.real]
             state.log_p[index] = log_p[: pack.real]
             state.record.counts[:, index] = record.counts[:, : pack.real]
 
     def _sweep(
-        self, target: _Target, pack: Pack, log_p: Tensor, record: Record, sweeps: tuple[Tensor, Tensor]
+        self, step: Step, pack: Pack, log_p: Tensor, record: Record, sweeps: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """States [PACK, D] and log densities [PACK] of the chains of one pack after their sweeps."""
         x, missing = pack.x, pack.missing
@@ -209,18 +236,8 @@ class MetropolisImputer(Imputer):
             accepted = torch.zeros_like(missing)
             for g in range(steps):
                 j, moving = scan.j[:, g], scan.active[:, g] & active
-                moved = metropolis_step(
-                    target,
-                    self._proposer,
-                    (x, log_p),
-                    missing & moving[:, None],
-                    j,
-                    moving,
-                    noise.normal[chain, j],
-                    noise.accept.gather(1, j[:, None])[:, 0],
-                )
-                x, log_p = moved.x, moved.log_p
-                accepted = accepted.scatter(1, j[:, None], moved.accepted[:, None] | accepted.gather(1, j[:, None]))
+                normal, accept = noise.normal[chain, j], noise.accept.gather(1, j[:, None])[:, 0]
+                x, log_p, accepted = step(x, log_p, accepted, missing, j, moving, normal, accept)
             record.sweep(active, accepted)
         return x, log_p
 

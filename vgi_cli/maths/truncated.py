@@ -1,9 +1,14 @@
-"""Draws from normals and mixtures of normals truncated to an interval, accurate far into the tails."""
+"""Draws from laws truncated to an interval: normals and their mixtures far into the tails, and any density."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+
+CELLS = 256
+"""Of the grid on which a density that has no closed form is inverted."""
 
 
 def log_mass(low: Tensor, high: Tensor) -> Tensor:
@@ -45,3 +50,26 @@ def truncated_mixture(
     z = truncated_normal(a.gather(1, component)[:, 0], b.gather(1, component)[:, 0], u)
     x = mean.gather(1, component)[:, 0] + sd.gather(1, component)[:, 0] * z
     return torch.minimum(torch.maximum(x, low), high)  # the last bit of the way back from units of sd
+
+
+def truncated_on_grid(
+    log_density: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, u: Tensor, cells: int = CELLS
+) -> Tensor:
+    """One draw [R] of each row's density truncated to [low, high] (finite scalars), by its distribution function at u
+    [R] in (0, 1).
+
+    log_density  values [G] -> log density [R, G] of each row, up to a constant of the row
+
+    The density is taken as constant in each of the cells, at its value in the middle: what is narrower than a cell,
+    (high - low) / cells, is not resolved.
+    """
+    width = (high - low) / cells
+    middles = low + width * (torch.arange(cells, dtype=u.dtype, device=u.device) + 0.5)
+    mass = torch.softmax(log_density(middles), -1).cumsum(-1)  # at the right end of each cell
+    reached = u * mass[:, -1]
+    cell = (reached[:, None] > mass[:, :-1]).sum(-1, keepdim=True)
+    left = torch.cat([torch.zeros_like(mass[:, :1]), mass[:, :-1]], -1).gather(1, cell)[:, 0]
+    right = mass.gather(1, cell)[:, 0]
+    share = (reached - left) / (right - left).clamp(min=torch.finfo(mass.dtype).tiny)
+    x = low + width * (cell[:, 0].to(u.dtype) + share)
+    return torch.minimum(torch.maximum(x, low), high)

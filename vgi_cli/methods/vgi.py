@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.chains.captured import FEWEST_STEPS, CapturedSteps, compiled_density
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
@@ -26,7 +27,6 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.captured import FEWEST_STEPS, CapturedSteps, compiled_density
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import (

@@ -6,8 +6,8 @@ Every family is final: it implements the abstract methods once and nobody overri
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeAlias
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +17,7 @@ from vgi_cli.maths.counted import CountedNormal
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.truncated import truncated_on_grid
 
 FILL_ROUNDS = 5
 """Reconstructions in `Latent.filled`."""
@@ -70,6 +71,11 @@ class ConditionalDistribution(ABC):
         """
 
 
+Redraw: TypeAlias = Callable[[Tensor, int, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""redraw(x, j, low, high, choice, u) -> [R]: x_j of rows x [R, D] given their other columns, drawn from its law
+truncated to [low, high] (scalars) by two uniforms choice and u [R]."""
+
+
 class Marginal(Model):
     """A model with exact marginals and conditionals under any mask (fa, mixture)."""
 
@@ -80,6 +86,24 @@ class Marginal(Model):
     @abstractmethod
     def conditional(self, x: Tensor, missing: Tensor) -> ConditionalDistribution:
         """p(x_mis | x_obs) of each row; x [R, D], missing [R, D]."""
+
+    def column_redraws(self) -> Redraw:
+        """What brings the last cells into the range of their column. Unless a family knows better: `log_prob` on a grid
+        over the range, inverted; a cell of a column without a bound on both sides stays as it is."""
+        dtype = next(self.parameters()).dtype
+
+        def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
+            if not bool(torch.isfinite(low) & torch.isfinite(high)):
+                return x[:, j]
+
+            def log_density(values: Tensor) -> Tensor:
+                rows = x[:, None].expand(-1, values.shape[-1], -1).clone()
+                rows[..., j] = values
+                return self.log_prob(rows.to(dtype)).to(x.dtype)
+
+            return truncated_on_grid(log_density, low, high, u)
+
+        return redraw
 
 
 class Bijective(Model):

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.models.base import ConditionalDistribution, Marginal
+from vgi_cli.maths.truncated import truncated_mixture
+from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussians import MEMORY, Gaussians, Observed, Penalty, Scale, draw_noise
 
 
@@ -146,6 +147,16 @@ class GaussianFamily(Marginal):
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         component = torch.multinomial(self.log_weights().exp(), n, replacement=True, generator=generator)
         return self.gaussians.sample(component, generator)
+
+    def column_redraws(self) -> Redraw:
+        """Exact: the law of a column given the others is a mixture of normals."""
+        parts = Components(*(part.to(torch.float64) for part in self.components()))
+
+        def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
+            law = column_law(parts, x, torch.full((x.shape[0],), j, device=x.device))
+            return truncated_mixture(*law, low, high, choice, u)
+
+        return redraw
 
     def components(self) -> Components:
         """The mixture in dense form."""

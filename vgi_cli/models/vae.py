@@ -43,7 +43,7 @@ class VariationalAutoencoder(Relaxable):
     a column this is factor analysis."""
 
     Config = VaeConfig
-    learning_rate = 1e-3
+    learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"accept": "gibbs"}}
 
     def __init__(self, config: VaeConfig, D: int) -> None:

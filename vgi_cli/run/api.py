@@ -19,6 +19,7 @@ from vgi_cli.run.fit import fit as fit_run
 from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.load import load_run
+from vgi_cli.run.plugins import plugged
 from vgi_cli.run.prepare import match
 from vgi_cli.run.reporting import Lines, Reporter, Silent
 from vgi_cli.table.memory import Frame, from_frame, is_frame, to_frames
@@ -26,6 +27,7 @@ from vgi_cli.table.reader import Table
 
 Say = Callable[[str], None] | None
 Data = str | Path | Sequence[str | Path] | Frame
+Plugins = str | Path | Sequence[str | Path]
 
 
 class Run:
@@ -33,11 +35,13 @@ class Run:
 
     path      the folder
     manifest  its manifest (format, seeds, hash of the data, timings, `stopped_by`, …)
+    plugins   the plugins that it was made or loaded with, for what is done with this object
     """
 
-    def __init__(self, folder: RunFolder, table: Table | None = None) -> None:
+    def __init__(self, folder: RunFolder, table: Table | None = None, plugins: Plugins = ()) -> None:
         self.path = folder.path
         self.manifest = folder.manifest
+        self.plugins = plugins
         self._table = table
 
     def __repr__(self) -> str:
@@ -45,17 +49,19 @@ class Run:
 
     def model(self) -> Model:
         """The fitted density (a torch module) over encoded rows."""
-        return load_run(self.path, Silent()).model
+        with plugged(self.plugins):
+            return load_run(self.path, Silent()).model
 
     def impute(self, data: Data | None = None, **options: Any) -> Any:
         """See `vgi_cli.impute`. Without data: the table that was fitted, also where it was handed over in memory."""
         if data is None and self._table is not None:
-            return _impute(self.path, self._table, **options)
-        return impute(self.path, data, **options)
+            with plugged(options.pop("plugins", self.plugins)):
+                return _impute(self.path, self._table, **options)
+        return impute(self.path, data, **{"plugins": self.plugins, **options})
 
     def evaluate(self, data: Data, **options: Any) -> dict[str, Any]:
         """See `vgi_cli.evaluate`."""
-        return evaluate(self.path, data, **options)
+        return evaluate(self.path, data, **{"plugins": self.plugins, **options})
 
 
 def fit(
@@ -82,14 +88,16 @@ def fit(
     device: str | None = None,
     threads: int | None = None,
     compile: str | None = None,
+    plugins: Plugins = (),
     out: str | Path | None = None,
     say: Say = None,
 ) -> Run:
     """Fit a model on a table with holes and return its run.
 
-    data  paths, or a pandas DataFrame or Arrow table; the other arguments are the flags of `vgi fit`
-    set   settings by dotted key, as `--set`: `{"model.factors": 3}`
-    say   takes the lines that the command would write to stderr; none: silence
+    data     paths, or a pandas DataFrame or Arrow table; the other arguments are the flags of `vgi fit`
+    set      settings by dotted key, as `--set`: `{"model.factors": 3}`
+    plugins  Python files that register models or methods; they are run
+    say      takes the lines that the command would write to stderr; none: silence
 
     Raises UsageError, InputError, RunError (nothing was created), FitError, Interrupted (after saving).
     """
@@ -113,16 +121,17 @@ def fit(
         if flags.get(key, (None, ""))[0] not in (None, [], {}, value):
             raise UsageError(f"{flags[key][1]} {flags[key][0]} disagrees with set[{key!r}] {value!r}", "say it once")
         flags[key] = (value, "set")
-    run = fit_run(
-        gather(flags, environ=os.environ, recipe=None if recipe is None else Path(recipe)),
-        out=None if out is None else Path(out),
-        resume=resume,
-        force=force,
-        reporter=_reporter(say),
-        started=time.monotonic(),
-        table=table,
-    )
-    return Run(run, table)
+    with plugged(plugins):
+        run = fit_run(
+            gather(flags, environ=os.environ, recipe=None if recipe is None else Path(recipe)),
+            out=None if out is None else Path(out),
+            resume=resume,
+            force=force,
+            reporter=_reporter(say),
+            started=time.monotonic(),
+            table=table,
+        )
+    return Run(run, table, plugins)
 
 
 def finetune(
@@ -138,6 +147,7 @@ def finetune(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    plugins: Plugins | None = None,
     out: str | Path | None = None,
     say: Say = None,
 ) -> Run:
@@ -149,30 +159,36 @@ def finetune(
         "time_limit": (time_limit, "time_limit"),
         **_reading(mask, na_values, delimiter, seed, device, threads),
     }
-    run = finetune_run(
-        _path(checkpoint),
-        gather(flags, environ=os.environ),
-        out=None if out is None else Path(out),
-        force=force,
-        reporter=_reporter(say),
-        table=table,
-    )
-    return Run(run, table)
+    plugins = _plugins(checkpoint, plugins)
+    with plugged(plugins):
+        run = finetune_run(
+            _path(checkpoint),
+            gather(flags, environ=os.environ),
+            out=None if out is None else Path(out),
+            force=force,
+            reporter=_reporter(say),
+            table=table,
+        )
+    return Run(run, table, plugins)
 
 
-def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Any) -> Any:
+def impute(
+    checkpoint: str | Path | Run, data: Data | None = None, *, plugins: Plugins | None = None, **options: Any
+) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
     Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
     tables where data is one. With `out`: the files are written as `vgi impute` does (`layout` is its --format), and
     their paths are returned.
     Options: m=5, point, sampler, uncertainty, out, layout, original, force, mask, na_values, delimiter, seed, device,
-    threads, say.
+    threads, compile, say. `plugins`: those of the fit; a Run remembers them.
     """
+    plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
-        return checkpoint.impute(**options)
+        return checkpoint.impute(plugins=plugins, **options)
     table, paths = _source(data)
-    return _impute(_path(checkpoint), table, paths=paths, arrow=is_frame(data) == "arrow", **options)
+    with plugged(plugins):
+        return _impute(_path(checkpoint), table, paths=paths, arrow=is_frame(data) == "arrow", **options)
 
 
 def _impute(
@@ -195,10 +211,11 @@ def _impute(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    compile: str | None = None,
     say: Say = None,
 ) -> Any:
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags, environ=os.environ)
+    settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
     destination = None if out is None else str(out)
     options = ImputeOptions(m, layout, point, sampler, uncertainty, original, destination, force)
     options = check_options(options, stdin=False)
@@ -229,6 +246,7 @@ def evaluate(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    plugins: Plugins | None = None,
     say: Say = None,
 ) -> dict[str, Any]:
     """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder."""
@@ -246,12 +264,16 @@ def evaluate(
     )
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)
-    return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
+    with plugged(_plugins(checkpoint, plugins)):
+        return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
 
 
-def load(checkpoint: str | Path) -> Run:
-    """Open a run folder. Raises RunError when it is damaged, newer than this program, or no run."""
-    return Run(RunFolder.open(Path(checkpoint)))
+def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
+    """Open a run folder. Raises RunError when it is damaged, newer than this program, or no run.
+
+    plugins  for what is done with the run; they are imported when they are needed, not here
+    """
+    return Run(RunFolder.open(Path(checkpoint)), plugins=plugins)
 
 
 def _reading(
@@ -285,6 +307,13 @@ def _source(data: Data | None) -> tuple[Table | None, list[str] | None]:
 
 def _path(checkpoint: str | Path | Run) -> Path:
     return checkpoint.path if isinstance(checkpoint, Run) else Path(checkpoint)
+
+
+def _plugins(checkpoint: str | Path | Run, plugins: Plugins | None) -> Plugins:
+    """What was said, else what the Run was made with."""
+    if plugins is not None:
+        return plugins
+    return checkpoint.plugins if isinstance(checkpoint, Run) else ()
 
 
 def _reporter(say: Say) -> Reporter:

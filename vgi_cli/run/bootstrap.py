@@ -29,7 +29,7 @@ SCARCE = 30
 
 def refit_count(recipe: Recipe, N: int) -> int:
     """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
-    able = "marginal" in registry.MODELS[recipe.model["name"]].provides
+    able = "gaussian" in registry.MODELS[recipe.model["name"]].provides
     if recipe.bootstrap == "none" or not able:
         return 0
     if recipe.bootstrap == "auto":

@@ -34,7 +34,10 @@ class TableSettings(BaseModel):
 
 
 class Recipe(BaseModel):
-    """Everything that decides a fit. `model`, `method` and `optim` hold the settings of the named families."""
+    """Everything that decides a fit. `model`, `method` and `optim` hold the settings of the named families.
+
+    `plugins` is a record, file name -> SHA-256 of the plugins that a fit used: nothing imports them from here.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,6 +58,7 @@ class Recipe(BaseModel):
     time_limit: float | str | None = None
     stop_after: int | None = Field(default=None, ge=0)
     bootstrap: Literal["auto", "none"] | int = "auto"
+    plugins: dict[str, str] = Field(default_factory=dict)
 
     def text(self) -> str:
         """YAML of this recipe: `vgi fit --recipe` on it runs the same fit."""
@@ -184,7 +188,15 @@ def check_fixed(settings: Settings) -> list[Problem]:
     for key, setting in settings.items():
         section, dot, name = key.partition(".")
         free = section in FREE and dot and not key.endswith(".name")
-        if key in known_keys():
+        if key == "plugins" and not isinstance(setting.value, dict):
+            problems.append(
+                Problem(
+                    setting.origin,
+                    f"plugins: a recipe runs no code, so it loads no plugin; got {setting.value!r}",
+                    "say --plugin FILE.py, or plugins=['FILE.py'] in Python",
+                )
+            )
+        elif key in known_keys():
             plain[key] = setting
             if key.endswith(".name") and not isinstance(setting.value, str):
                 problems.append(Problem(setting.origin, f"{key}: expected a name, got {setting.value!r}"))
@@ -229,7 +241,7 @@ def as_settings(recipe: Recipe) -> Settings:
     """The settings that a recipe stands for."""
     settings: Settings = {}
     for key, value in recipe.model_dump(mode="json").items():
-        inner = {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, dict) else {key: value}
+        inner = {f"{key}.{name}": v for name, v in value.items()} if key in _NESTED else {key: value}
         settings |= {k: Setting(v, "recipe.yaml") for k, v in inner.items() if v is not None or _may_be_none(k)}
     return settings
 

@@ -155,6 +155,7 @@ def _manifest(
         },
         "model": before["model"],
         "method": before["method"],
+        "plugins": fitted.recipe.plugins,
         "device": str(device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

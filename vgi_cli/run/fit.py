@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 
 from vgi_cli.errors import VgiError
-from vgi_cli.run import pilot, registry
+from vgi_cli.run import pilot, plugins, registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.config import Recipe, as_settings, parse_duration
 from vgi_cli.run.device import set_threads
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
-from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, stream, with_family
+from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
 from vgi_cli.run.prepare import Rows, check_same_data, match, new_schema, read, rows_of, split, training_rows
 from vgi_cli.run.problems import Settings, raise_problems
 from vgi_cli.run.reporting import Reporter, Silent
@@ -52,6 +52,7 @@ def fit(
             return _resume(run, settings, reporter, started, stop, table)
         if resume:
             reporter.say(f"{out} holds nothing to resume: the fit starts at the beginning")
+        _check_plugins(settings, reporter)
         plan = make_plan(settings, from_memory=table is not None)
         check_free(out, force)
         return _start(plan, settings, out, force, reporter, started, stop, table)
@@ -74,9 +75,10 @@ def _start(
     schema = new_schema(table, recipe, reporter)
     rows = rows_of(table, schema, recipe.seed)
     if not schema.modelled:
-        job = Job(_absolute(recipe, plan), plan.device, table, schema, rows, None, None, started, reporter, stop)
+        recipe = _absolute(_record_plugins(recipe, reporter), plan)
+        job = Job(recipe, plan.device, table, schema, rows, None, None, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
-    recipe = _choose_family(recipe, rows, reporter)
+    recipe = _record_plugins(_choose_family(recipe, rows, reporter), reporter)
     if recipe.device == "auto" and not registry.METHODS[recipe.method["name"]].gpu:
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
@@ -134,6 +136,9 @@ def _resume(
             f"{run.path} is finished ({manifest['epochs']} epochs, stopped by {manifest['stopped_by']}): nothing to do"
         )
         return run
+    names = recipe.model["name"], recipe.method.get("name")
+    used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
+    recipe = recipe.model_copy(update={"plugins": used})
     plan = make_plan(as_settings(recipe), from_memory=table is not None)
     set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
@@ -148,6 +153,27 @@ def _resume(
         run = RunFolder.open(run.path)
         run.truncate_metrics()
         return carry_out(run, job, state, resumed=run.fitted)
+
+
+def _check_plugins(settings: Settings, reporter: Reporter) -> None:
+    """Refuse a recipe whose model or method comes from a plugin that was not said with the command."""
+    recorded = settings["plugins"].value if "plugins" in settings else {}
+    recipe = origin(settings, "plugins", "recipe").split(",")[0]
+    named = [settings.get(f"{section}.name") for section in ("model", "method")]
+    model, method = (None if setting is None else setting.value for setting in named)
+    replaced = any(setting is not None and setting.origin.split(",")[0] != recipe for setting in named)
+    known = model in (None, "auto", *registry.MODELS) and method in (None, *registry.METHODS)
+    if replaced and known:  # flags name another model or method than the recipe: only what is left of it counts
+        used = plugins.in_use(model, method)
+        recorded = {file: sha for file, sha in recorded.items() if file in used or sha in used.values()}
+    plugins.require(recorded, model, method, recipe, reporter)
+
+
+def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
+    """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    plugins.say_unused(model, method, reporter)
+    return recipe.model_copy(update={"plugins": plugins.in_use(model, method)})
 
 
 def _choose_transform(recipe: Recipe) -> Recipe:

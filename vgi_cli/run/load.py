@@ -10,7 +10,7 @@ from torch import Tensor
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError
 from vgi_cli.models.base import Model
-from vgi_cli.run import registry
+from vgi_cli.run import plugins, registry
 from vgi_cli.run.bootstrap import split_bootstrap
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.directory import RunFolder
@@ -59,7 +59,8 @@ class Fitted(NamedTuple):
 
 
 def load_run(path: Path, reporter: Reporter) -> Fitted:
-    """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used."""
+    """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used, also
+    where its model or method comes from a plugin that was not said again."""
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
@@ -68,6 +69,10 @@ def load_run(path: Path, reporter: Reporter) -> Fitted:
     schema = Schema.from_json(run.schema_text())
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
+    names = recipe.model["name"], recipe.method["name"]
+    used = plugins.require(recipe.plugins, *names, f"run '{path}'", reporter)
+    plugins.say_unused(*names, reporter)
+    recipe = recipe.model_copy(update={"plugins": used})
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
     conditionals = _conditionals(recipe, len(schema.modelled), run.tensors("conditionals"), path)

@@ -16,6 +16,7 @@ import torch
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.optimisation import GradientConfig
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.plan import load_config, method_config, model_config, stream
@@ -40,11 +41,14 @@ class Pilot(NamedTuple):
 
 
 def needed(recipe: Recipe, rows: Rows) -> bool:
-    """Whether the number of epochs is open, and the rows are few enough for it to matter."""
+    """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
+    pilot knows), and the rows few enough for it to matter."""
     entry = registry.MODELS[recipe.model["name"]]
+    gradient = isinstance(getattr(method_config(recipe), "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    return not given and "marginal" not in entry.provides and FEWEST <= n <= MOST
+    scored = "density" in entry.provides and "marginal" not in entry.provides
+    return not given and gradient and scored and FEWEST <= n <= MOST
 
 
 def choose_epochs(

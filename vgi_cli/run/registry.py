@@ -1,8 +1,8 @@
 """The names of the command line: models, methods and samplers, readable without importing torch.
 
-Adding a family is adding its file and one entry here. What a method or sampler needs is written as capabilities, so
-that a pair that cannot work is refused before anything is read or loaded. The contract suite checks each entry against
-the class that it names.
+Adding a family to the package is adding its file and one entry here; a plugin (run/plugins.py) adds entries for as long
+as a command runs. What a method or sampler needs is written as capabilities, so that a pair that cannot work is refused
+before anything is read or loaded. The contract suite checks each entry against the class that it names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from vgi_cli.errors import UsageError, nearest
 
 class ModelEntry(NamedTuple):
     """A model by name: `module.attribute` is its class, `provides` its capabilities; `method` is what it takes where
-    none is named, `because` says why; `transform` is how its columns are encoded where nobody says."""
+    none is named, `because` says why; `transform` is how its columns are encoded where nobody says; `family` is the
+    class itself where a plugin gave it."""
 
     about: str
     module: str
@@ -26,11 +27,13 @@ class ModelEntry(NamedTuple):
     because: str
     transform: str
     example: str
+    family: Any = None
 
 
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
-    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it."""
+    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
+    plugin gave it."""
 
     about: str
     module: str
@@ -39,6 +42,7 @@ class MethodEntry(NamedTuple):
     precision: str
     gpu: bool
     example: str
+    given: Any = None
 
 
 class SamplerEntry(NamedTuple):
@@ -54,18 +58,19 @@ CAPABILITIES: Mapping[str, str] = {
     "density": "a log density",
     "marginal": "exact marginals under any mask",
     "bijective": "an invertible map",
+    "gaussian": "EM steps in closed form (a mixture of Gaussians)",
     "latent": "latent variables with an encoder",
     "relaxable": "latent variables that may hold a category",
     "conditionals": "fitted conditionals (a fit by vgi)",
     "imputations": "stored imputations (a fit by vgi)",
 }
 
-MODELS: Mapping[str, ModelEntry] = {
+MODELS: dict[str, ModelEntry] = {
     "fa": ModelEntry(
         "factor analysis: a Gaussian with a few factors and a noise variance per column",
         "vgi_cli.models.fa",
         "FactorAnalysis",
-        frozenset({"bound", "density", "marginal"}),
+        frozenset({"bound", "density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "linear",
@@ -75,7 +80,7 @@ MODELS: Mapping[str, ModelEntry] = {
         "Gaussian mixture, full or factor-analytic covariances",
         "vgi_cli.models.mixture",
         "GaussianMixture",
-        frozenset({"bound", "density", "marginal"}),
+        frozenset({"bound", "density", "marginal", "gaussian"}),
         "em",
         "exact and quick for this model",
         "normal",
@@ -113,11 +118,11 @@ MODELS: Mapping[str, ModelEntry] = {
     ),
 }
 
-METHODS: Mapping[str, MethodEntry] = {
+METHODS: dict[str, MethodEntry] = {
     "em": MethodEntry(
         "expectation maximisation, exact, for fa and mixture",
         "vgi_cli.methods.em",
-        frozenset({"marginal"}),
+        frozenset({"gaussian"}),
         frozenset(),
         "float64",
         False,
@@ -268,9 +273,10 @@ def choose_sampler(name: str, model: str, method: str) -> str:
 def load_model(name: str) -> Any:
     """The class of a model (imports torch)."""
     entry = model_entry(name)
-    return getattr(importlib.import_module(entry.module), entry.attribute)
+    return entry.family or getattr(importlib.import_module(entry.module), entry.attribute)
 
 
 def load_method(name: str) -> Any:
     """The Method of a name (imports torch)."""
-    return importlib.import_module(method_entry(name).module).METHOD
+    entry = method_entry(name)
+    return entry.given or importlib.import_module(entry.module).METHOD

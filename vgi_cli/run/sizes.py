@@ -18,11 +18,11 @@ from vgi_cli.run.reporting import Reporter
 def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, reporter: Reporter) -> dict[str, Any]:
     """The settings of the recipe's model with its size filled in, and a line that says why.
 
-    Models without exact marginals keep what their Config says.
+    Models that are no mixture of Gaussians keep what their Config says.
     """
     name = recipe.model["name"]
     config = model_config(recipe)
-    if "marginal" not in registry.MODELS[name].provides:
+    if "gaussian" not in registry.MODELS[name].provides:
         return dict(config.model_dump(mode="json"))
     em = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
     reporter.progress(f"choosing the size of model {name}", 0.0)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.methods.base import Parts, State
-from vgi_cli.run import registry
+from vgi_cli.run import plugins, registry
 from vgi_cli.run.bootstrap import refit, split_bootstrap
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.device import default_threads, set_threads
@@ -58,7 +58,7 @@ def start(job: Job, folder: Path) -> State:
     table = job.train.table.to(dtype=dtype, device=job.device)
     model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D)
     model = model.to(dtype=dtype, device=job.device)
-    threads = recipe.threads or default_threads(_work(model, table.N))
+    threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
     if recipe.threads is None:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
@@ -78,9 +78,9 @@ def start(job: Job, folder: Path) -> State:
     return cast(State, state)
 
 
-def _work(model: torch.nn.Module, N: int) -> float:
-    """Multiplications of one step, roughly: parameters × rows of a batch, forward and backward."""
-    return 3.0 * sum(p.numel() for p in model.parameters()) * min(N, 512)
+def work_of_step(model: torch.nn.Module, rows: int) -> float:
+    """Multiplications of one step on so many flattened rows, roughly: forward and backward of the model."""
+    return 3.0 * sum(p.numel() for p in model.parameters()) * rows
 
 
 def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
@@ -108,6 +108,7 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
             },
             "model": recipe.model["name"],
             "method": recipe.method.get("name"),
+            "plugins": recipe.plugins,
             "device": str(job.device),
             "threads": recipe.threads,
             "torch": torch.__version__,
@@ -138,7 +139,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         validator=_validator(job, state),
         patience=recipe.patience,
         constant=_held_rows(job),
-        resume_with=f"vgi fit --resume --out {run.path}",
+        resume_with=f"vgi fit --resume --out {run.path}{plugins.flags()}",
     )
     before = run.manifest["stopped_by"]
     if resumed:
@@ -208,6 +209,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
         "status": "finished",
         "stopped_by": outcome.stopped_by,
         "bootstrap": len({name.split("/")[1] for name in refits}),
+        "plugins": recipe.plugins,
         "timings": {
             "training_seconds": run.manifest["progress"]["seconds"],
             "command_seconds": round(time.monotonic() - job.started, 3),

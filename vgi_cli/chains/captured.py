@@ -1,19 +1,20 @@
 """Steps that run faster than one operation at a time: as CUDA graphs on a GPU, with a compiled density on a CPU.
 
-A step is a function of tensors that changes parameters, moments and tallies in place; its randomness comes from
-outside. A CUDA graph records the kernels of one such step and replays them on new inputs without Python. Nothing is
-run for the recording: the first steps of each shape are ordinary steps, and recording executes nothing.
+A step (of training, or of a chain that imputes) is a function of tensors that may change parameters, moments and
+tallies in place; its randomness comes from outside. A CUDA graph records the kernels of one such step and replays them
+on new inputs without Python. Nothing is run for the recording: the first steps of each shape are ordinary steps, and
+recording executes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-Body = Callable[..., Tensor]
+Result = TypeVar("Result", Tensor, tuple[Tensor, ...])
 
 PLAIN_STEPS = 3
 """Ordinary steps of a shape before it is recorded: libraries set themselves up, optimisers make their moments."""
@@ -24,18 +25,18 @@ FEWEST_STEPS = 200
 class _Recorded(NamedTuple):
     graph: Any
     inputs: list[Tensor]
-    output: Tensor
+    output: Any
 
 
-class CapturedSteps:
+class CapturedSteps(Generic[Result]):
     """A step as CUDA graphs, one for each combination of shapes of its inputs.
 
-    body    the step; what it returns lives until the next step
+    body    the step: tensors to a tensor or a tuple of them; what it returns lives until the next step
     failed  called with a line when a step cannot be recorded; all steps are then ordinary ones
     """
 
-    def __init__(self, body: Body, failed: Callable[[str], None]) -> None:
-        self._body = body
+    def __init__(self, body: Callable[..., Result], failed: Callable[[str], None]) -> None:
+        self._body: Callable[..., Result] = body
         self._failed = failed
         self._plain: dict[tuple[torch.Size, ...], int] = {}
         self._recorded: dict[tuple[torch.Size, ...], _Recorded] = {}
@@ -48,7 +49,7 @@ class CapturedSteps:
         """How many combinations of shapes are recorded."""
         return len(self._recorded)
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: Tensor) -> Result:
         shapes = tuple(t.shape for t in inputs)
         count = self._plain.get(shapes, 0)
         if not self._usable:
@@ -68,9 +69,10 @@ class CapturedSteps:
         for held, new in zip(recorded.inputs, inputs, strict=True):
             held.copy_(new)
         recorded.graph.replay()
-        return recorded.output
+        output: Result = recorded.output
+        return output
 
-    def _beside(self, inputs: tuple[Tensor, ...]) -> Tensor:
+    def _beside(self, inputs: tuple[Tensor, ...]) -> Result:
         """An ordinary step on a stream of its own, as recording wants it before."""
         here = torch.cuda.current_stream()
         self._stream.wait_stream(here)

@@ -1,0 +1,89 @@
+"""Fits of a linear autoencoder, whose law is Gaussian: by `complete` to the optimum of factor analysis, by `vgi` on a
+table with holes near the truth, where maximum likelihood on plain imputations is far off."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from vgi_cli.data import make_table
+from vgi_cli.errors import UsageError
+from vgi_cli.methods import complete, vgi
+from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.run import registry
+
+D = 4
+LOADINGS = torch.tensor([[1.2], [1.0], [-0.9], [0.6]], dtype=torch.float64)
+SIGMA = LOADINGS @ LOADINGS.mT + 0.3 * torch.eye(D, dtype=torch.float64)
+
+
+def linear(latents: int = 1) -> VariationalAutoencoder:
+    return VariationalAutoencoder.build(VaeConfig(latents=latents, encoder=(), decoder=()), D).double()
+
+
+def law(vae: VariationalAutoencoder) -> torch.distributions.MultivariateNormal:
+    with torch.no_grad():
+        origin = vae.decode(torch.zeros(vae.latents, dtype=torch.float64))
+        F = vae.decoder.outlet.weight
+        return torch.distributions.MultivariateNormal(origin.mean, F @ F.mT + torch.diag(origin.scale.square()))
+
+
+def rows(N: int) -> Tensor:
+    g = torch.Generator().manual_seed(0)
+    return torch.randn(N, D, generator=g, dtype=torch.float64) @ torch.linalg.cholesky(SIGMA).mT
+
+
+def test_complete_reaches_the_optimum_of_factor_analysis() -> None:
+    x = rows(600)
+    table = make_table(x, torch.zeros(600, D, dtype=torch.bool))
+    config = complete.METHOD.Config.model_validate({"epochs": 200, "optim": {"lr": 0.05, "batch_size": 600}})
+    state = complete.METHOD.init(linear(), table, config, torch.Generator().manual_seed(0))
+    for _ in complete.METHOD.run(state):
+        pass
+    assert isinstance(state.model, VariationalAutoencoder)
+    em = registry.load_method("em")
+    fa = em.init(FactorAnalysis.build(FaConfig(factors=1), D).double(), table, em.Config(), torch.Generator())
+    for _ in em.run(fa):
+        pass
+    best = float(fa.model.log_prob(x).detach().mean())
+    assert best - 0.01 < float(law(state.model).log_prob(x).mean()) < best + 1e-3
+
+
+@pytest.mark.slow
+def test_vgi_comes_near_the_truth_where_plain_imputations_do_not() -> None:
+    N = 1000
+    x = rows(N)
+    missing = torch.rand(N, D, generator=torch.Generator().manual_seed(1)) < 0.4
+    table = make_table(x, missing)
+    truth = torch.distributions.MultivariateNormal(torch.zeros(D, dtype=torch.float64), SIGMA)
+    values = {
+        **VariationalAutoencoder.suited["vgi"],
+        "epochs": 80,
+        "gibbs_steps": 2,
+        "trunk": (),
+        "hidden": (8,),
+        "optim": {
+            "lr": 0.03,
+            "lr_conditionals": 0.03,
+            "batch_size": 250,
+            "warmup_conditionals": 5,
+            "warmup_model": 5,
+        },
+    }
+    state = vgi.METHOD.init(linear(), table, vgi.VgiConfig.model_validate(values), torch.Generator().manual_seed(0))
+    f0 = state.chains.completed(0, torch.arange(N))
+    plain = torch.distributions.MultivariateNormal(f0.mean(0), torch.cov(f0.mT))
+    for _ in vgi.METHOD.run(state):
+        pass
+    assert isinstance(state.model, VariationalAutoencoder)
+    fitted = torch.distributions.kl_divergence(truth, law(state.model))
+    assert float(fitted) < 0.03 < 0.3 < float(torch.distributions.kl_divergence(truth, plain))
+
+
+def test_a_bound_in_an_acceptance_ratio_is_refused() -> None:
+    table = make_table(rows(20), torch.rand(20, D, generator=torch.Generator().manual_seed(1)) < 0.4)
+    with pytest.raises(UsageError, match=r"method\.accept=metropolis needs a log density") as caught:
+        vgi.METHOD.init(linear(), table, vgi.VgiConfig(), torch.Generator().manual_seed(0))
+    assert caught.value.hint == "take --set method.accept=gibbs, which is the default for this model"
