@@ -203,7 +203,8 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
     raise_problems(check_families(recipe, as_settings(recipe)))
-    return recipe
+    fixes = registry.load_method(method).fixes
+    return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
 
 
 def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, Rows | None]:

@@ -83,8 +83,7 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
     """The recipe with model, method and their settings named in full (defaults written out)."""
     registry.check_pair(model, method)
     family = registry.load_model(model)
-    fixes = registry.load_method(method).fixes
-    config = load_config(family.Config, {**fixes, **model_values(recipe), **model_settings})
+    config = load_config(family.Config, {**model_values(recipe), **model_settings})
     chosen = suited_config(family, method, recipe).model_dump(mode="json")
     optim = chosen.pop("optim", {})
     epochs = chosen.pop("epochs", None)
