@@ -304,7 +304,11 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--format", "files", "-o", "-"], "--format files cannot go to stdout", "name a file with -o"),
         (["--no-original"], "--no-original belongs to --format long", "leave it out"),
         (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap or none, got 'bayes'", ""),
-        (["--sampler", "mice"], "unknown sampler 'mice'", "expected one of: auto, chains, exact, gibbs, metropolis"),
+        (
+            ["--sampler", "mice"],
+            "unknown sampler 'mice'",
+            "one of: auto, chains, exact, gibbs, latent, metropolis",
+        ),
         (
             ["--sampler", "metropolis"],
             "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
