@@ -6,10 +6,11 @@ The truth is that of the paper's first experiment (Simkus, Rhodes and Gutmann 20
 the authors' data have it: the third row of F is (+3, -1) and the third variance 6.7666, where the paper prints -3 and
 6.766. A row is x = F z + mean + e with z ~ N(0, I) and e ~ N(0, diag(Psi)). Rows are fresh draws, not the authors'.
 
-Written into the folder: `truth.json` (F, mean, Psi, covariance, seed, mean log-likelihood of the test rows), `train`
-and `test` (complete) and, for each fraction k/6 and each mask m, `train-k-m` with holes: of the N x 6 cells exactly
-N k are missing, every such set equally likely. Rows depend on the seed alone and each mask on seed, k and m alone:
-asking for fewer masks or fractions changes none of the others.
+Written into the folder: `truth.json` (F, mean, Psi, covariance, seed, mean log-likelihood of the test rows),
+`law.json` (the same law for `vgi evaluate --truth-model`), `train` and `test` (complete) and, for each fraction k/6 and
+each mask m, `train-k-m` with holes: of the N x 6 cells exactly N k are missing, every such set equally likely. Rows
+depend on the seed alone and each mask on seed, k and m alone: asking for fewer masks or fractions changes none of the
+others.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ def make(out: Path, rows: int, test_rows: int, sixths: Sequence[int], masks: int
         "test_loglik": mean_log_prob(test),
     }
     (out / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    law = {"columns": NAMES, "mean": MEAN.tolist(), "F": F.tolist(), "psi": PSI.tolist()}
+    (out / "law.json").write_text(json.dumps(law, indent=1) + "\n", encoding="utf-8")
     made = []
     for k in sixths:
         for m in range(1, masks + 1):

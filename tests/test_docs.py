@@ -238,12 +238,21 @@ def examples(command: tuple[str, ...]) -> list[str]:
     return [line for line in lines if re.match(r"vgi (fit|finetune|impute|evaluate) ", line)]
 
 
-def test_help_names_everything_and_shows_two_examples() -> None:
+def test_help_names_everything_and_shows_examples() -> None:
     top = help_of()
-    for name in [*registry.MODELS, *registry.METHODS, *registry.SAMPLERS, "fit", "finetune", "impute", "evaluate"]:
+    for name in [
+        *registry.MODELS,
+        *registry.METHODS,
+        *registry.SAMPLERS,
+        *registry.IMPUTERS,
+        "fit",
+        "finetune",
+        "impute",
+        "evaluate",
+    ]:
         assert re.search(rf"^ +{name} ", top, re.M), name
     for command in COMMANDS:
-        assert len(examples(command)) == 2, command
+        assert len(examples(command)) == (3 if command == ("evaluate",) else 2), command
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +269,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     header = "patient,a,b,c"
     for name, lines in (("complete", complete), ("holes", holes), ("data", holes), ("new", holes[:7]), ("test", holes)):
         (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    law = {"columns": ["a", "b", "c"], "mean": [0, 0, 0], "F": [[1], [-1], [2]], "psi": [0.25] * 3}
+    (folder / "law.json").write_text(json.dumps(law), encoding="utf-8")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / "data.csv"), folder / "data.parquet")
     fitted = ["fit", str(folder / "data.csv"), "--model", "fa", "--method", "vgi", "--set", "model.factors=1"]
     code, _, err = vgi(*fitted, "--epochs", "2", "--out", str(folder / "run1"))

@@ -92,6 +92,26 @@ def test_the_numerics_of_the_example(folder: Path) -> None:
                 assert kstest(draws @ a, t(6, mean @ a, (a @ spread @ a) ** 0.5).cdf).pvalue > 1e-3
 
 
+def test_the_example_as_a_known_truth_and_its_conditionals(vgi: Vgi, folder: Path) -> None:
+    """A family that the evaluation has not heard of: Monte Carlo and quadrature over its density."""
+    small = {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "method.trunk": [4]}
+    student = vgi_cli.fit("data.csv", model="student", epochs=30, set=small, threads=1, plugins=["student.py"], out="t")
+    gaussian = vgi_cli.fit("data.csv", model="fa", set={"bootstrap": "none"}, threads=1, out="g")
+    truth = gaussian.evaluate("test.csv", truth_model=student)["truth"]
+    assert truth["kl_estimator"] == "monte carlo" and 0 < truth["kl_se"] < 0.2 * truth["kl"] and "rmse" not in truth
+    ask = ["evaluate", "--checkpoint", "t", "test.csv", "--json", "--truth-model"]
+    done = vgi(*ask, "t", "--conditionals", "--plugin", "student.py")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["truth"]["kl"] == 0.0 and "the model is no mixture of Gaussians (the run)" in report["notes"][0]
+    assert report["conditionals"]["estimator"] == "quadrature" and report["conditionals"]["rows"] == 300
+    ask = ["evaluate", "--checkpoint", "g", "test.csv", "--truth-model", "t"]
+    done = vgi(*ask)
+    assert done.code == 2 and "student.py" in done.error
+    done = vgi(*ask, "--plugin", "student.py")
+    assert done.code == 0 and "is not used" not in done.err
+
+
 def test_the_example_fits_imputes_and_evaluates(vgi: Vgi, folder: Path) -> None:
     flags = [*PLUGINS, "--model", "student", "--method", "observed", "--epochs", "20", "--threads", "1"]
     done = vgi("fit", "data.csv", *flags, "--out", "run")

@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "conditionals": _CORE,
     "chains": _CORE | {"conditionals"},
     "table": _CORE,
-    "methods": _CORE | {"models", "conditionals", "chains", "table"},
+    "methods": _CORE | {"models", "conditionals", "chains", "table", "imputers"},
     "imputers": _CORE | {"models", "conditionals", "chains", "table"},
     "evaluation": _CORE | {"models", "conditionals", "chains", "table", "imputers"},
 }
@@ -42,6 +42,8 @@ ALLOWED["__main__"] = {"cli"}
 
 FRAMES = {"pandas", "pyarrow"}
 CONSOLE = {"typer", "rich", "click"}
+BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
+"""Packages of the extra `baselines`, and the file of imputers/ that needs each: only `load_imputer` loads it."""
 CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
@@ -98,6 +100,10 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: {top} outside table/ and the Python API"
         if top in CONSOLE and part != "cli":
             yield f"{module}:{item.line}: {top} outside cli/"
+        if top in BASELINES and module != f"vgi_cli.imputers.{BASELINES[top]}":
+            yield f"{module}:{item.line}: {top} outside imputers/{BASELINES[top]}.py"
+        if item.name.startswith(tuple(f"vgi_cli.imputers.{file}" for file in BASELINES.values())):
+            yield f"{module}:{item.line}: {item.name} needs packages that may be missing: use load_imputer"
         if top == "click":
             yield f"{module}:{item.line}: click is typer's own business"
         if top == "torch" and item.runs_on_import and part in ("cli", "__init__", "__main__"):
@@ -212,6 +218,10 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.errors", "from vgi_cli import data", "errors must not import data"),
         ("vgi_cli.run.driver", "import pyarrow.parquet as pq", "pyarrow outside table/"),
         ("vgi_cli.evaluation.report", "import pandas", "pandas outside table/"),
+        ("vgi_cli.methods.em", "def f():\n    import sklearn.mixture", "sklearn outside imputers/iterative.py"),
+        ("vgi_cli.imputers.iterative", "import lightgbm", "lightgbm outside imputers/boosted.py"),
+        ("vgi_cli.methods.em", "from vgi_cli.imputers.boosted import matched", "use load_imputer"),
+        ("vgi_cli.imputers.exact", "from vgi_cli.methods.em import run", "imputers must not import methods"),
         ("vgi_cli.run.driver", "from rich.console import Console", "rich outside cli/"),
         ("vgi_cli.evaluation.report", "import typer", "typer outside cli/"),
         ("vgi_cli.cli.app", "import click", "click is typer's own business"),
@@ -251,6 +261,8 @@ def test_a_broken_rule_is_found(module: str, source: str, reason: str) -> None:
         ("vgi_cli.run.device", "import os\nn = os.environ.get('X')"),
         ("vgi_cli.run.device", "import os\nn = hasattr(os, 'sched_getaffinity')"),
         ("vgi_cli.table.reader", "import pyarrow\nopen('x')"),
+        ("vgi_cli.imputers.boosted", "import lightgbm"),
+        ("vgi_cli.methods.em", "from vgi_cli.imputers.catalogue import load_imputer"),
         ("vgi_cli.run.checkpoint", "model.eval()"),
         ("vgi_cli", "import pandas"),
     ],

@@ -17,6 +17,7 @@ import pytest
 
 from vgi_cli.run.config import gather, load_recipe
 from vgi_cli.run.plan import make_plan
+from vgi_cli.run.truth_model import parse_truth
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
@@ -80,6 +81,8 @@ def test_toy_truth_and_masks(tmp_path: Path) -> None:
     truth = json.loads((tmp_path / "a" / "truth.json").read_text(encoding="utf-8"))
     covariance = np.array(truth["covariance"])
     assert np.allclose(covariance, np.array(truth["F"]) @ np.array(truth["F"]).T + np.diag(truth["Psi"]))
+    law = parse_truth((tmp_path / "a" / "law.json").read_text(encoding="utf-8"), "law.json")
+    assert law.columns == toy.NAMES and np.allclose(law.normals.covariances[0].numpy(), covariance)
     expected = -0.5 * (6 * (math.log(2 * math.pi) + 1) + np.linalg.slogdet(covariance)[1])
     assert abs(truth["test_loglik"] - expected) < 4 * math.sqrt(6 / 2 / 4000)  # variance of a Gaussian's log p: D / 2
     train = pq.read_table(tmp_path / "a" / "train.parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import io
 import json
 from pathlib import Path
@@ -135,7 +136,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
-            "with --model flow use --method vgi or complete; --method em works with --model fa or mixture",
+            "with --model flow use --method vgi or complete or impute-then-fit; --method em works with --model fa or ",
         ),
         (
             ["data.csv", "--model", "vae", "--method", "em"],
@@ -307,14 +308,14 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (
             ["--sampler", "mice"],
             "unknown sampler 'mice'",
-            "one of: auto, chains, exact, gibbs, latent, metropolis",
+            "expected one of: auto, chains, exact, gibbs, latent, metropolis",
         ),
         (
             ["--sampler", "metropolis"],
             "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
             "this run can use --sampler exact",
         ),
-        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi)", "--sampler exact"),
+        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi or imp", "--sampler exact"),
         (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],
@@ -366,7 +367,7 @@ def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: 
     Path("data.csv").write_text(text(rows=60))
     error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
-    assert hint == "leave out --method, or take --method vgi"
+    assert hint == "leave out --method, or take --method vgi or impute-then-fit"
     assert not list(Path().glob("run*"))
 
 
@@ -420,3 +421,40 @@ def test_chains_are_for_the_table_that_the_run_holds(vgi: Vgi, data: Path) -> No
     error, hint = refused(vgi, "impute", "--checkpoint", "half", "--sampler", "chains")
     assert error == "sampler 'chains' needs chains of every row, and run 'half' held out 15 rows (--val)"
     assert hint == "use --sampler exact"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["--imputer", "mise"], "--imputer: unknown imputer 'mise'", "did you mean 'mice'?"),
+        (["--imputer", "mice", "--method", "em"], "--imputer: unknown key 'method.imputer' for method 'em'", "impute-"),
+        (["--imputer", "mean", "--set", "method.imputations=3"], "imputer 'mean' gives one imputation, got 3", "leave"),
+        (["--imputer", "mice", "--set", "method.trees=3"], "imputer 'mice' has no setting 'trees'", "--imputer missf"),
+        (["--imputer", "mean", "--set", "bootstrap=3"], "'impute-then-fit' has no bootstrap refits", "--method em"),
+        (
+            ["--imputer", "mean", "--set", "method.imputer=mice"],
+            "--imputer mean disagrees with --set method.im",
+            "once",
+        ),
+    ],
+)
+def test_imputers_are_refused_before_the_table_is_read(vgi: Vgi, arguments: list[str], error: str, hint: str) -> None:
+    found, suggestion = refused(vgi, "fit", "none.csv", "--model", "fa", *arguments)
+    assert error in found and hint in suggestion
+    assert not list(Path().glob("run*"))
+
+
+def test_a_missing_package_is_refused_before_the_table_is_read(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "lightgbm" else find(name))
+    error, hint = refused(vgi, "fit", "none.csv", "--imputer", "miceforest")
+    assert error == "--imputer: imputer 'miceforest' needs LightGBM, which is not installed"
+    assert hint == "pip install 'vgi-cli[baselines]'"
+
+
+def test_imputations_that_a_run_does_not_hold(vgi: Vgi, data: Path) -> None:
+    fit = ["fit", "data.csv", "--model", "fa", "--imputer", "mean", "--epochs", "1", "--set", "model.factors=1"]
+    assert vgi(*fit, "--out", "run").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "--sampler", "chains", "--m", "2")
+    assert error == "sampler 'chains' has 1 draws of each cell, draw 2 was asked for"
+    assert hint == "use --m 1 or less, another sampler, or a fit with --set method.imputations=2"

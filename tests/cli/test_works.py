@@ -410,3 +410,18 @@ def test_a_method_without_steps_has_nothing_to_compile(vgi: Vgi, tmp_path: Path)
     refused = vgi("impute", "--checkpoint", done.out.strip(), "--m", "1", "--compile", "maybe")
     assert refused.code == 2 and "compile" in refused.err and "Traceback" not in refused.err
     assert vgi("impute", "--checkpoint", done.out.strip(), "--m", "1", "--compile", "off").code == 0
+
+
+@pytest.mark.parametrize("imputer", ["empirical", "mean", "mice", "missforest", "miceforest"])
+def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, data: Path, imputer: str) -> None:
+    few = ["--set", "method.trees=3"] if "forest" in imputer else []
+    fit = ["fit", "data.csv", "--model", "fa", "--imputer", imputer, "--epochs", "1", "--set", "model.factors=1", *few]
+    assert vgi(*fit, "--threads", "1", "--out", "run").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--sampler", "chains", "--m", "1", "-o", "out.csv")
+    assert done.code == 0 and "parameter uncertainty" not in done.err
+    again = vgi(*fit, "--threads", "1", "--out", "again")
+    assert again.code == 0
+    files = [Path(run) / "imputations.safetensors" for run in ("run", "again")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "model.csv")  # from the fitted model, not refitted
+    assert done.code == 0 and "parameter uncertainty is not included in the draws" in done.err

@@ -29,6 +29,7 @@ SMALL = {
     "miwae": {"epochs": 2, "samples": 3, "optim": {"batch_size": 32}},
     "hivae": {"epochs": 2, "optim": {"batch_size": 32}},
     "partial-vae": {"epochs": 2, "optim": {"batch_size": 32}},
+    "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
 }
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)

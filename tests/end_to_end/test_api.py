@@ -64,6 +64,18 @@ def test_a_truth_in_memory_scores_the_imputations(frame: pd.DataFrame, tmp_path:
     assert (tmp_path / "report" / "report.json").exists()
 
 
+def test_a_run_is_a_truth_and_conditionals_are_compared(frame: pd.DataFrame, tmp_path: Path) -> None:
+    columns = ["name", "a", "b"]
+    run = vgi_cli.fit(frame[columns], out=tmp_path / "em", **FIT)
+    small = {"model.factors": 1, "bootstrap": "none", "optim.warmup_conditionals": 1, "optim.warmup_model": 1}
+    other = vgi_cli.fit(frame[columns], out=tmp_path / "vgi", model="fa", method="vgi", set=small, epochs=1, threads=1)
+    report = other.evaluate(frame, truth_model=run, conditionals=True)
+    assert report["truth"]["kl"] > 0 and report["truth"]["model"] == str(run.path)
+    assert set(report["conditionals"]["columns"]) == {"a", "b"} and report["conditionals"]["rows"] == 80
+    with pytest.raises(UsageError, match="no conditionals to compare"):
+        run.evaluate(frame, conditionals=True)
+
+
 def test_an_arrow_table_gives_arrow_tables(frame: pd.DataFrame, tmp_path: Path) -> None:
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     run = vgi_cli.fit(arrow, out=tmp_path / "run", **FIT)

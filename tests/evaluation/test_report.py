@@ -93,6 +93,49 @@ def test_full_report_as_json_and_text() -> None:
     assert "nan" not in text
 
 
+def test_truth_and_conditionals_as_text() -> None:
+    quantiles = {"median": 0.25, "q90": 1.5}
+    truth = {
+        "kl": 0.125,
+        "kl_se": 0.0123,
+        "kl_estimator": "monte carlo",
+        "samples": 10_000,
+        "sliced_wasserstein": {"standardised": 0.5, "noise": math.nan},
+        "rmse": {
+            "F": {"standardised": 0.75, "data": 3.5},
+            "psi": {"standardised": 0.5, "data": math.inf},
+            "weights": 0.0625,
+        },
+        "model": "law.json",
+    }
+    conditionals = {
+        "rows": 20,
+        "estimator": "quadrature",
+        "kl": quantiles,
+        "wasserstein": quantiles,
+        "columns": {"age": {"kl": {"median": 2.5, "q90": math.inf}, "wasserstein": quantiles}},
+        "warning": "far off",
+        "sampler": "metropolis",
+    }
+    report = make_report(3, truth=truth, conditionals=conditionals)
+    assert list(report) == ["format", "rows", "truth", "conditionals", "notes"]
+    text = markdown(report, "t")
+    for line in (
+        "- KL(truth ‖ model): 0.125 nats (standard error 0.012), Monte Carlo, 10000 rows of the truth",
+        "- sliced 1-Wasserstein distance: standardised 0.5 (`noise`",
+        "- RMSE of F, after the best rotation: standardised 0.75, data units 3.5",
+        "- RMSE of psi: standardised 0.5\n",
+        "- RMSE of weights: 0.0625",
+        "on 20 rows, holes filled by sampler metropolis, quadrature.",
+        "| overall | 0.25 | 1.5 | 0.25 | 1.5 |",
+        "| age | 2.5 |  | 0.25 | 1.5 |",
+        "**warning**: far off",
+        "- conditionals.columns.age.kl.q90 is not finite and is left out",
+    ):
+        assert line in text, line
+    assert "nan" not in text and "inf" not in text.replace("infer", "")
+
+
 def test_exact_text() -> None:
     report = make_report(1, loglik=loglik_part(LogLik(torch.tensor([-1.0]), "exact"), MISSING[:1], SCALE))
     assert "- exact" in markdown(report, "t") and "incomplete" not in markdown(report, "t")

@@ -44,7 +44,12 @@ def test_methods_are_what_their_entry_says(name: str) -> None:
 
 
 def test_every_capability_has_words_and_every_name_an_example() -> None:
-    entries = [*registry.MODELS.values(), *registry.METHODS.values(), *registry.SAMPLERS.values()]
+    entries = [
+        *registry.MODELS.values(),
+        *registry.METHODS.values(),
+        *registry.SAMPLERS.values(),
+        *registry.IMPUTERS.values(),
+    ]
     assert all(entry.example.startswith("vgi ") and entry.about for entry in entries)
     used = set().union(*(e.provides for e in registry.MODELS.values()), *(e.needs for e in registry.SAMPLERS.values()))
     assert used <= set(registry.CAPABILITIES)
@@ -72,7 +77,8 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    expected = "with --model flow use --method vgi or complete; --method em works with --model fa or mixture"
+    use = "--method vgi or complete or impute-then-fit"
+    expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")

@@ -24,6 +24,17 @@ def command(
         bool,
         typer.Option("--objective", help="Fine-tune and add the VGI objective (not comparable with a likelihood)."),
     ] = False,
+    truth_model: Annotated[
+        str | None,
+        typer.Option(
+            "--truth-model",
+            metavar="FILE",
+            help="The law behind the data, a run or JSON with parameters: add KL, Wasserstein distance, RMSE.",
+        ),
+    ] = None,
+    conditionals: Annotated[
+        bool, typer.Option("--conditionals", help="Compare the fitted conditionals with the model's own, by column.")
+    ] = False,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout.")] = False,
     per_row: Annotated[
         str | None, typer.Option("--per-row", metavar="FILE", help="Write log p(observed cells) of each row.")
@@ -78,6 +89,8 @@ def command(
     chosen = EvaluateOptions(
         truth=truth,
         objective=objective,
+        truth_model=truth_model,
+        conditionals=conditionals,
         per_row=per_row,
         out=None if out is None else Path(out),
         force=force,

@@ -27,6 +27,10 @@ def command(
     method: Annotated[
         str | None, typer.Option("--method", metavar="NAME", help="Method; see below. Default: the model's own.")
     ] = None,
+    imputer: Annotated[
+        str | None,
+        typer.Option("--imputer", metavar="NAME", help="Imputer of --method impute-then-fit, which it implies; below."),
+    ] = None,
     recipe: Annotated[Path | None, typer.Option("--recipe", metavar="FILE", help="Settings in YAML.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -86,6 +90,7 @@ def command(
         "data": (data, "DATA"),
         "model.name": (model, "--model"),
         "method.name": (method, "--method"),
+        "method.imputer": (imputer, "--imputer"),
         "val": (_number(val), "--val"),
         "select": (select, "--select"),
         "epochs": (epochs, "--epochs"),

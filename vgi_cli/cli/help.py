@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
+from vgi_cli.run.registry import IMPUTERS, METHODS, MODELS, SAMPLERS
 
 TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
 
@@ -21,8 +21,9 @@ IMPUTE = (
     "go to RUN/imputed/; with DATA - to stdout."
 )
 EVALUATE = (
-    "Report how well a run explains DATA: log-likelihood of the observed cells, and the error of the imputations where "
-    "the truth is known. report.json and report.md go to --out, by default RUN/evaluations/<table>/."
+    "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "
+    "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and "
+    "report.md go to --out, by default RUN/evaluations/<table>/."
 )
 
 
@@ -46,12 +47,17 @@ def methods() -> str:
     return _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
 
 
-def samplers() -> str:
-    """Every imputer, which is a sampler by name."""
-    auto = {"auto": "the first of these that the run allows (default)"}
+def imputers() -> str:
+    """Every imputer of `impute-then-fit` by name."""
     return _table(
-        "Imputers and samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()}
+        "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in IMPUTERS.items()}
     )
+
+
+def samplers() -> str:
+    """Every sampler by name."""
+    auto = {"auto": "the first of these that the run allows (default)"}
+    return _table("Samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()})
 
 
 def top_epilog() -> str:
@@ -60,6 +66,7 @@ def top_epilog() -> str:
         [
             models(),
             methods(),
+            imputers(),
             samplers(),
             _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
             "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
@@ -68,11 +75,12 @@ def top_epilog() -> str:
 
 
 def fit_epilog() -> str:
-    """Models and methods, two examples."""
+    """Models, methods and imputers, two examples."""
     return "\n\n".join(
         [
             models(),
             methods(),
+            imputers(),
             _examples(
                 "vgi fit data.csv --id patient --out run1",
                 "vgi fit data.parquet --model flow --method vgi --val 0.1 --time-limit 30m",
@@ -102,8 +110,9 @@ def impute_epilog() -> str:
 
 
 def evaluate_epilog() -> str:
-    """Two examples."""
+    """Examples."""
     return _examples(
         "vgi evaluate --checkpoint run1 test.csv --json",
+        "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
         "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
     )

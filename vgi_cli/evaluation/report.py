@@ -10,6 +10,7 @@ from torch import Tensor
 
 from vgi_cli.evaluation.imputation import ImputationScores
 from vgi_cli.evaluation.loglik import LogLik
+from vgi_cli.evaluation.report_sections import conditional_lines, truth_lines
 from vgi_cli.evaluation.units import Summary, summarise
 
 FORMAT = 1
@@ -65,6 +66,8 @@ def make_report(
     objective: float | None = None,
     imputation: Mapping[str, Any] | None = None,
     sampler: Mapping[str, Any] | None = None,
+    truth: Mapping[str, Any] | None = None,
+    conditionals: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The JSON object. Parts that are None or empty, and numbers that are not finite, are left out; the latter with a
@@ -74,6 +77,8 @@ def make_report(
         "objective": objective,
         "imputation": imputation,
         "sampler": sampler,
+        "truth": truth,
+        "conditionals": conditionals,
     }
     dropped: list[str] = []
     report: dict[str, Any] = {"format": FORMAT, "rows": rows, **_clean(parts, "", dropped)}
@@ -123,6 +128,10 @@ def markdown(report: Mapping[str, Any], title: str) -> str:
     if sampler:
         lines += ["", "## Sampler", ""]
         lines += [f"- {key.replace('_', ' ')}: {_show(v)}" for key, v in sampler.items() if not isinstance(v, Mapping)]
+    if report.get("truth"):
+        lines += ["", "## Distance from the truth", "", *truth_lines(report["truth"])]
+    if report.get("conditionals"):
+        lines += ["", "## Conditionals", "", *conditional_lines(report["conditionals"])]
     if report.get("notes"):
         lines += ["", "## Notes", "", *(f"- {note}" for note in report["notes"])]
     return "\n".join(lines) + "\n"

@@ -29,10 +29,11 @@ class ChainsImputer(Imputer):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Imputer. UsageError for more than K draws, InputError for rows that the run does not hold."""
         held, K = self._held, self._held.K
-        if len(noise.draws) > 0 and int(noise.draws.max()) >= K:
+        wanted = int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0
+        if wanted > K:
             raise UsageError(
-                f"sampler 'chains' has {K} draws of each cell, draw {int(noise.draws.max()) + 1} was asked for",
-                f"use --m {K} or less, or --sampler metropolis",
+                f"sampler 'chains' has {K} draws of each cell, draw {wanted} was asked for",
+                f"use --m {K} or less, another sampler, or a fit with --set method.imputations={wanted}",
             )
         found = held.find(noise.rows)
         rows = found.clamp(min=0)
@@ -42,7 +43,7 @@ class ChainsImputer(Imputer):
             raise InputError(
                 "sampler 'chains' works only for the table that the run holds: "
                 f"{int((incomplete & ~known).sum())} rows are new or have other holes",
-                "use --sampler metropolis, or finetune the run on this table first",
+                "use another sampler, or finetune the run on this table first (a fit by vgi)",
             )
         every = held.values(rows, torch.arange(K, device=rows.device)).to(x)  # [K, R, D]
         inside = (box.contains(every) | ~missing).all(2)  # [K, R]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,10 +19,22 @@ Parts: TypeAlias = dict[str, dict[str, Tensor]]
 """File stem (`model`, `conditionals`, `imputations`, `state`) -> named tensors: what a run folder keeps."""
 
 
+class Unusable(NamedTuple):
+    """A setting `method.key` that is well-formed and cannot be used: what is wrong, and what to do."""
+
+    key: str
+    message: str
+    hint: str
+
+
 class MethodConfig(BaseModel):
     """Settings of a method: the keys `method.*` and `optim.*` of a recipe. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def check(self) -> Iterable[Unusable]:
+        """Settings that exclude each other, or need what is not installed here: refused before data are read."""
+        return ()
 
 
 class Step(NamedTuple):

@@ -17,7 +17,7 @@ def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: 
     if holes:
         raise UsageError(
             f"method 'complete' fits complete tables, and {holes:,} cells of this one are missing",
-            "leave out --method, or take --method vgi",
+            "leave out --method, or take --method vgi or impute-then-fit",
         )
     seed = int(torch.randint(2**62, (), generator=generator))
     model.initialise(table.x.cpu(), generator)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, factor_posterior, factor_precision
-from vgi_cli.models.gaussians import Gaussians, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
 
 
 class FactorGaussians(Gaussians):
@@ -107,6 +107,10 @@ class FactorGaussians(Gaussians):
             self.F.copy_(F)
             self.mean.copy_(mean)
             self.log_psi.copy_(psi.log())
+
+    def moments(self) -> Moments:
+        psi = self.log_psi.exp()
+        return Moments(self.mean, self.F @ self.F.mT + torch.diag_embed(psi), (self.F, psi))
 
     def precision(self) -> tuple[Tensor, Tensor]:
         return factor_precision(self.F, self.log_psi)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
-from vgi_cli.models.gaussians import Gaussians, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
 
 
 class FullGaussians(Gaussians):
@@ -88,6 +88,9 @@ class FullGaussians(Gaussians):
         with torch.no_grad():
             self.mean.copy_(mean)
             self.tril.copy_(factor.tril(-1) + torch.diag_embed(diagonal.log()))
+
+    def moments(self) -> Moments:
+        return Moments(self.mean, self.covariance(), None)
 
     def precision(self) -> tuple[Tensor, Tensor]:
         return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)

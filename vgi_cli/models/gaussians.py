@@ -46,6 +46,15 @@ class Noise(NamedTuple):
     factors: Tensor
 
 
+class Moments(NamedTuple):
+    """Means [K, D] and covariances [K, D, D]; loadings: F [K, D, L] and psi [K, D] where the family holds a covariance
+    as F F' + diag(psi)."""
+
+    mean: Tensor
+    covariance: Tensor
+    loadings: tuple[Tensor, Tensor] | None
+
+
 class Observed(ABC):
     """R rows seen through their holes by each of K Gaussians."""
 
@@ -93,6 +102,10 @@ class Gaussians(nn.Module, ABC):
     @abstractmethod
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         """Take means [K, D] and covariances [K, D, D], projected onto the family, in place."""
+
+    @abstractmethod
+    def moments(self) -> Moments:
+        """The parameters in dense form."""
 
     @abstractmethod
     def precision(self) -> tuple[Tensor, Tensor]:

@@ -69,6 +69,7 @@ def fit(
     *,
     model: str | None = None,
     method: str | None = None,
+    imputer: str | None = None,
     recipe: str | Path | None = None,
     set: Mapping[str, Any] | None = None,
     val: str | float | None = None,
@@ -106,6 +107,7 @@ def fit(
         "data": (paths, "data"),
         "model.name": (model, "model"),
         "method.name": (method, "method"),
+        "method.imputer": (imputer, "imputer"),
         "val": (val, "val"),
         "select": (select, "select"),
         "epochs": (epochs, "epochs"),
@@ -235,6 +237,8 @@ def evaluate(
     *,
     truth: Data | None = None,
     objective: bool = False,
+    truth_model: str | Path | Run | None = None,
+    conditionals: bool = False,
     samples: int | None = None,
     refit_epochs: int | None = None,
     per_row: str | Path | None = None,
@@ -249,12 +253,19 @@ def evaluate(
     plugins: Plugins | None = None,
     say: Say = None,
 ) -> dict[str, Any]:
-    """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder."""
+    """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder.
+
+    truth         the complete table: scores the imputations
+    truth_model   the law that the data come from, a run or a JSON file: adds the distance from it
+    conditionals  whether to compare the fitted conditionals with the model's own
+    """
     table, paths = _source(data)
     true_table, true_paths = _source(truth)
     options = EvaluateOptions(
         truth=true_paths[0] if true_paths else None,
         objective=objective,
+        truth_model=None if truth_model is None else str(_path(truth_model)),
+        conditionals=conditionals,
         per_row=None if per_row is None else str(per_row),
         out=None if out is None else Path(out),
         force=force,
@@ -264,7 +275,7 @@ def evaluate(
     )
     flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)
-    with plugged(_plugins(checkpoint, plugins)):
+    with plugged(_plugins(checkpoint, plugins)), plugged(_plugins(truth_model, None)):
         return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
 
 
@@ -309,7 +320,7 @@ def _path(checkpoint: str | Path | Run) -> Path:
     return checkpoint.path if isinstance(checkpoint, Run) else Path(checkpoint)
 
 
-def _plugins(checkpoint: str | Path | Run, plugins: Plugins | None) -> Plugins:
+def _plugins(checkpoint: str | Path | Run | None, plugins: Plugins | None) -> Plugins:
     """What was said, else what the Run was made with."""
     if plugins is not None:
         return plugins

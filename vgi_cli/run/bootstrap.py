@@ -29,7 +29,8 @@ SCARCE = 30
 
 def refit_count(recipe: Recipe, N: int) -> int:
     """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
-    able = "gaussian" in registry.MODELS[recipe.model["name"]].provides
+    method = registry.METHODS[recipe.method["name"]]
+    able = method.likelihood and "gaussian" in registry.MODELS[recipe.model["name"]].provides
     if recipe.bootstrap == "none" or not able:
         return 0
     if recipe.bootstrap == "auto":

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.run import yaml_strict
 from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_problems, validate
+from vgi_cli.run.registry import NAMES_METHOD
 
 
 class TableSettings(BaseModel):
@@ -118,6 +119,9 @@ def gather(
     for item in sets:
         _add_set(item, said, problems)
     settings.update(said)
+    for key, method in NAMES_METHOD.items():
+        if key in settings:
+            settings.setdefault("method.name", Setting(method, settings[key].origin))
     problems += check_fixed(settings)
     raise_problems(problems)
     return settings

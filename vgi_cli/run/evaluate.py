@@ -1,4 +1,5 @@
-"""`vgi evaluate`: log-likelihood of the observed cells, error of the imputations, the fine-tuned objective."""
+"""`vgi evaluate`: log-likelihood of the observed cells, error of the imputations, distance from a known truth,
+quality of the conditionals, the fine-tuned objective."""
 
 from __future__ import annotations
 
@@ -19,10 +20,12 @@ from vgi_cli.evaluation.likelihood import Budget
 from vgi_cli.evaluation.loglik import LogLik
 from vgi_cli.evaluation.refit import refit_encoder
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
+from vgi_cli.evaluation.truth import compare
 from vgi_cli.evaluation.units import Encoded, data_log_prob
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.run import registry
+from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
 from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
@@ -32,6 +35,7 @@ from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
+from vgi_cli.run.truth_model import Truth, load_truth
 from vgi_cli.table.encoder import log_scale, log_volume
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
@@ -45,6 +49,8 @@ class EvaluateOptions(NamedTuple):
 
     truth: str | None = None
     objective: bool = False
+    truth_model: str | None = None
+    conditionals: bool = False
     per_row: str | None = None
     out: Path | None = None
     force: bool = False
@@ -84,16 +90,19 @@ def evaluate(
     """
     reporter = Silent() if reporter is None else reporter
     with watch_signals():
-        fitted = load_run(checkpoint, reporter)
+        fitted = load_run(checkpoint, reporter, alone=options.truth_model is None)
         if options.objective:
             require_conditionals(fitted)
         _check_latents(fitted, options)
+        if options.conditionals:
+            comparable_conditionals(fitted)
+        known = None if options.truth_model is None else load_truth(Path(options.truth_model), fitted, reporter)
         table, truth = _tables(fitted, settings, options, table, truth)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
         if options.write:
             _check_outputs(folder, options)
-        report = make(fitted, table, truth, settings, options, reporter)
+        report = make(fitted, table, truth, known, settings, options, reporter)
         _require_paths(options.conditions, report.values)
         if options.per_row is not None:
             _write_per_row(Path(options.per_row), table, fitted, report.per_row)
@@ -107,9 +116,15 @@ def evaluate(
 
 
 def make(
-    fitted: Fitted, table: Table, truth: Table | None, settings: Settings, options: EvaluateOptions, reporter: Reporter
+    fitted: Fitted,
+    table: Table,
+    truth: Table | None,
+    known: Truth | None,
+    settings: Settings,
+    options: EvaluateOptions,
+    reporter: Reporter,
 ) -> Report:
-    """The report of a table; nothing is written."""
+    """The report of a table; nothing is written. `truth`: the complete table, `known`: the law behind it."""
     device = compute_on(fitted, settings)
     seed = seed_of(fitted, settings)
     missing = rows_of(table, fitted.schema, fitted.recipe.seed).table.missing
@@ -127,10 +142,19 @@ def make(
         scored = _score(fitted, table, truth, sd, settings, options, reporter)
         scores, sampler, more = scored
         notes += more
+    parts: dict[str, Any] = {}
+    if known is not None:
+        parts["truth"], more = compare(known.law, known.fitted, stream(seed, "truth"))
+        parts["truth"]["model"] = str(options.truth_model)
+        notes += more
+    if options.conditionals:
+        parts["conditionals"] = diagnose(fitted, table, seed, device, reporter)
     objective = _objective(fitted, table, seed, device, reporter) if options.objective else None
     if loglik.warning:
         reporter.warn(loglik.warning)
-    values = make_report(table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes)
+    values = make_report(
+        table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes, **parts
+    )
     return Report(values, f"{table.label} under {fitted.run.path.name}", loglik.values)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from vgi_cli.errors import nearest
+from vgi_cli.methods.base import MethodConfig
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.problems import Problem, Settings, describe, validate
+from vgi_cli.run.registry import NAMES_METHOD
 
 
 def model_values(recipe: Recipe) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def check_fixes(
     return problems
 
 
-def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
+def check_method(config: type[MethodConfig], recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `method.*`, `optim.*` and `epochs` against the settings of the named method."""
     fields = config.model_fields
     known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
@@ -63,9 +66,18 @@ def check_method(config: type[BaseModel], recipe: Recipe, settings: Settings) ->
         for name in ("epochs", "optim")
         if f"method.{name}" in settings
     ]
-    return misplaced + [
-        _family(error, "method", recipe, settings, known) for error in validate(config, method_values(recipe))
-    ]
+    values = method_values(recipe)
+    malformed = [_family(error, "method", recipe, settings, known) for error in validate(config, values)]
+    return [*misplaced, *malformed] or _unusable(config, values, settings)
+
+
+def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Settings) -> list[Problem]:
+    """Well-formed settings of a method that cannot be used together, or not here."""
+    problems = []
+    for key, message, hint in config.model_validate_json(json.dumps(values), strict=True).check():
+        origin = settings.get(f"method.{key}", settings["method.name"]).origin
+        problems.append(Problem(origin, message, hint))
+    return problems
 
 
 def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
@@ -78,5 +90,7 @@ def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known:
         name = (recipe.model if section == "model" else recipe.method)["name"]
         hint = problem.hint if known else f"{section} '{name}' has no settings"
         key = f"{prefix}{'.'.join(map(str, error['loc']))}"
+        if key in NAMES_METHOD:
+            hint = f"it belongs to --method {NAMES_METHOD[key]}"
         return Problem(problem.where, f"unknown key '{key}' for {section} '{name}'", hint)
     return problem

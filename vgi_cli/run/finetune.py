@@ -107,19 +107,19 @@ def finetune(
 NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"
 
 
-def require_conditionals(fitted: Fitted) -> Conditionals:
-    """The run's conditionals; UsageError where its method fits none, or nothing was fitted."""
+def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "fine-tuning") -> Conditionals:
+    """The run's conditionals, and what for; UsageError where its method fits none, or nothing was fitted."""
     if fitted.conditionals is None:
         method = fitted.recipe.method.get("name")
         if method is None:
             raise UsageError(
                 f"run '{fitted.run.path}' models no column: none of its table's columns varied",
-                "impute fills the holes of a constant column with its constant; nothing can be fine-tuned",
+                f"impute fills the holes of a constant column with its constant; nothing can be {use}d",
             )
         makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.makes)
         raise UsageError(
-            f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to fine-tune",
-            f"impute and evaluate take new rows as they are; fine-tuning needs a fit by {makers}",
+            f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to {use}",
+            f"impute and evaluate take new rows as they are; {using} needs a fit by {makers}",
         )
     return fitted.conditionals
 

@@ -17,6 +17,7 @@ from vgi_cli.errors import UsageError, nearest
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.run import registry
 from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
 from vgi_cli.run.load import Fitted, load_run
@@ -329,7 +330,8 @@ def make_imputer(
         reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
         models = refits
     else:
-        reporter.say("parameter uncertainty is not included in the draws")
+        if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
+            reporter.say("parameter uncertainty is not included in the draws")
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
@@ -351,13 +353,14 @@ def build_imputer(
     if sampler == "latent":
         return LatentImputer(models[0]), dtype
     held, start = held_chains(fitted, device)
+    if sampler == "chains":
+        return ChainsImputer(held), dtype
     q = fitted.conditionals
     assert q is not None
     q = q.to(device)
     makers: dict[str, Callable[[], Imputer]] = {
         "metropolis": lambda: MetropolisImputer(models[0], q, start, capture=capture),
         "gibbs": lambda: GibbsImputer(q, start, capture=capture),
-        "chains": lambda: ChainsImputer(held),
     }
     return makers[sampler](), dtype
 

@@ -58,9 +58,10 @@ class Fitted(NamedTuple):
         return registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
 
 
-def load_run(path: Path, reporter: Reporter) -> Fitted:
+def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used, also
-    where its model or method comes from a plugin that was not said again."""
+    where its model or method comes from a plugin that was not said again. `alone`: whether plugins that this run does
+    not use have no other use, and a line says so."""
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
@@ -71,7 +72,8 @@ def load_run(path: Path, reporter: Reporter) -> Fitted:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
     names = recipe.model["name"], recipe.method["name"]
     used = plugins.require(recipe.plugins, *names, f"run '{path}'", reporter)
-    plugins.say_unused(*names, reporter)
+    if alone:
+        plugins.say_unused(*names, reporter)
     recipe = recipe.model_copy(update={"plugins": used})
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)

@@ -47,7 +47,7 @@ def needed(recipe: Recipe, rows: Rows) -> bool:
     gradient = isinstance(getattr(method_config(recipe), "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
-    scored = "density" in entry.provides and "marginal" not in entry.provides
+    scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
     return not given and gradient and scored and FEWEST <= n <= MOST
 
 

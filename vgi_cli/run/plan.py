@@ -71,6 +71,10 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
     if model != "auto" and not problems:
         family = registry.load_model(model)
         made.check(family, suited_config(family, method, recipe))
+    if isinstance(recipe.bootstrap, int) and not entry.likelihood:
+        where = origin(settings, "bootstrap", "bootstrap")
+        message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
+        problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
     if recipe.select == "objective" and "conditionals" not in entry.makes:
         where = origin(settings, "select", "--select")
         problems.append(

@@ -1,4 +1,4 @@
-"""The names of the command line: models, methods and samplers, readable without importing torch.
+"""The names of the command line: models, methods, samplers and imputers, readable without importing torch.
 
 Adding a family to the package is adding its file and one entry here; a plugin (run/plugins.py) adds entries for as long
 as a command runs. What a method or sampler needs is written as capabilities, so that a pair that cannot work is refused
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.imputers.catalogue import IMPUTERS as IMPUTERS  # their table lies beside them: a method reads it too
 
 
 class ModelEntry(NamedTuple):
@@ -33,7 +34,8 @@ class ModelEntry(NamedTuple):
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
     the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
-    plugin gave it."""
+    plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
+    that EM can refit it for the bootstrap."""
 
     about: str
     module: str
@@ -43,6 +45,7 @@ class MethodEntry(NamedTuple):
     gpu: bool
     example: str
     given: Any = None
+    likelihood: bool = True
 
 
 class SamplerEntry(NamedTuple):
@@ -62,7 +65,7 @@ CAPABILITIES: Mapping[str, str] = {
     "latent": "latent variables with an encoder",
     "relaxable": "latent variables that may hold a category",
     "conditionals": "fitted conditionals (a fit by vgi)",
-    "imputations": "stored imputations (a fit by vgi)",
+    "imputations": "stored imputations (a fit by vgi or impute-then-fit)",
 }
 
 MODELS: dict[str, ModelEntry] = {
@@ -182,6 +185,16 @@ METHODS: dict[str, MethodEntry] = {
         True,
         "vgi fit data.csv --model vae --method partial-vae",
     ),
+    "impute-then-fit": MethodEntry(
+        "fill the table first with an imputer, then fit any model to the fills",
+        "vgi_cli.methods.impute_then_fit",
+        frozenset({"bound"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model fa --method impute-then-fit --imputer empirical",
+        likelihood=False,
+    ),
 }
 
 SAMPLERS: Mapping[str, SamplerEntry] = {
@@ -211,6 +224,9 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         "vgi impute --checkpoint run1 --sampler chains",
     ),
 }
+
+NAMES_METHOD: Mapping[str, str] = {"method.imputer": "impute-then-fit"}
+"""Settings that say by themselves which method is meant, where none is named."""
 
 
 def words(capabilities: frozenset[str]) -> str:

@@ -1,0 +1,160 @@
+"""Conditionals against a model's own: closed forms, both routes to them, and the warning."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import scipy.integrate
+import torch
+from torch import Tensor
+
+from tests.evaluation.models import random_mixture
+from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
+from vgi_cli.conditionals.amortised import AmortisedConditionals
+from vgi_cli.conditionals.network import HeadNetwork
+from vgi_cli.conditionals.spline import SplineFamily
+from vgi_cli.errors import UsageError
+from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional_part, conditional_quality
+from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+
+D = 3
+
+
+def limits() -> tuple[Tensor, Tensor]:
+    return torch.full((D,), -12.0, dtype=torch.float64), torch.full((D,), 12.0, dtype=torch.float64)
+
+
+def factor_model(g: torch.Generator) -> tuple[FactorAnalysis, Tensor, Tensor]:
+    model = FactorAnalysis.build(FaConfig(factors=1), D).double()
+    with torch.no_grad():
+        model.gaussians.F.copy_(torch.randn(1, D, 1, generator=g))
+        model.gaussians.mean.copy_(torch.randn(1, D, generator=g))
+        model.gaussians.log_psi.copy_(0.3 * torch.randn(1, D, generator=g))
+    covariance = model.F @ model.F.mT + torch.diag(model.log_psi.exp())
+    return model, model.mean.detach(), covariance.detach()
+
+
+def test_exact_conditionals_of_a_gaussian_have_no_distance() -> None:
+    g = torch.Generator().manual_seed(0)
+    model, mean, covariance = factor_model(g)
+    x = torch.randn(20, D, generator=g, dtype=torch.float64)
+    quality = conditional_quality(model, GaussianConditionals(mean, covariance), x, *limits())
+    assert quality.closed_form and quality.kl.shape == (20, D)
+    assert float(quality.kl.abs().max()) < 1e-10 and float(quality.wasserstein.max()) < 1e-6
+
+
+@pytest.mark.parametrize("black_box", [False, True])
+def test_a_spoilt_mean_and_spread(black_box: bool) -> None:
+    """KL = log(1/c) + (c^2 + (shift/sd)^2 - 1) / 2, W2^2 = shift^2 + (c - 1)^2 sd^2, for every row: by the formulas and
+    by quadrature over a density that is known up to its normaliser only."""
+    g = torch.Generator().manual_seed(1)
+    model, mean, covariance = factor_model(g)
+    x = torch.randn(10, D, generator=g, dtype=torch.float64)
+    shift, c = 0.4, 1.3
+    q = GaussianConditionals(mean, covariance, shift=shift, scale=c)
+    density = GaussianModel(mean, covariance) if black_box else model
+    quality = conditional_quality(density, q, x, *limits())
+    sd = torch.linalg.inv(covariance).diagonal().rsqrt()
+    kl = -math.log(c) + 0.5 * (c**2 + (shift / sd).square() - 1)
+    wasserstein = (shift**2 + ((c - 1) * sd).square()).sqrt()
+    assert quality.closed_form is not black_box
+    tolerance = 1e-3 if black_box else 1e-9
+    assert torch.allclose(quality.kl, kl.expand(10, -1), atol=tolerance)
+    assert torch.allclose(quality.wasserstein, wasserstein.expand(10, -1), atol=2 * tolerance)
+
+
+def test_a_mixture_against_scipy_and_against_its_black_box() -> None:
+    g = torch.Generator().manual_seed(2)
+    oracle = random_mixture(D, [0.4, 0.6], g)
+    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), D).double()
+    model.gaussians.set_moments(
+        torch.stack([part.mean for part in oracle.parts]), torch.stack([part.covariance for part in oracle.parts])
+    )
+    model.set_weights(torch.tensor([0.4, 0.6], dtype=torch.float64))
+    q = GaussianConditionals(torch.zeros(D, dtype=torch.float64), random_covariance(D, g))
+    x = oracle.sample(6, g)
+    known, black = (conditional_quality(p, q, x, *limits()) for p in (model, oracle))
+    assert not known.closed_form and not black.closed_form
+    assert torch.allclose(known.kl, black.kl, rtol=2e-3, atol=2e-3)
+    assert torch.allclose(known.wasserstein, black.wasserstein, rtol=5e-3, atol=5e-3)
+    for row in range(3):
+        mean, sd = (float(v) for v in q._params(x[row], torch.tensor(1), False))
+
+        def joint(value: float, row: int = row) -> float:
+            cells = x[row].clone()
+            cells[1] = value
+            return float(oracle.log_prob(cells[None]))
+
+        mass = scipy.integrate.quad(lambda v: math.exp(joint(v)), -15, 15, limit=400)[0]
+
+        def integrand(v: float, mean: float = mean, sd: float = sd, mass: float = mass) -> float:
+            log_q = -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi))
+            return math.exp(log_q) * (log_q - joint(v) + math.log(mass))
+
+        expected = scipy.integrate.quad(integrand, mean - 7 * sd, mean + 7 * sd, limit=200)[0]
+        assert float(known.kl[row, 1]) == pytest.approx(expected, rel=2e-3, abs=1e-3)
+
+
+def test_splines_are_measured_as_the_density_that_they_define() -> None:
+    """A fresh spline conditional is bent by random parameters; its own log_prob is the oracle."""
+    g = torch.Generator().manual_seed(3)
+    q = AmortisedConditionals(SplineFamily(1, 4), HeadNetwork(D, SplineFamily(1, 4).width, (), (4,)), extended=False)
+    q.initialise(g)
+    with torch.no_grad():
+        for parameter in q.parameters():
+            parameter.add_(0.4 * torch.randn(parameter.shape, generator=g))
+    q = q.double().eval()
+    model, _, _ = factor_model(g)
+    x = torch.randn(4, D, generator=g, dtype=torch.float64)
+    quality = conditional_quality(model, q, x, *limits())
+    assert not quality.closed_form
+    grid = torch.linspace(-40, 40, 80_001, dtype=torch.float64)
+    for row in range(4):
+        filled = x[row].repeat(len(grid), 1)
+        filled[:, 2] = grid
+        with torch.no_grad():
+            log_q = q.log_prob(filled, torch.full((len(grid), 1), 2))[:, 0]
+            log_p = model.log_prob(filled)
+        log_p = log_p - torch.trapezoid(log_p.exp(), grid).log()
+        expected = torch.trapezoid(torch.where(log_q > -60, log_q.exp() * (log_q - log_p), 0.0), grid)
+        assert float(quality.kl[row, 2]) == pytest.approx(float(expected), rel=5e-3, abs=2e-3)
+
+
+def test_an_extended_kernel_is_measured_as_the_chain_uses_it() -> None:
+    g = torch.Generator().manual_seed(4)
+    model, mean, covariance = factor_model(g)
+    x = torch.randn(5, D, generator=g, dtype=torch.float64)
+    q = GaussianConditionals(mean, covariance, memory=0.5)  # keeps half of its own previous value
+    quality = conditional_quality(model, q, x, *limits())
+    precision = torch.linalg.inv(covariance)
+    off = 0.5 * ((x - mean) @ precision) / precision.diagonal()
+    assert torch.allclose(quality.wasserstein, off.abs(), atol=1e-9)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    g = torch.Generator().manual_seed(5)
+    model, mean, covariance = factor_model(g)
+    q = GaussianConditionals(mean, covariance)
+    x = torch.zeros(1, D, dtype=torch.float64)
+    q.S = D + 1
+    with pytest.raises(UsageError, match="compares conditionals of single columns"):
+        conditional_quality(model, q, x, *limits())
+    q.S = D
+    model.exact = False
+    with pytest.raises(UsageError, match="needs an exact log density"):
+        conditional_quality(model, q, x, *limits())
+
+
+def test_medians_quantiles_and_the_warning() -> None:
+    kl = torch.stack([torch.linspace(0, 1, 11), torch.linspace(0, 2, 11)], 1).double()
+    part = conditional_part(Quality(kl, 2 * kl, False), ["a", "b"])
+    assert part["rows"] == 11 and part["estimator"] == "quadrature"
+    assert part["columns"]["a"]["kl"] == pytest.approx({"median": 0.5, "q90": 0.9})
+    assert part["columns"]["b"]["wasserstein"] == pytest.approx({"median": 2.0, "q90": 3.6})
+    assert part["kl"]["q90"] == pytest.approx(float(torch.quantile(kl.flatten(), 0.9)))
+    assert f"median KL above {HIGH_KL:g} nats: b 1)" in part["warning"]
+    assert "warning" not in conditional_part(Quality(kl[:, :1], kl[:, :1], True), ["a"])
+    broken = conditional_part(Quality(kl * torch.nan, kl, True), ["a", "b"])
+    assert "a nan, b nan" in broken["warning"]

@@ -1,0 +1,161 @@
+"""impute-then-fit: the stacked fit against complete-data maximum likelihood and scikit-learn, and what it keeps."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from sklearn.decomposition import FactorAnalysis as Reference
+
+from vgi_cli.data import TensorTable, make_table
+from vgi_cli.errors import UsageError
+from vgi_cli.imputers import catalogue
+from vgi_cli.imputers.catalogue import IMPUTERS, load_imputer
+from vgi_cli.methods import complete, impute_then_fit
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.gradient import GradientState, LikelihoodConfig
+from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
+from vgi_cli.models.fa import FaConfig, FactorAnalysis
+
+
+def rows(N: int = 400, share: float = 0.3) -> TensorTable:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(N, 2, generator=g, dtype=torch.float64) @ torch.randn(2, 5, generator=g, dtype=torch.float64)
+    x = 1.0 + x + 0.6 * torch.randn(N, 5, generator=g, dtype=torch.float64)
+    missing = torch.rand(N, 5, generator=g) < share
+    return make_table(x, missing)
+
+
+def fa() -> FactorAnalysis:
+    return FactorAnalysis.build(FaConfig(factors=2), 5).double()
+
+
+def fitted(table: TensorTable, seed: int = 0, **settings: Any) -> GradientState:
+    config = ImputeThenFitConfig.model_validate({"epochs": 40, "optim": {"batch_size": 64}} | settings)
+    state = METHOD.init(fa(), table, config, torch.Generator().manual_seed(seed))
+    assert isinstance(state, GradientState)
+    for _ in METHOD.run(state):
+        pass
+    return state
+
+
+def test_without_holes_it_is_maximum_likelihood_on_the_complete_table() -> None:
+    table = rows(share=0.0)
+    config = LikelihoodConfig.model_validate({"epochs": 3, "optim": {"batch_size": 64}})
+    other = complete.METHOD.init(fa(), table, config, torch.Generator().manual_seed(0))
+    for _ in complete.METHOD.run(other):
+        pass
+    for mine, value in zip(
+        fitted(table, epochs=3, imputer="empirical").model.parameters(), other.model.parameters(), strict=True
+    ):
+        torch.testing.assert_close(mine, value, rtol=1e-3, atol=1e-8)
+
+
+def test_the_stacked_fit_is_factor_analysis_of_the_stacked_tables() -> None:
+    """Incomplete rows enter K times at weight 1/K, complete ones once: scikit-learn on the stacked K tables."""
+    table = rows()
+    state = fitted(table, imputer="mice", imputations=3, iterations=3)
+    stacked = torch.cat([state.chains.completed(k) for k in range(3)])
+    reference = Reference(2, tol=1e-3, max_iter=20000, svd_method="lapack").fit(stacked.numpy())
+    assert abs(state.model.log_prob(stacked).mean().item() - reference.score(stacked.numpy())) < 2e-3
+
+
+def test_imputations_are_the_imputers_in_encoded_space_and_stay() -> None:
+    table = rows(60)
+    state = fitted(table, imputer="mice", imputations=2, epochs=1, iterations=2)
+    kept = state.parts()["imputations"]["values"].clone()
+    assert kept.shape == (int(table.missing.sum()), 2)
+    again = METHOD.init(fa(), table, state.config, torch.Generator().manual_seed(0))
+    seeds: list[int] = []
+
+    def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None]) -> Any:
+        seeds.append(seed)
+        return load_imputer("mice")(x, missing, seed, settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(impute_then_fit, "load_imputer", lambda name: spy)
+        first = [event for _, event in zip(range(3), METHOD.run(again), strict=False)]
+    assert [e.metrics.get("stage") for e in first if isinstance(e, EpochEnd)][:2] == ["imputation"] * 2
+    assert len(set(seeds)) == 2
+    for k, seed in enumerate(seeds):
+        own = {"imputations": 2, "iterations": 2}
+        made = load_imputer("mice")(table.x.numpy(), table.missing.numpy(), seed, own)
+        assert (kept[:, k].numpy() == made[table.missing.numpy()]).all()
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_fit_that_was_stopped_between_imputations_makes_only_those_that_are_missing(stop: int) -> None:
+    table, settings = rows(60), {"imputer": "mice", "imputations": 3, "epochs": 2, "iterations": 2}
+    whole = fitted(table, **settings)
+    config = whole.config
+    broken = METHOD.init(fa(), table, config, torch.Generator().manual_seed(0))
+    for _ in zip(range(stop), METHOD.run(broken), strict=False):
+        pass
+    parts = {stem: {k: v.clone() for k, v in some.items()} for stem, some in broken.parts().items()}
+    resumed = METHOD.init(fa(), table, config, torch.Generator().manual_seed(9))
+    resumed.restore(parts)
+    calls = []
+
+    def counting(name: str) -> Callable[..., Any]:
+        calls.append(name)
+        return load_imputer(name)  # type: ignore[no-any-return]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(impute_then_fit, "load_imputer", counting)
+        for _ in METHOD.run(resumed):
+            pass
+    assert len(calls) == 3 - stop
+    for stem, tensors in whole.parts().items():
+        assert all(torch.equal(value, resumed.parts()[stem][key]) for key, value in tensors.items()), stem
+
+
+def test_fully_missing_rows_are_imputed_and_do_not_enter_the_fit() -> None:
+    table = rows(80)
+    missing = torch.cat([table.missing, torch.ones(3, 5, dtype=torch.bool)])
+    longer = make_table(torch.cat([table.x, torch.zeros(3, 5, dtype=torch.float64)]), missing)
+    with_empty, without = (fitted(t, imputer="mean", epochs=5) for t in (longer, table))
+    for a, b in zip(with_empty.model.parameters(), without.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+    means = with_empty.chains.completed(0)[-3:]
+    assert bool((means == means[0]).all()) and bool((means != 0).all())
+
+
+def unusable(**settings: Any) -> list[tuple[str, str, str]]:
+    return [tuple(problem) for problem in ImputeThenFitConfig.model_validate(settings).check()]  # type: ignore[misc]
+
+
+def test_what_nobody_says_is_the_imputers_own() -> None:
+    assert ImputeThenFitConfig().own == IMPUTERS["mice"].settings
+    assert ImputeThenFitConfig(imputer="mean").imputations == 1
+    config = ImputeThenFitConfig(imputer="miceforest", trees=7)
+    assert config.own == {"imputations": 5, "iterations": 5, "trees": 7, "depth": None, "neighbours": 5}
+    for name in IMPUTERS:
+        again = ImputeThenFitConfig.model_validate(ImputeThenFitConfig(imputer=name).model_dump())
+        assert unusable(imputer=name) == [] and list(again.check()) == []
+
+
+def test_settings_that_an_imputer_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unusable(imputer="mise") == [("imputer", "unknown imputer 'mise'", "did you mean 'mice'?")]
+    hint = "leave it out, or take another imputer"
+    assert unusable(imputer="mean", imputations=5) == [
+        ("imputations", "imputer 'mean' gives one imputation, got 5", hint)
+    ]
+    hint = "leave it out, or take --imputer missforest or miceforest"
+    assert unusable(imputer="mice", trees=9) == [("trees", "imputer 'mice' has no setting 'trees'", hint)]
+    assert [key for key, *_ in unusable(imputer="empirical", iterations=2, neighbours=3)] == [
+        "iterations",
+        "neighbours",
+    ]
+    found = importlib.util.find_spec
+    monkeypatch.setattr(catalogue.importlib.util, "find_spec", lambda m: None if m == "sklearn" else found(m))
+    problem = (
+        "imputer",
+        "imputer 'mice' needs scikit-learn, which is not installed",
+        "pip install 'vgi-cli[baselines]'",
+    )
+    assert unusable(imputer="mice") == [problem]
+    with pytest.raises(UsageError, match="needs scikit-learn"):
+        METHOD.init(fa(), rows(20), ImputeThenFitConfig(), torch.Generator())

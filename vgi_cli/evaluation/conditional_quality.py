@@ -1,0 +1,210 @@
+"""How well each conditional q(x_j | rest) matches the model's own p(x_j | rest), on completed rows.
+
+Both are univariate, so nothing is estimated from draws: closed form where both are normal, quadrature elsewhere. q is
+read off as the map T from a standard normal u to a fresh value; p as its density along x_j, normalised on a grid where
+the model does not know its conditionals. Everything is in encoded units: standard deviations of the column where the
+encoding is linear.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.errors import UsageError
+from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
+from vgi_cli.maths.gaussian import LOG_2PI
+from vgi_cli.maths.quadrature import Transport, compare_univariate
+from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian_family import ColumnLaw, GaussianFamily, column_law
+
+HIGH_KL = 0.5
+"""Nats: a column whose median KL(q || p) is above this makes a warning. Between normals of equal spread it is a mean
+that is one standard deviation off; of equal mean, a standard deviation 1.8 times too large or 0.4 of what it should be.
+A Metropolis chain still targets the model then, but moves slowly; a pseudo-Gibbs chain targets something else."""
+STRAIGHT = 1e-9
+"""Relative departure from a line below which T is the map of a normal q."""
+BATCH = 8192
+"""Density evaluations in one call."""
+SPREAD = 8.0
+"""Standard deviations to either side of the components of a mixture that the grid of its density covers."""
+
+
+class Quality(NamedTuple):
+    """kl [R, D] nats, KL(q || p); wasserstein [R, D], 2-Wasserstein distance, encoded units; float64.
+
+    closed_form: whether every number comes from the formulas for two normals.
+    """
+
+    kl: Tensor
+    wasserstein: Tensor
+    closed_form: bool
+
+
+def require_comparable(model: Model, q: Conditionals, D: int) -> None:
+    """UsageError where conditionals cannot be compared with the model's own."""
+    if not model.exact:
+        raise UsageError(
+            "--conditionals needs an exact log density, this model has a lower bound only",
+            "leave out --conditionals for this model",
+        )
+    if q.S != D or q.fresh_width != 1:
+        raise UsageError(
+            "--conditionals compares conditionals of single columns, these redraw blocks of several",
+            "leave out --conditionals for this run",
+        )
+
+
+@torch.no_grad()
+def conditional_quality(
+    model: Model,
+    q: Conditionals,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    progress: Callable[[float], None] = lambda done: None,
+) -> Quality:
+    """Every conditional of completed rows x [R, D] (encoded, float64), against the model's own.
+
+    low, high [D]: where the model has its mass, for a model that is known through its density only. q is in float64
+    on the CPU, and so is a model of the Gaussian family; both in evaluation mode. Raises UsageError as
+    `require_comparable`.
+    """
+    R, D = x.shape
+    require_comparable(model, q, D)
+    components = model.components() if isinstance(model, GaussianFamily) else None
+    kl, wasserstein, closed = [], [], True
+    for column in range(D):
+        j = torch.full((R,), column)
+        transport = _transport(q, x, j)
+        if components is None:
+            points = _around(x[:, column], low[column], high[column])
+            both = compare_univariate(transport, _black_box(model, x, column), points)
+            closed = False
+        else:
+            law = column_law(components, x, j)
+            line = _line(transport)
+            if len(components.mean) == 1 and line is not None:
+                both = (
+                    normal_kl(*line, law.mean[:, 0], law.sd[:, 0]),
+                    normal_wasserstein2(*line, law.mean[:, 0], law.sd[:, 0]),
+                )
+            else:
+                both = compare_univariate(transport, _mixture_log_prob(law), _over(law))
+                closed = False
+        kl.append(both[0])
+        wasserstein.append(both[1])
+        progress((column + 1) / D)
+    return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed)
+
+
+def _transport(q: Conditionals, x: Tensor, j: Tensor) -> Transport:
+    """q(x_j | rest) of each row as x_j = T(u), u standard normal, with its slope (T is increasing)."""
+    u = Transport.levels()
+    params = q.params(q.see(x.clone()), j[:, None])[:, 0]
+    R, G = len(x), len(u)
+    params = params[:, None].expand(R, G, -1).reshape(R * G, -1)
+    noise = u.expand(R, G).reshape(R * G, 1).clone().requires_grad_()
+    with torch.enable_grad():
+        value = q.fresh(params, noise)
+        (slope,) = torch.autograd.grad(value.sum(), noise)
+    return Transport(value.detach().view(R, G), slope.view(R, G))
+
+
+def _line(transport: Transport) -> tuple[Tensor, Tensor] | None:
+    """Mean and standard deviation [R] of q where it is normal in every row: T is a straight line."""
+    value, slope = transport
+    sd = slope[:, :1]
+    mean = value.mean(1, keepdim=True)  # the levels are symmetric about 0
+    error = (value - mean - sd * Transport.levels()).abs().amax(1)
+    if bool((error <= STRAIGHT * (sd[:, 0] + mean[:, 0].abs())).all()):
+        return mean[:, 0], sd[:, 0]
+    return None
+
+
+def _mixture_log_prob(law: ColumnLaw) -> Callable[[Tensor], Tensor]:
+    """log p(x_j | rest) [R, P] at values [R, P]."""
+
+    def log_prob(values: Tensor) -> Tensor:
+        z = (values[:, :, None] - law.mean[:, None]) / law.sd[:, None]
+        terms = law.log_weights[:, None] - 0.5 * (z.square() + LOG_2PI) - law.sd[:, None].log()
+        return terms.logsumexp(-1)
+
+    return log_prob
+
+
+def _over(law: ColumnLaw) -> Tensor:
+    """[R, P] points over every component."""
+    t = torch.linspace(-SPREAD, SPREAD, 33, dtype=law.mean.dtype)
+    return (law.mean[:, :, None] + law.sd[:, :, None] * t).flatten(1)
+
+
+def _black_box(model: Model, x: Tensor, column: int) -> Callable[[Tensor], Tensor]:
+    """log p(x_j, rest) [R, P] at values [R, P] of x_j, in the model's own precision and on its device."""
+
+    like = next(itertools.chain(model.parameters(), model.buffers()))
+
+    def log_prob(values: Tensor) -> Tensor:
+        P = values.shape[1]
+        rows, cells = torch.arange(len(x)).repeat_interleave(P), values.flatten()
+        out = []
+        for some, own in zip(rows.split(BATCH), cells.split(BATCH), strict=True):
+            filled = x[some]
+            filled[:, column] = own
+            out.append(model.log_prob(filled.to(like)).to(values))
+        return torch.cat(out).view(-1, P)
+
+    return log_prob
+
+
+def _around(own: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """[R, P] points where p(x_j | rest) may have its mass: over the range of the column, and ever closer to the row's
+    own value [R], which is about a draw of it: so a peak that is narrow on the scale of the range is met."""
+    even = torch.linspace(0, 1, 101, dtype=own.dtype)
+    grid = (low + (high - low) * even).expand(len(own), -1)
+    near = (high - low) * 2.0 ** -torch.arange(2, 18, dtype=own.dtype)
+    return torch.cat([grid, own[:, None] - near, own[:, None] + near], 1)
+
+
+def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
+    """The `conditionals` object of the report: medians and 90 % quantiles over rows, by column and over all; a warning
+    that names the columns whose median KL is above HIGH_KL."""
+    columns: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    bad = []
+    for c, name in enumerate(names):
+        kl = _quantiles(quality.kl[:, c])
+        columns[name] = {"kl": kl, "wasserstein": _quantiles(quality.wasserstein[:, c])}
+        if not kl["median"] <= HIGH_KL:
+            bad.append(f"{name} {kl['median']:.2g}")
+    out: dict[str, Any] = {
+        "rows": len(quality.kl),
+        "estimator": "closed form" if quality.closed_form else "quadrature",
+        "kl": _quantiles(quality.kl.flatten()),
+        "wasserstein": _quantiles(quality.wasserstein.flatten()),
+        "columns": columns,
+    }
+    if bad:
+        shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        out["warning"] = (
+            f"the conditionals are far from the model's own (median KL above {HIGH_KL:g} nats: {shown}): "
+            "draws by --sampler gibbs are not to be trusted, Metropolis chains move slowly"
+        )
+    return out
+
+
+def _quantiles(values: Tensor) -> dict[str, float]:
+    return {"median": _quantile(values, 0.5), "q90": _quantile(values, 0.9)}
+
+
+def _quantile(values: Tensor, share: float) -> float:
+    """With linear interpolation; infinite or no number only where the values themselves are."""
+    ordered = values.sort().values  # numbers that are none come last
+    place = share * (len(ordered) - 1)
+    first = int(place)
+    low, high = float(ordered[first]), float(ordered[min(first + 1, len(ordered) - 1)])
+    return low if place == first else low + (place - first) * (high - low)

@@ -1,0 +1,40 @@
+"""What imputers of whole tables have in common: their signature, and the columns that no regression can explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Values: TypeAlias = npt.NDArray[np.float64]
+Holes: TypeAlias = npt.NDArray[np.bool_]
+
+TableImputer: TypeAlias = Callable[[Values, Holes, int, Mapping[str, int | None]], Values]
+"""`impute(x [N, D], missing [N, D], seed, settings) -> [N, D]`: one imputation of a table, encoded space.
+
+Absent cells of x hold 0 and are not looked at; observed cells come back as they are. The seed (below 2^32) decides all
+randomness: independent imputations are runs with different seeds. `settings`: those of its entry in the catalogue.
+A column that is observed nowhere becomes 0, the centre of the encoded space (`empirical`: draws from N(0, 1)); fully
+missing rows are imputed like all others.
+"""
+
+Chained: TypeAlias = Callable[[Values, Holes], Values]
+
+
+def on_varying_columns(chained: Chained, x: Values, missing: Holes) -> Values:
+    """One imputation by regressions of each column on the others, where they make sense.
+
+    `chained` sees the columns with two different observed values at least; constant columns are filled with their
+    constant, unobserved ones with 0. Where one column is left, the regression is on a constant, its mean.
+    """
+    low = np.where(missing, np.inf, x).min(0, initial=np.inf)
+    high = np.where(missing, -np.inf, x).max(0, initial=-np.inf)
+    filled = np.where(missing, np.where(np.isfinite(low), low, 0.0), x)
+    varying = np.flatnonzero(high > low)
+    if missing[:, varying].any():
+        alone = np.zeros((len(x), int(len(varying) == 1)))
+        inputs = np.hstack([x[:, varying], alone]), np.hstack([missing[:, varying], alone.astype(bool)])
+        filled[:, varying] = chained(*inputs)[:, : len(varying)]
+    return np.where(missing, filled, x)

@@ -1,0 +1,132 @@
+"""Impute first, then fit: the model is fitted to K completed tables, stacked at weight 1/K each (paper, appendix on
+combining multiple imputations), and the imputations know nothing of the model. The baseline of the joint methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from pydantic import Field, model_validator
+
+from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.placement import Room, Setting
+from vgi_cli.chains.store import make_chains
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.imputers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
+from vgi_cli.methods import gradient
+from vgi_cli.methods.base import EpochEnd, Method, Step, Unusable
+from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, log_likelihood
+from vgi_cli.methods.vgi import initial_rows
+from vgi_cli.models.base import Model
+
+COUNTS = ("imputations", "iterations", "trees", "depth", "neighbours")
+INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IMPUTE - k
+
+
+class ImputeThenFitConfig(LikelihoodConfig):
+    """Settings of the imputer and of the fit.
+
+    imputer      its name (imputers/catalogue.py)
+    imputations  K
+    iterations   rounds over the columns (mice, missforest, miceforest)
+    trees        of each forest (missforest) or boosted regression (miceforest)
+    depth        of a tree, at most; none: no limit (the same)
+    neighbours   donors that a value is drawn from (miceforest)
+    chains       as in ImputingConfig
+
+    What nobody says is the imputer's own; what it does not take stays none.
+    """
+
+    imputer: str = "mice"
+    imputations: int | None = Field(None, ge=1)
+    iterations: int | None = Field(None, ge=1)
+    trees: int | None = Field(None, ge=1)
+    depth: int | None = Field(None, ge=1)
+    neighbours: int | None = Field(None, ge=1)
+    chains: Setting = "auto"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _imputers_own(cls, values: Any) -> Any:
+        """Fill in the defaults of the named imputer."""
+        entry = IMPUTERS.get(values.get("imputer", "mice")) if isinstance(values, dict) else None
+        if entry is None:
+            return values
+        return values | {k: v for k, v in entry.settings.items() if values.get(k) is None}
+
+    def check(self) -> Iterable[Unusable]:
+        """See MethodConfig: an imputer that does not exist or lacks its package, and settings that it does not take."""
+        name = self.imputer
+        if name not in IMPUTERS:
+            yield Unusable("imputer", f"unknown imputer '{name}'", nearest(name, IMPUTERS))
+            return
+        package, entry = lacking(name), imputer_entry(name)
+        if package is not None:
+            yield Unusable("imputer", f"imputer '{name}' needs {package}, which is not installed", INSTALL)
+        if entry.single and self.imputations != 1:
+            message = f"imputer '{name}' gives one imputation, got {self.imputations}"
+            yield Unusable("imputations", message, "leave it out, or take another imputer")
+        for key in COUNTS:
+            if key not in entry.settings and getattr(self, key) is not None:
+                known = [other for other, its in IMPUTERS.items() if key in its.settings]
+                message = f"imputer '{name}' has no setting '{key}'"
+                yield Unusable(key, message, f"leave it out, or take --imputer {' or '.join(known)}")
+
+    @property
+    def own(self) -> Mapping[str, int | None]:
+        """The settings that the imputer takes."""
+        return {key: getattr(self, key) for key in imputer_entry(self.imputer).settings}
+
+
+def init(
+    model: Model, table: TensorTable, config: ImputeThenFitConfig, generator: torch.Generator, room: Room | None = None
+) -> GradientState:
+    """State before the first imputation: chains at f0 (draws from the marginals). `room`: see Method.
+
+    Raises UsageError for settings that cannot be used.
+    """
+    for problem in config.check():
+        raise UsageError(problem.message, problem.hint)
+    K = config.own["imputations"]
+    assert K is not None
+    seed = int(torch.randint(2**62, (), generator=generator))
+    chains = make_chains(table.x, table.missing, K, config.chains, room)
+    empirical(chains, generator)
+    model.initialise(initial_rows(chains).cpu(), generator)
+    state = GradientState(model, chains, config, seed, log_likelihood, keeps=True)
+    state.refreshed = -1 - K  # counts up to -1, the value before the first epoch
+    return state
+
+
+def run(state: GradientState) -> Iterator[Step | EpochEnd]:
+    """Make the imputations that are still missing, then climb. Each imputation is a stage that can be saved."""
+    while state.refreshed < -1:
+        yield _impute(state)
+    yield from gradient.run(state)
+
+
+def _impute(state: GradientState) -> EpochEnd:
+    """Make the next imputation; after the last one, initialise the model from all of them."""
+    chains, config = state.chains, state.config
+    assert isinstance(config, ImputeThenFitConfig)
+    k = chains.K + 1 + state.refreshed
+    seed = int(torch.randint(2**32, (), generator=_stream(state, IMPUTE - k)))
+    x, missing = chains.x.cpu().double().numpy(), chains.missing.cpu().numpy()
+    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own))
+    chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
+    state.refreshed += 1
+    if state.refreshed == -1:
+        state.theta.initialise(initial_rows(chains).cpu(), _stream(state, INITIALISE))
+        state.publish()
+    return EpochEnd(k + 1, {"stage": "imputation"})
+
+
+def _stream(state: GradientState, purpose: int) -> torch.Generator:
+    """A random stream of the state on the CPU."""
+    return torch.Generator().manual_seed(state.generator(purpose).initial_seed())
+
+
+METHOD = Method(requires=(), Config=ImputeThenFitConfig, init=init, run=run)
