@@ -38,6 +38,7 @@ def linear(encoding: str = "masked", L: int = 1) -> VariationalAutoencoder:
     vae.initialise(x, generator(2))
     with torch.no_grad():
         vae.decoder.outlet.weight.copy_(torch.randn(D, L + S, generator=generator(3), dtype=torch.float64))
+        vae.code.classifier.outlet.weight.mul_(8.0)  # far from uniform
     return vae.eval()
 
 
