@@ -20,7 +20,7 @@ from vgi_cli.run.plan import make_plan
 from vgi_cli.run.truth_model import parse_truth
 
 ROOT = Path(__file__).parents[1]
-RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 
 
 def first_comment(recipe: Path) -> list[str]:
@@ -38,10 +38,12 @@ def toy_module() -> ModuleType:
 
 
 def test_there_are_recipes() -> None:
-    assert [recipe.name for recipe in RECIPES] == ["toy-fa.yaml"]
+    paper = ["fa-frey", "gas", "hepmass", "miniboone", "power", "toy-fa"]
+    names = [recipe.relative_to(ROOT / "recipes").as_posix() for recipe in RECIPES]
+    assert names == [*(f"paper/{name}.yaml" for name in paper), "toy-fa.yaml"]
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.relative_to(ROOT).as_posix())
 def test_recipe_opens_with_its_command_cost_and_target(recipe: Path) -> None:
     opening = first_comment(recipe)
     words = shlex.split(opening[0].split("&&")[-1])
@@ -50,7 +52,7 @@ def test_recipe_opens_with_its_command_cost_and_target(recipe: Path) -> None:
     assert any("Cost: " in line for line in opening) and any(line.startswith("To reach: ") for line in opening)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.relative_to(ROOT).as_posix())
 def test_recipe_has_only_valid_settings(recipe: Path) -> None:
     settings = gather({"data": (["table.csv"], "DATA")}, recipe=recipe)
     plan = make_plan(settings)

@@ -136,7 +136,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
-            "with --model flow use --method vgi or complete or impute-then-fit; --method em works with --model fa or ",
+            "with --model flow use --method vgi or plmcmc or complete or impute-then-fit; --method em works with",
         ),
         (
             ["data.csv", "--model", "vae", "--method", "em"],
@@ -315,7 +315,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
             "sampler 'metropolis' needs fitted conditionals (a fit by vgi), which a run of model 'fa' by method",
             "this run can use --sampler exact",
         ),
-        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi or imp", "--sampler exact"),
+        (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi, mcem", "--sampler exact"),
         (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],

@@ -30,6 +30,15 @@ SMALL = {
     "hivae": {"epochs": 2, "optim": {"batch_size": 32}},
     "partial-vae": {"epochs": 2, "optim": {"batch_size": 32}},
     "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
+    "mcem": {"epochs": 2, "imputations": 2, "optim": {"batch_size": 32}},
+    "plmcmc": {
+        "epochs": 2,
+        "imputations": 2,
+        "first": 0.5,
+        "every": 0.5,
+        "steps": ((0, 30),),
+        "optim": {"batch_size": 32},
+    },
 }
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)

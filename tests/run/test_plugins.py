@@ -337,6 +337,8 @@ def test_a_recipe_cannot_ask_for_a_plugin(write: Write, value: str) -> None:
 
 
 def test_a_run_without_exact_marginals_or_conditionals_has_no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    density = registry.MODELS["flow"]._replace(provides=frozenset({"bound", "density"}))
+    monkeypatch.setitem(registry.MODELS, "flow", density)
     monkeypatch.setitem(registry.METHODS, "bare", registry.METHODS["vgi"]._replace(makes=frozenset()))
     with pytest.raises(UsageError, match="no sampler works for model 'flow' fitted by 'bare'") as caught:
         registry.choose_sampler("auto", "flow", "bare")

@@ -66,6 +66,9 @@ def test_reading_the_table_loads_no_torch() -> None:
         ("fa", "em", "exact"),
         ("mixture", "vgi", "exact"),
         ("flow", "vgi", "metropolis"),
+        ("flow", "plmcmc", "plmcmc"),
+        ("flow", "complete", "plmcmc"),
+        ("mixture", "mcem", "exact"),
         ("vae", "vgi", "latent"),
         ("vae", "complete", "latent"),
     ],
@@ -77,12 +80,20 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    use = "--method vgi or complete or impute-then-fit"
+    use = "--method vgi or plmcmc or complete or impute-then-fit"
     expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
+    with pytest.raises(UsageError, match="method 'plmcmc' needs an invertible map, which model 'fa'") as caught:
+        registry.check_pair("fa", "plmcmc")
+    assert caught.value.hint.endswith("--method plmcmc works with --model flow or flow-ar")
+    with pytest.raises(UsageError, match="method 'mcem' needs exact marginals under any mask, which model 'flow'"):
+        registry.check_pair("flow", "mcem")
     with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
         registry.choose_sampler("exact", "flow", "vgi")
-    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"
+    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or plmcmc or chains"
+    with pytest.raises(UsageError, match="sampler 'metropolis' needs fitted conditionals") as caught:
+        registry.choose_sampler("metropolis", "flow", "plmcmc")
+    assert caught.value.hint == "this run can use --sampler plmcmc or chains"
     with pytest.raises(
         UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
     ) as caught:

@@ -19,7 +19,7 @@ from vgi_cli.table.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import infer_schema
 
-TRANSFORMS = ["linear", "normal"]
+TRANSFORMS = ["linear", "normal", "none"]
 
 
 def example(N: int = 400) -> Table:

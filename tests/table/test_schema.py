@@ -310,7 +310,7 @@ class TestJson:
 
     schema = infer_schema(from_text("id,x,y,t,k,e\n1,1,2.53,a,7,\n2,3,,b,7,\n3,5,6,c,,\n"), ids=["id"])[0]
 
-    @pytest.mark.parametrize("transform", ["linear", "normal"])
+    @pytest.mark.parametrize("transform", ["linear", "normal", "none"])
     def test_round_trip(self, transform: str) -> None:
         rng = np.random.default_rng(0)
         rows = "\n".join(

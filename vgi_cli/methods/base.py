@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -31,6 +31,8 @@ class MethodConfig(BaseModel):
     """Settings of a method: the keys `method.*` and `optim.*` of a recipe. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    piloted: ClassVar[bool] = True
+    """Whether a short fit tells how many epochs are enough, where nobody says how many."""
 
     def check(self) -> Iterable[Unusable]:
         """Settings that exclude each other, or need what is not installed here: refused before data are read."""

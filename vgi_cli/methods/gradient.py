@@ -34,8 +34,9 @@ STEPS, FEWEST_EPOCHS = 4000, 5  # where no number of epochs is given
 
 Objective = Callable[["GradientState", Batch, torch.Generator], Tensor]
 """Weighted sum of the objective over a batch, nats: scalar. Randomness comes from the generator."""
-Refresh = Callable[["GradientState", torch.Generator], None]
-"""Before an epoch: set the imputations anew, or leave them."""
+Refresh = Callable[["GradientState"], bool]
+"""Before an epoch: set the imputations anew, or leave them. Does one piece of that work and says whether more is left:
+then it is called again with `piece` counted up. Between two pieces a fit can stop, be saved and go on."""
 
 
 class LikelihoodConfig(MethodConfig):
@@ -59,15 +60,18 @@ class ImputingConfig(LikelihoodConfig):
     chains: Setting = "auto"
 
 
-def no_refresh(state: GradientState, generator: torch.Generator) -> None:
+def no_refresh(state: GradientState) -> bool:
     """The imputations stay as they are."""
+    return False
 
 
 @final
 class GradientState(ChainState):
     """See State and ChainState.
 
-    keeps  whether the imputations are a part of the run
+    keeps   whether the imputations are a part of the run
+    work    what a refresh keeps from one piece to the next
+    report  what a refresh says of itself: scalars, logged with the epoch that follows
     """
 
     def __init__(
@@ -90,12 +94,17 @@ class GradientState(ChainState):
         self.keeps = keeps
         self.epochs = config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / self.batches))
         self.total = chains.x.new_zeros(())  # of the objective, in this epoch
-        self.refreshed = -1  # the last epoch before which `refresh` was called
+        self.refreshed = -1  # the last epoch before which `refresh` has come to its end
+        self.piece = 0  # pieces of the present refresh done
+        self.work: dict[str, Tensor] = {}
+        self.report: dict[str, Tensor] = {}
 
     def parts(self) -> Parts:
         """See State."""
         self.publish()
-        state = {"counters": self.counters(), "total": self.total, "refreshed": torch.tensor(self.refreshed)}
+        state = {"counters": self.counters(), "total": self.total}
+        state["refreshed"] = torch.tensor([self.refreshed, self.piece])
+        state |= {f"work/{k}": v for k, v in self.work.items()} | {f"report/{k}": v for k, v in self.report.items()}
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
         state |= optimiser_tensors("optim_theta", self.optim_theta)
         copies = {
@@ -111,7 +120,10 @@ class GradientState(ChainState):
         self.model.load_state_dict(parts["model"])
         self.theta.load_state_dict(prefixed(state, "theta/"))
         self.total.copy_(state["total"])
-        self.refreshed = int(state["refreshed"])
+        self.refreshed, self.piece = state["refreshed"].tolist()
+        device = self.chains.x.device
+        self.work = {k: v.to(device) for k, v in prefixed(state, "work/").items()}
+        self.report = {k: v.to(device) for k, v in prefixed(state, "report/").items()}
         if self.keeps:
             self.chains.values[:-1] = parts["imputations"]["values"]
         restore_optimiser("optim_theta", self.optim_theta, state)
@@ -127,9 +139,13 @@ def chains_of(table: TensorTable, config: LikelihoodConfig, room: Room | None = 
 def run(state: GradientState) -> Iterator[Step | EpochEnd]:
     """Climb, epoch after epoch. Yields after every whole step and every epoch."""
     while state.stage_epoch < state.epochs:
-        if state.refreshed < state.stage_epoch:
-            state.refresh(state, state.generator(-2))
-            state.refreshed = state.stage_epoch
+        while state.refreshed < state.stage_epoch:
+            if state.refresh(state):
+                state.piece += 1
+                yield Step({"objective": state.total})
+            else:
+                state.refreshed, state.piece = state.stage_epoch, 0
+                state.work.clear()
         while state.position < state.batches:
             step(state)
             state.position += 1
@@ -150,7 +166,9 @@ def step(state: GradientState) -> None:
 def _end_epoch(state: GradientState) -> EpochEnd:
     state.publish()
     metrics = {"objective": float(state.total) / state.batches}
+    metrics |= {name: float(value) for name, value in state.report.items()}
     state.total.zero_()
+    state.report.clear()
     state.stage_epoch, state.position = state.stage_epoch + 1, 0
     return EpochEnd(state.stage_epoch, metrics)
 

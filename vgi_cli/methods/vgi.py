@@ -27,7 +27,7 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.objective import (
     DrawNoise,
@@ -254,7 +254,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
 
 
 @torch.no_grad()
-def draw_empty_rows(state: VgiState) -> None:
+def draw_empty_rows(state: ChainState) -> None:
     """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
     if len(state.empty):
         rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1))

@@ -31,7 +31,7 @@ class TableSettings(BaseModel):
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
-    transform: Literal["linear", "normal"] | None = None
+    transform: Literal["linear", "normal", "none"] | None = None
 
 
 class Recipe(BaseModel):

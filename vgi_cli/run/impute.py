@@ -346,21 +346,18 @@ def build_imputer(
     from vgi_cli.imputers.gibbs import GibbsImputer
     from vgi_cli.imputers.latent import LatentImputer
     from vgi_cli.imputers.metropolis import MetropolisImputer
+    from vgi_cli.imputers.projected import ModelStart, ProjectedImputer
 
     if sampler == "exact":
         return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
     dtype = next(fitted.model.parameters()).dtype
-    if sampler == "latent":
-        return LatentImputer(models[0]), dtype
-    held, start = held_chains(fitted, device)
-    if sampler == "chains":
-        return ChainsImputer(held), dtype
-    q = fitted.conditionals
-    assert q is not None
-    q = q.to(device)
+    q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
     makers: dict[str, Callable[[], Imputer]] = {
-        "metropolis": lambda: MetropolisImputer(models[0], q, start, capture=capture),
-        "gibbs": lambda: GibbsImputer(q, start, capture=capture),
+        "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
+        "gibbs": lambda: GibbsImputer(q, held_chains(fitted, device)[1], capture=capture),
+        "latent": lambda: LatentImputer(models[0]),
+        "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
     }
     return makers[sampler](), dtype
 

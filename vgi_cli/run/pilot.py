@@ -42,13 +42,14 @@ class Pilot(NamedTuple):
 
 def needed(recipe: Recipe, rows: Rows) -> bool:
     """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
-    pilot knows), and the rows few enough for it to matter."""
+    pilot knows) and lets itself be piloted, and the rows few enough for it to matter."""
     entry = registry.MODELS[recipe.model["name"]]
-    gradient = isinstance(getattr(method_config(recipe), "optim", None), GradientConfig)
+    config = method_config(recipe)
+    gradient = isinstance(getattr(config, "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    return not given and gradient and scored and FEWEST <= n <= MOST
+    return not given and gradient and config.piloted and scored and FEWEST <= n <= MOST
 
 
 def choose_epochs(

@@ -65,7 +65,7 @@ CAPABILITIES: Mapping[str, str] = {
     "latent": "latent variables with an encoder",
     "relaxable": "latent variables that may hold a category",
     "conditionals": "fitted conditionals (a fit by vgi)",
-    "imputations": "stored imputations (a fit by vgi or impute-then-fit)",
+    "imputations": "stored imputations (a fit by vgi, mcem, plmcmc or impute-then-fit)",
 }
 
 MODELS: dict[str, ModelEntry] = {
@@ -139,6 +139,24 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "mcem": MethodEntry(
+        "Monte-Carlo EM by gradients: imputations drawn exactly, for fa and mixture",
+        "vgi_cli.methods.mcem",
+        frozenset({"marginal"}),
+        frozenset({"imputations"}),
+        "float64",
+        False,
+        "vgi fit data.csv --model fa --method mcem",
+    ),
+    "plmcmc": MethodEntry(
+        "Monte-Carlo EM of a flow by projected latent Markov chains, the paper's competitor of vgi",
+        "vgi_cli.methods.plmcmc",
+        frozenset({"bijective"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method plmcmc --epochs 100",
     ),
     "complete": MethodEntry(
         "maximum likelihood by gradients, for tables without holes",
@@ -217,6 +235,11 @@ SAMPLERS: Mapping[str, SamplerEntry] = {
         "pseudo-Gibbs: every draw of the fitted conditionals is accepted",
         frozenset({"conditionals"}),
         "vgi impute --checkpoint run1 --sampler gibbs",
+    ),
+    "plmcmc": SamplerEntry(
+        "projected latent Markov chains, for flows without fitted conditionals",
+        frozenset({"bijective"}),
+        "vgi impute --checkpoint run1 --sampler plmcmc",
     ),
     "chains": SamplerEntry(
         "what the training chains hold, for the table that was fitted",

@@ -14,7 +14,7 @@ from vgi_cli.table.numerals import Floats
 
 Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
-Transform = Literal["linear", "normal"]
+Transform = Literal["linear", "normal", "none"]
 
 SCHEMA_FORMAT = 1
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)

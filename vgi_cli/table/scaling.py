@@ -22,6 +22,8 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None) ->
 
     resolution  width of the dequantisation noise, None where the column is not dequantised
     """
+    if transform == "none":
+        return Scale(0.0, 1.0)
     linear = _standard(values)
     if transform == "linear":
         return linear
