@@ -25,6 +25,10 @@ SMALL = {
     },
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
+    "mvae": {"epochs": 2, "optim": {"batch_size": 32}},
+    "miwae": {"epochs": 2, "samples": 3, "optim": {"batch_size": 32}},
+    "hivae": {"epochs": 2, "optim": {"batch_size": 32}},
+    "partial-vae": {"epochs": 2, "optim": {"batch_size": 32}},
     "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
     "mcem": {"epochs": 2, "imputations": 2, "optim": {"batch_size": 32}},
     "plmcmc": {
@@ -52,7 +56,7 @@ def table(holes=True):
 
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
-    fresh = cls.build(cls.Config(), 4).double()
+    fresh = cls.build(cls.Config(**made.fixes), 4).double()
     config = made.Config.model_validate(merged(cls.suited.get(method, {}), SMALL.get(method, {"epochs": 4})))
     return made, made.init(fresh, table(method not in COMPLETE), config, torch.Generator().manual_seed(seed))
 
