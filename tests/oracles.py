@@ -8,8 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
-from vgi_cli.data import Blocks
+from vgi_cli.conditionals.base import Draw, Move, Proposal, Rows, Univariate
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -64,14 +63,14 @@ def gaussian_conditional(model: GaussianModel, x: Tensor, missing: Tensor) -> tu
     return model.mean[m] + gain @ (x[o] - model.mean[o]), S[m][:, m] - gain @ S[o][:, m]
 
 
-class GaussianConditionals(Conditionals):
+class GaussianConditionals(Univariate):
     """Exact q_j of a Gaussian; `shift` and `scale` spoil mean and standard deviation; `memory` is how much of its own
     previous value the extended kernel keeps (0: the standard kernel)."""
 
     noise_width = fresh_width = 1
 
     def __init__(self, mean: Tensor, covariance: Tensor, shift: float = 0.0, scale: float = 1.0, memory: float = 0.0):
-        super().__init__(Blocks.columns(len(mean)))
+        super().__init__(len(mean))
         precision = torch.linalg.inv(covariance)
         self.mean = mean
         self.weights = precision / precision.diagonal()[:, None]
@@ -81,6 +80,9 @@ class GaussianConditionals(Conditionals):
         self.extended = memory != 0
 
     def initialise(self, generator: torch.Generator) -> None:
+        """Nothing is fitted."""
+
+    def align(self, x: Tensor) -> None:
         """Nothing is fitted."""
 
     def _params(self, x: Tensor, j: Tensor, visible: bool) -> tuple[Tensor, Tensor]:
@@ -130,6 +132,20 @@ class GaussianConditionals(Conditionals):
 
     def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
         return self._log(value, params[..., 0], params[..., 1])
+
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        value, log_q = self.proposed(self.params(self.see(x, torch.ones_like(x, dtype=torch.bool)), j), noise)
+        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
+        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
+
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        mean, std = params.unbind(-1)
+        new = mean + move.relax * (old - mean) + (1 - move.relax**2) ** 0.5 * std * noise[..., 0]
+        return new, self.log_moved(params, old, new, move)
+
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        mean, std = params.unbind(-1)
+        return self._log(new, mean + move.relax * (old - mean), (1 - move.relax**2) ** 0.5 * std)
 
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         rows = x[:, None].expand(*j.shape, x.shape[-1])

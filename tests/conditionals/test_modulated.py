@@ -23,13 +23,20 @@ def by_hand(made, row, j, visible):
     h = row.clone()
     if not visible:
         h[j] = 0
+    past = h.new_zeros(made.trunk.linear)
     for i, layer in enumerate(made.trunk):
-        new = F.leaky_relu(layer(h), SLOPE)
+        new = layer(h)
+        if i == 0:
+            new, past = new.split([len(new) - len(past), len(past)])
+        new = F.leaky_relu(new, SLOPE)
         h = h + new if i > 0 and new.shape == h.shape else new
     for i, layer in enumerate(made.heads):
         new = F.leaky_relu(layer(h) * made.scale[i][j] + made.shift[i][j], SLOPE)
         h = h + new if i > 0 and new.shape == h.shape else new
-    return made.last(h) + made.base[j]
+    params = made.last(h) + made.base[j]
+    if made.slope is not None:
+        params = torch.cat([params[:1] + made.slope.weight[j] @ past, params[1:]])
+    return params
 
 
 @pytest.mark.parametrize("visible", [True, False])
@@ -54,3 +61,26 @@ def test_every_parameter_gets_a_gradient():
     j = torch.arange(80).view(40, 2) % 5
     made(x, j, True).square().sum().backward()
     assert all(parameter.grad is not None and bool(parameter.grad.any()) for parameter in made.parameters())
+
+
+def test_linear_features_start_as_principal_components():
+    S = KEPT_FROM + 6
+    g = torch.Generator().manual_seed(8)
+    x = torch.randn(500, 3, generator=g, dtype=torch.float64) @ torch.randn(3, S, generator=g, dtype=torch.float64)
+    x = 2.0 + x + 0.01 * torch.randn(500, S, generator=g, dtype=torch.float64)
+    made = ModulatedNetwork(S, 2, (6,), (4,)).double()
+    made.initialise(torch.Generator().manual_seed(0))
+    before = made.trunk[0].weight.detach().clone()
+    made.trunk.align_(x)
+    with torch.no_grad():
+        features = made.trunk.first(x)[:, 6:]
+    torch.testing.assert_close(features.T.cov(correction=0), torch.eye(made.trunk.linear, dtype=torch.float64))
+    assert bool((features.mean(0).abs() < 1e-9).all())
+    top = features[:, -3:]  # the three factors: nothing else is left of the rows
+    left = x - x.mean(0) - top @ torch.linalg.lstsq(top, x - x.mean(0)).solution
+    assert float(left.std()) < 0.011
+    assert torch.equal(made.trunk[0].weight[:6], before[:6])
+
+
+def test_few_columns_have_no_linear_features():
+    assert network(KEPT_FROM, (6,), (4,)).slope is None

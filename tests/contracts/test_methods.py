@@ -25,6 +25,10 @@ SMALL = {
     },
     "em": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
+    "mvae": {"epochs": 2, "optim": {"batch_size": 32}},
+    "miwae": {"epochs": 2, "samples": 3, "optim": {"batch_size": 32}},
+    "hivae": {"epochs": 2, "optim": {"batch_size": 32}},
+    "partial-vae": {"epochs": 2, "optim": {"batch_size": 32}},
     "impute-then-fit": {"epochs": 2, "imputer": "empirical", "imputations": 2, "optim": {"batch_size": 32}},
     "mcem": {"epochs": 2, "imputations": 2, "optim": {"batch_size": 32}},
     "plmcmc": {
@@ -56,7 +60,7 @@ def table(holes=True):
 
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
-    fresh = cls.build(cls.Config(), 4).double()
+    fresh = cls.build(cls.Config(**made.fixes), 4).double()
     small = SMALL.get(method, {"epochs": 4})
     if "latent" in registry.MODELS[model].provides:
         small = SMALL_LATENT.get(method, small)

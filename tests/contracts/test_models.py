@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, Relaxable
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
@@ -17,6 +17,7 @@ CAPABILITY = {
     "bijective": Bijective,
     "gaussian": GaussianFamily,
     "latent": Latent,
+    "relaxable": Relaxable,
 }
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])

@@ -4,6 +4,7 @@ encoder is, inside the box, and keyed."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -85,14 +86,17 @@ def test_limits_give_the_truncated_law(holes: list[int]) -> None:
     assert float(gap.abs().max()) < 4.5 * 1.6 * error  # a generous standard error of a second moment
 
 
-def test_rows_of_the_model_stay_rows_of_the_model() -> None:
+@pytest.mark.parametrize("setting", [{}, {"encoding": "set"}, {"prior": "mixture", "components": 3}], ids=str)
+def test_rows_of_the_model_stay_rows_of_the_model(setting: dict[str, Any]) -> None:
     """A nonlinear model, rows of it masked at random: after the sweeps still distributed as it is."""
     g = torch.Generator().manual_seed(0)
-    vae = VariationalAutoencoder.build(VaeConfig(latents=1, encoder=(4,), decoder=(6,), activation="tanh"), D).double()
+    config = VaeConfig(latents=1, encoder=(4,), decoder=(6,), activation="tanh", cell=(6, 6), embedding=4, **setting)
+    vae = VariationalAutoencoder.build(config, D).double()
     vae.initialise(torch.randn(50, D, generator=g, dtype=torch.float64), g)
     with torch.no_grad():
-        for parameter in vae.parameters():
-            parameter.add_(0.8 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+        for name, parameter in vae.named_parameters():
+            size = 0.1 if "encoding" in setting and name.startswith("encoder") else 0.8  # sums over cells are large
+            parameter.add_(size * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
         vae.log_variance.fill_(-1.5)
     N = 2048
     full, reference = vae.sample(N, g), vae.sample(20_000, g)

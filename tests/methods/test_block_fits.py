@@ -1,10 +1,12 @@
 """Fits with block conditionals: they reach the model's own conditionals, and the tallies are those of the blocks."""
 
+import pytest
 import torch
 
 from tests.conditionals.test_blocks import block_conditionals
 from tests.oracles import random_covariance
 from vgi_cli.data import Blocks, make_table
+from vgi_cli.errors import UsageError
 from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.objective import draw_noise, vgi_objective
@@ -46,6 +48,16 @@ def test_a_gaussian_block_reaches_the_conditional_of_a_gaussian_model():
             log_q = q.log_prob(x, wanted, j)[:, 0]
         divergence = (law.log_prob(x) - marginal.log_prob(x[:, given]) - log_q).mean()  # KL(p || q) of the block
         assert abs(divergence.item()) < 0.02, given
+
+
+def test_scans_of_single_columns_are_refused_where_columns_share_a_conditional():
+    missing = torch.rand(20, D, generator=torch.Generator().manual_seed(0)) < 0.4
+    table = make_table(torch.zeros(20, D, dtype=torch.float64), missing, PARTITION)
+    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), D).double()
+    for settings in ({"scan": "block"}, {"block_columns": 3}, {"relax": -0.5}, {"visit": "adaptive"}):
+        with pytest.raises(UsageError, match=f"method.{next(iter(settings))}=.* moves single columns") as caught:
+            vgi.init(model, table, VgiConfig(**settings), torch.Generator().manual_seed(0))
+        assert caught.value.hint == f"leave out method.{next(iter(settings))}, or the blocks"
 
 
 def test_a_fit_with_blocks_counts_and_names_them_by_column():

@@ -17,6 +17,7 @@ from vgi_cli.methods import finetune, vbgi, vbgi_m, vgi
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.latent_targets import BlockLatents, Carried, CarriedLatents
 from vgi_cli.methods.objective import DrawNoise, normal, uniform
+from vgi_cli.methods.scans import SINGLE, Moves
 from vgi_cli.methods.targets import Columns
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.flow import Flow
@@ -26,13 +27,20 @@ D, L, R = 4, 2, 12_000
 OPTIM = {"warmup_conditionals": 0, "warmup_model": 1, "batch_size": 32}
 
 
-def state_of(target, model, q, **settings):
+def state_of(target, model, q, moves=SINGLE, **settings):
     """What a target needs of a state."""
     target.bind(q, model)
     like = torch.zeros(0, D + L, dtype=torch.float64)
     config = VgiConfig(**settings)
     return SimpleNamespace(
-        theta=model, q=q, chains=SimpleNamespace(K=1, x=like), config=config, log_p=lambda x, missing: model.log_prob(x)
+        theta=model,
+        q=q,
+        chains=SimpleNamespace(K=1, x=like),
+        config=config,
+        log_p=lambda x, missing: model.log_prob(x),
+        moves=moves,
+        columns=1,
+        visits=SimpleNamespace(weights=None),
     )
 
 
@@ -83,16 +91,16 @@ def swept(target, state, xz, missing, g, sweeps, scan="step"):
             noise = target.sweep_noise(state, R, state.config.gibbs_steps, g)
             sweep = target.update(state, xz, missing, noise, scan)
             assert torch.equal(sweep.x[~missing], xz[~missing])
-            xz, moved = sweep.x, moved | sweep.steps.any(1)
+            xz, moved = sweep.x, moved | sweep.steps.flatten(1).any(1)
     return xz, moved
 
 
 @pytest.mark.parametrize("exact_encoder", [True, False])
-@pytest.mark.parametrize("scan", ["step", "path"])
+@pytest.mark.parametrize("scan", ["step", "path", "block"])
 def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, scan):
     model, law, xz, missing, g = rows_of_the_model(exact_encoder)
     target, q = CarriedLatents(), conditionals("gaussian", "shared", False, seed=1)
-    state = state_of(target, model, q, scan=scan)
+    state = state_of(target, model, q, Moves(2) if scan == "block" else SINGLE, scan=scan)
     out, moved = swept(target, state, xz, missing, g, 6, scan)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
@@ -188,31 +196,37 @@ def test_the_objective_of_an_incomplete_row_is_half_of_each_block():
 METHODS = {
     "vgi": (vgi, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
     "vgi-path": (vgi, {"accept": "metropolis", "scan": "path", "gradient": "accepted", "hidden": (4,), "trunk": ()}),
+    "vgi-block": (
+        vgi,
+        {"accept": "metropolis", "scan": "block", "block_columns": 2, "relax": -0.3, "visit": "adaptive"},
+    ),
     "vbgi": (vbgi, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
     "vbgi-m": (vbgi_m, {"accept": "gibbs", "gibbs_steps": 2}),
 }
 
 
-def begin(name, seed=0, **more):
+def begin(name, seed=0, prior="normal", **more):
     module, settings = METHODS[name]
     g = torch.Generator().manual_seed(5)
     x = torch.randn(70, D, generator=g, dtype=torch.float64)
     missing = torch.rand(70, D, generator=g) < 0.4
     missing[2] = True
-    model = VariationalAutoencoder.build(VaeConfig(latents=L, encoder=(5,), decoder=(5,)), D).double()
+    model = VariationalAutoencoder.build(VaeConfig(latents=L, encoder=(5,), decoder=(5,), prior=prior), D).double()
     config = VgiConfig.model_validate({"epochs": 2, "imputations": 2, "optim": OPTIM, **settings, **more})
     return module.METHOD.init(model, make_table(x, missing), config, torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_fit_resumes_exactly(name):
-    whole = begin(name)
+@pytest.mark.parametrize(
+    ("name", "prior"), [*((name, "normal") for name in METHODS), ("vgi", "mixture"), ("vbgi", "mixture")]
+)
+def test_a_fit_resumes_exactly(name, prior):
+    whole = begin(name, prior=prior)
     events = list(vgi.run(whole))
     for stop in (2, len(events) // 2, len(events) - 2):
-        broken = begin(name)
+        broken = begin(name, prior=prior)
         for _, _ in zip(range(stop), vgi.run(broken), strict=False):
             pass
-        resumed = begin(name, seed=9)
+        resumed = begin(name, seed=9, prior=prior)
         resumed.restore(copy.deepcopy(broken.parts()))
         for _ in vgi.run(resumed):
             pass
@@ -224,12 +238,20 @@ def test_a_fit_resumes_exactly(name):
 
 
 @pytest.mark.parametrize("initial", ["empirical", "em"])
-def test_the_first_imputations_are_of_the_columns_and_latents_are_standard_normal(initial):
-    state = begin("vbgi", initial=initial, imputations=200)
-    chains = state.chains
+@pytest.mark.parametrize("prior", ["normal", "mixture"])
+def test_the_first_imputations_are_of_the_columns_and_latents_are_of_the_prior(initial, prior):
+    state = begin("vbgi", initial=initial, imputations=200, prior=prior)
+    chains, L = state.chains, state.theta.latents
     assert chains.x.shape == (70, D + L) and torch.equal(chains.missing[:, D], chains.missing[:, :D].any(1))
     z = torch.stack([chains.completed(k)[:, D:] for k in range(200)])[:, chains.missing[:, D]]
-    assert abs(float(z.mean())) < 0.25 and 0.8 < float(z.std()) < 1.2
+    if prior == "normal":
+        assert abs(float(z.mean())) < 0.05 and float(z.std()) == pytest.approx(1.0, abs=0.05)
+    else:  # a category comes last, as numbers of which one is 1
+        means = state.theta.code.means.detach()
+        spread = z[..., :2] - (z[..., 2:, None] * means).sum(2)
+        assert abs(float(spread.mean())) < 0.05 and float(spread.std()) == pytest.approx(1.0, abs=0.05)
+        assert torch.equal(z[..., 2:].amax(2), torch.ones_like(z[..., 0])) and bool((z[..., 2:].sum(2) == 1).all())
+        assert z[..., 2:].mean((0, 1)).tolist() == pytest.approx([0.2] * 5, abs=0.02)
     x = chains.completed(0)[:, :D]
     assert torch.equal(x[~chains.missing[:, :D]], chains.x[:, :D][~chains.missing[:, :D]])
     assert float(x.abs().max()) < 6
@@ -266,9 +288,10 @@ def test_targets_follow_the_type_of_the_model():
         ({"gibbs_steps": 3}, "method.gibbs_steps=3 means nothing"),
         ({"gradient": "accepted"}, "method.gradient=accepted means nothing"),
         ({"optim": {"warmup_conditionals": 4}}, "got optim.warmup_conditionals=4"),
+        ({"scan": "block"}, "method.scan=block moves single columns"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings, message):
     with pytest.raises(UsageError) as caught:
         begin("vbgi", **settings)
-    assert message in caught.value.message and "say --set" in str(caught.value.hint)
+    assert message in caught.value.message and caught.value.hint

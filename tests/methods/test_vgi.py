@@ -9,8 +9,8 @@ from torch import nn
 
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Chains
-from vgi_cli.conditionals.base import Conditionals, Draw, Rows
-from vgi_cli.data import Blocks, make_table
+from vgi_cli.conditionals.base import Draw, Rows, Univariate
+from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd, Step
@@ -55,17 +55,20 @@ class Gaussian(Model):
         return self.mean + torch.randn(n, len(self.mean), generator=generator, dtype=torch.float64) @ self.scale().T
 
 
-class ExactConditionals(Conditionals):
+class ExactConditionals(Univariate):
     """p's own conditionals (standard kernel), with log q at the draw, not the entropy."""
 
     noise_width = fresh_width = 1
     extended = False
 
     def __init__(self, sigma):
-        super().__init__(Blocks.columns(len(sigma)))
+        super().__init__(len(sigma))
         self.precision = torch.linalg.inv(sigma)
 
     def initialise(self, generator):
+        pass
+
+    def align(self, x):
         pass
 
     def blocks(self, missing):
@@ -108,6 +111,24 @@ class ExactConditionals(Conditionals):
 
     def log_proposal(self, params, value):
         return torch.distributions.Normal(params[..., 0], params[..., 1]).log_prob(value)
+
+    def draw_together(self, x, j, active, noise):
+        value, log_q = self.proposed(self._stacked(x, j), noise)
+        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
+        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
+
+    def _stacked(self, x, j):
+        return torch.stack(self._moments(x, j), -1)
+
+    def moved(self, params, old, noise, move):
+        mean, sd = params.unbind(-1)
+        new = mean + move.relax * (old - mean) + (1 - move.relax**2) ** 0.5 * sd * noise[..., 0]
+        return new, self.log_moved(params, old, new, move)
+
+    def log_moved(self, params, old, new, move):
+        mean, sd = params.unbind(-1)
+        centre = mean + move.relax * (old - mean)
+        return torch.distributions.Normal(centre, (1 - move.relax**2) ** 0.5 * sd).log_prob(new)
 
     def propose(self, x, missing, j, noise):
         raise AssertionError("not needed")
@@ -221,6 +242,8 @@ VARIANTS = [
     {"accept": "metropolis", "conditional": "spline", "layout": "independent"},
     {"accept": "metropolis", "scan": "path", "kernel": "extended", "blocks_per_row": 2},
     {"gradient": "accepted", "optim": {"average": 0.5, "schedule": "constant", "clip": None}},
+    {"scan": "block", "block_columns": 2, "relax": -0.5, "visit": "adaptive", "kernel": "extended"},
+    {"scan": "block", "block_columns": 2, "accept": "gibbs", "blocks_per_row": 2},
 ]
 
 

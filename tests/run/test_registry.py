@@ -9,7 +9,7 @@ import pytest
 
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 
@@ -20,6 +20,7 @@ TYPES = {
     "bijective": Bijective,
     "gaussian": GaussianFamily,
     "latent": Latent,
+    "relaxable": Relaxable,
 }
 
 

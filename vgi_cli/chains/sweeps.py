@@ -23,11 +23,13 @@ class SweepNoise(NamedTuple):
     order        [R, G] uniform: which blocks (`holes_scan`); [R, S] where they are chosen by `random_scan`
     normal       [R, G, width] standard normal, as wide as proposals or fresh draws need
     log_uniform  [R, G] log of a uniform: acceptance
+    latents      [R, G, L] standard normal: for latents that are drawn with each proposal; empty where there are none
     """
 
     order: Tensor
     normal: Tensor
     log_uniform: Tensor
+    latents: Tensor = torch.empty(0)
 
 
 class Swept(NamedTuple):

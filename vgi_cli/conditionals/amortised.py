@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import BlockNetwork, Draw, Move, Proposal, Rows, Univariate
 from vgi_cli.conditionals.family import Family
-from vgi_cli.data import Blocks
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
 WIDE_SCALE = 3.0  # their standard deviation in base space
@@ -32,7 +31,25 @@ def widened(noise: Tensor) -> Tensor:
     return noise[..., 0] * torch.where(wide, WIDE_SCALE, 1.0)
 
 
-class AmortisedConditionals(Conditionals):
+def log_step(u: Tensor, new: Tensor, move: Move) -> Tensor:
+    """log density in base space of going from u to `new` by a Move: what `stepped` draws."""
+    spread = math.sqrt(1.0 - move.relax**2)
+    own = log_normal((new - move.relax * u) / spread) - math.log(spread)
+    if move.wide == 0:
+        return own
+    wide = log_normal(new / WIDE_SCALE) + math.log(move.wide / WIDE_SCALE)
+    return torch.logaddexp(own + math.log1p(-move.wide), wide)
+
+
+def stepped(u: Tensor, noise: Tensor, move: Move) -> Tensor:
+    """The new place in base space of a column at u, from standard normals [.., 1], or [.., 2] with a widened share."""
+    new = move.relax * u + math.sqrt(1.0 - move.relax**2) * noise[..., 0]
+    if move.wide == 0:
+        return new
+    return torch.where(torch.special.ndtr(noise[..., 1]) < move.wide, WIDE_SCALE * noise[..., 0], new)
+
+
+class AmortisedConditionals(Univariate):
     """One univariate conditional per column, all read off one BlockNetwork.
 
     family    univariate family of every conditional
@@ -44,7 +61,7 @@ class AmortisedConditionals(Conditionals):
     fresh_width = 1
 
     def __init__(self, family: Family, network: BlockNetwork, *, extended: bool) -> None:
-        super().__init__(Blocks.columns(network.S))
+        super().__init__(network.S)
         self.family = family
         self.network = network
         self.extended = extended
@@ -52,6 +69,10 @@ class AmortisedConditionals(Conditionals):
     def initialise(self, generator: torch.Generator) -> None:
         """See Conditionals: every q starts as N(0, 1)."""
         self.network.initialise(generator)
+
+    def align(self, x: Tensor) -> None:
+        """See Conditionals."""
+        self.network.trunk.align_(x)
 
     def blocks(self, missing: Tensor) -> Tensor:
         """Every missing column may be redrawn on its own."""
@@ -64,6 +85,16 @@ class AmortisedConditionals(Conditionals):
         value, log_det = self.family.to_value(params, u)
         entropy = self.family.entropy(params)
         return Draw(put(x[:, None], j, value), log_normal(u) - log_det if entropy is None else -entropy)
+
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        """See Univariate. Gaussian: minus the entropies."""
+        params = self.network(x, j, self.extended)
+        u = noise[..., 0]
+        value, log_det = self.family.to_value(params, u)
+        entropy = self.family.entropy(params)
+        log_q = log_normal(u) - log_det if entropy is None else -entropy
+        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
+        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
 
     def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
@@ -108,6 +139,19 @@ class AmortisedConditionals(Conditionals):
         """See Conditionals."""
         u, log_det = self.family.to_base(params, value)
         return log_widened(u) + log_det
+
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        """See Univariate."""
+        u = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
+        new = stepped(u, noise, move)
+        value, log_det = self.family.to_value(params, new)
+        return value, log_step(u, new, move) - log_det
+
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        """See Univariate."""
+        there, log_det = self.family.to_base(params, new)
+        here = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
+        return log_step(here, there, move) + log_det
 
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""

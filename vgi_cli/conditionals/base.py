@@ -49,6 +49,18 @@ class Proposal(NamedTuple):
     log_reverse: Tensor
 
 
+class Move(NamedTuple):
+    """How a column moves within its conditional, in the base space where q is N(0, 1).
+
+    relax  alpha in (-1, 1): u' = alpha u + sqrt(1 - alpha^2) e. 0: a fresh draw; below 0: over-relaxed, the draw falls
+           on the other side of the middle (Adler 1981). It leaves q invariant whatever alpha is
+    wide   share of moves that are fresh draws from a widened q instead: a light-tailed q would make a chain stick
+    """
+
+    relax: float = 0.0
+    wide: float = 0.0
+
+
 class Conditionals(nn.Module, ABC):
     """The S conditionals, one for each block of a partition of the D columns (paper, section 3.4).
 
@@ -108,6 +120,10 @@ class Conditionals(nn.Module, ABC):
         """Set initial parameters (in place); all randomness comes from `generator`, on the CPU."""
 
     @abstractmethod
+    def align(self, x: Tensor) -> None:
+        """Fit what is linear in the initial parameters to the directions in which completed rows x [R, D] vary."""
+
+    @abstractmethod
     def blocks(self, missing: Tensor) -> Tensor:
         """[R, S] bool: which blocks may be redrawn in each row; missing [R, D]."""
 
@@ -155,6 +171,29 @@ class Conditionals(nn.Module, ABC):
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """log q [R, M] of the cells of block j [R, M] that are `wanted` [R, D], given all others; the block is hidden
         from its own input, also in the extended kernel."""
+
+
+class Univariate(Conditionals):
+    """Conditionals of single columns, of which several may move together, each from its own at the row as it stands."""
+
+    def __init__(self, D: int) -> None:
+        super().__init__(Blocks.columns(D))
+
+    @abstractmethod
+    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
+        """Redraw the active ones of columns j [R, B] of x [R, D] together, each from its conditional at x: rows [R, D]
+        and the sum of their log q [R]; noise [R, B, fresh_width]."""
+
+    @abstractmethod
+    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
+        """New values [..] of columns that stand at `old` [..], and their log densities given `old`.
+
+        params [.., width]; noise [.., noise_width], or [.., fresh_width] where no share is widened.
+        """
+
+    @abstractmethod
+    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
+        """[..] log density of going from old to new."""
 
 
 class BlockNetwork(nn.Module, ABC):

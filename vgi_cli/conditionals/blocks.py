@@ -43,6 +43,10 @@ class BlockConditionals(Conditionals):
         """See Conditionals: every q starts as N(0, I)."""
         self.network.initialise(generator)
 
+    def align(self, x: Tensor) -> None:
+        """See Conditionals."""
+        self.network.trunk.align_(x)
+
     def blocks(self, missing: Tensor) -> Tensor:
         """A block may be redrawn where one of its columns is missing."""
         return (missing.to(self._belongs.dtype) @ self._belongs) > 0

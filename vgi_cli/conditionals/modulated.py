@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vgi_cli.conditionals.base import BlockNetwork
-from vgi_cli.conditionals.trunk import GAIN, SLOPE, Trunk
+from vgi_cli.conditionals.trunk import GAIN, KEPT_FROM, RANK, SLOPE, LowRank, Trunk
 
 
 class ModulatedNetwork(BlockNetwork):
@@ -26,13 +26,23 @@ class ModulatedNetwork(BlockNetwork):
     width   parameters of one conditional
     trunk   widths of the layers before the block is named; hidden: of those after it
     D       columns; none: as many as blocks
+    locations  parameters, the first of a conditional's, that are locations
     """
 
-    def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int], D: int | None = None) -> None:
+    def __init__(
+        self,
+        S: int,
+        width: int,
+        trunk: Sequence[int],
+        hidden: Sequence[int],
+        D: int | None = None,
+        locations: int = 1,
+    ) -> None:
         super().__init__()
         D = S if D is None else D
         self.S = S
-        self.trunk = Trunk([D, *trunk])
+        self.trunk = Trunk([D, *trunk], RANK if trunk and D > KEPT_FROM else 0)
+        self.slope = LowRank(S, RANK, locations) if self.trunk.linear else None
         sizes = [trunk[-1] if trunk else D, *hidden]
         self.heads = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.scale = nn.ParameterList(nn.Parameter(torch.ones(S, b)) for b in sizes[1:])
@@ -47,7 +57,7 @@ class ModulatedNetwork(BlockNetwork):
             with torch.no_grad():
                 if name.startswith(("scale", "shift")):
                     parameter.copy_(0.5 * noise + (1.0 if name.startswith("scale") else 0.0))
-                elif name.startswith(("last", "base")) or name.endswith("bias"):
+                elif name.startswith(("last", "base", "slope")) or name.endswith("bias"):
                     parameter.zero_()
                 else:
                     parameter.copy_(noise * (GAIN / parameter.shape[-1] ** 0.5))
@@ -56,8 +66,9 @@ class ModulatedNetwork(BlockNetwork):
         """See BlockNetwork."""
         R, M = j.shape
         flat = j.reshape(-1)
+        past = x.new_empty(len(x), 0)
         if len(self.trunk):
-            h = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
+            h, past = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
         elif visible:
             h = x
         else:
@@ -70,4 +81,5 @@ class ModulatedNetwork(BlockNetwork):
             h = h + new if i > 0 and new.shape == h.shape else new
         if len(h) < len(flat):
             h = h.repeat_interleave(M, 0)
-        return (self.last(h) + self.base[flat]).view(R, M, -1)
+        params = self.last(h) + self.base[flat]
+        return (params if self.slope is None else self.slope(params, past, flat)).view(R, M, -1)

@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from vgi_cli.conditionals.base import BlockNetwork
 from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows
-from vgi_cli.conditionals.trunk import GAIN, SLOPE, Trunk
+from vgi_cli.conditionals.trunk import GAIN, RANK, SLOPE, LowRank, Trunk
 
-SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond, the trunk carries it
+SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond: trunk.py
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
 
 
@@ -32,15 +32,25 @@ class HeadNetwork(BlockNetwork):
     trunk   widths of the layers that all blocks share; empty: independent networks
     hidden  widths of the layers of each head
     D       columns; none: as many as blocks
+    locations  parameters, the first of a conditional's, that are locations
     """
 
-    def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int], D: int | None = None) -> None:
+    def __init__(
+        self,
+        S: int,
+        width: int,
+        trunk: Sequence[int],
+        hidden: Sequence[int],
+        D: int | None = None,
+        locations: int = 1,
+    ) -> None:
         super().__init__()
         D = S if D is None else D
         sizes = [D, *trunk]
-        self.trunk = Trunk(sizes)
+        self.trunk = Trunk(sizes, RANK if trunk and D > SKIP_UP_TO else 0)
         sizes = [sizes[-1], *hidden, width]
         self.heads = nn.ModuleList(HeadLinear(S, a, b) for a, b in pairwise(sizes))
+        self.slope = LowRank(S, RANK, locations) if self.trunk.linear else None
         self.skip = HeadLinear(S, D, width) if D <= SKIP_UP_TO or not trunk else None
         self.dense = not trunk and S * sum(a * b for a, b in pairwise(sizes)) <= DENSE_UP_TO
         self.S = S
@@ -50,7 +60,7 @@ class HeadNetwork(BlockNetwork):
         for name, parameter in self.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
             inputs = parameter.shape[-2] if name.startswith("heads") else parameter.shape[-1]
-            last = name.startswith((f"heads.{len(self.heads) - 1}.", "skip"))
+            last = name.startswith((f"heads.{len(self.heads) - 1}.", "skip", "slope"))
             scale = 0.0 if last or name.endswith("bias") else GAIN / inputs**0.5
             with torch.no_grad():
                 parameter.copy_(noise * scale)
@@ -61,10 +71,11 @@ class HeadNetwork(BlockNetwork):
         flat = j.reshape(-1)
         if self.dense:
             return self._every_head(x, flat, M, visible).view(R, M, -1)
-        h = None
+        h, past = None, x.new_empty(R, 0)
         if len(self.trunk):
-            h = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
-        return self._own_head(x, h, flat, M, visible).view(R, M, -1)
+            h, past = self.trunk(x, j, self.trunk.first(x) if first is None else first, visible)
+        params = self._own_head(x, h, flat, M, visible)
+        return (params if self.slope is None else self.slope(params, past, flat)).view(R, M, -1)
 
     def _own_head(self, x: Tensor, h: Tensor | None, j: Tensor, M: int, visible: bool) -> Tensor:
         """[Q, width]: for each row the one head of its block; h [Q or R, F] the trunk's output."""

@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
 GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
+RANK = 64  # linear features of a row in many columns
 KEPT_FROM = 64  # columns from which the trunk's first layer is kept up to date instead of being computed anew
 
 
 class Trunk(nn.ModuleList):
-    """Layers of these sizes (the first is the number of columns), residual where two sizes are equal."""
+    """Layers of these sizes (the first is the number of columns), residual where two sizes are equal.
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__(nn.Linear(a, b) for a, b in pairwise(sizes))
+    linear  features of the row that go past all layers: as many more outputs of the first layer, without activation
+    """
+
+    def __init__(self, sizes: Sequence[int], linear: int = 0) -> None:
+        extra = [linear, *(0 for _ in sizes)]
+        super().__init__(nn.Linear(a, b + more) for (a, b), more in zip(pairwise(sizes), extra, strict=False))
+        self.linear = linear
 
     def first(self, x: Tensor) -> Tensor:
         """[R, W] what the trunk's first layer makes of rows x, before its activation; W = 0 where it is not kept.
@@ -31,14 +38,32 @@ class Trunk(nn.ModuleList):
         layer = cast(nn.Linear, self[0])
         return F.linear(x, layer.weight, layer.bias)
 
+    @torch.no_grad()
+    def align_(self, x: Tensor) -> None:
+        """Let the linear features start as the leading principal components of rows x [R, D], standardised.
+
+        Columns that hang together through few factors have eigenvalues orders of magnitude apart. Gradient steps on
+        features of random directions then learn the small ones hardly at all (docs/benchmarks.md).
+        """
+        if self.linear == 0:
+            return
+        layer = cast(nn.Linear, self[0])
+        centre = x.mean(0)
+        value, vector = torch.linalg.eigh((x - centre).double().t().cov(correction=0))
+        value, vector = value[-self.linear :], vector[:, -self.linear :]
+        weight = (vector * value.clamp(min=1e-6).rsqrt()).t().to(layer.weight)
+        layer.weight[-self.linear :] = weight
+        layer.bias[-self.linear :] = -weight @ centre.to(weight)
+
     def change_(self, first: Tensor, j: Tensor, step: Tensor) -> None:
         """Update `first` [R, W] in place after column j [R] has grown by step [R]."""
         if first.shape[1]:
             layer = cast(nn.Linear, self[0])
             first.addcmul_(layer.weight.t()[j], step[:, None])
 
-    def forward(self, x: Tensor, j: Tensor, first: Tensor, visible: bool) -> Tensor:
-        """[R, F] where the blocks are visible (one pass serves all of a row), else [R * M, F]."""
+    def forward(self, x: Tensor, j: Tensor, first: Tensor, visible: bool) -> tuple[Tensor, Tensor]:
+        """Features [.., F] and linear ones [.., linear]: a row of them for each row of x where the blocks are visible
+        (one pass serves all of a row), else for each of R * M."""
         inlet = cast(nn.Linear, self[0])
         if first.shape[1] == 0:
             rows = x if visible else x[:, None].expand(-1, j.shape[1], -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
@@ -46,8 +71,33 @@ class Trunk(nn.ModuleList):
         elif not visible:
             own = x.gather(1, j)[..., None] * inlet.weight.t()[j]  # [R, M, W]
             first = (first[:, None] - own).flatten(0, 1)
-        h = F.leaky_relu(first, SLOPE)
+        past = first[:, first.shape[1] - self.linear :]
+        h = F.leaky_relu(first[:, : first.shape[1] - self.linear] if self.linear else first, SLOPE)
         for layer in list(self)[1:]:
             new = F.leaky_relu(layer(h), SLOPE, inplace=True)
             h = h + new if new.shape == h.shape else new
-        return h
+        return h, past
+
+
+class LowRank(nn.Module):
+    """A linear map of its own for the location of each of S blocks, through features that they share.
+
+    The conditionals of Gaussian-like models are linear in the row, and a network of leaky units represents that badly.
+    In few columns each block has a map of D weights (`network.py`); in many, where columns hang together through few
+    factors, `rank` features of the row serve all: the maps together have rank `rank`.
+    """
+
+    def __init__(self, S: int, rank: int, locations: int = 1) -> None:
+        """`locations`: parameters, the first of a block's, that have such a map."""
+        super().__init__()
+        self.locations = locations
+        self.weight = nn.Parameter(torch.zeros(S, rank) if locations == 1 else torch.zeros(S, locations, rank))
+
+    def forward(self, params: Tensor, past: Tensor, j: Tensor) -> Tensor:
+        """params [Q, width] of blocks j [Q], the maps added to the first of them; past [Q or a part of it, rank]."""
+        past = past.view(len(past), 1, -1).expand(-1, len(j) // len(past), -1).reshape(len(j), -1)
+        if self.locations == 1:
+            slope = (past * self.weight[j]).sum(1, keepdim=True)
+        else:
+            slope = (past[:, None] * self.weight[j]).sum(2)
+        return torch.cat([params[:, : self.locations] + slope, params[:, self.locations :]], 1)

@@ -2,9 +2,9 @@
 
     log 1/P sum_l p(x_obs | z_l) p(z_l) / q(z_l),    z_l ~ q independently
 
-Missing cells are integrated out of p(x | z) exactly. The encoder needs a number in each of them: a fill that is made
-before any z is drawn and enters q alone, never the numerator. Then the weights are unbiased for p(x_obs) given the
-fill, and their log mean is low on average, in every row, the less so the more draws there are.
+Missing cells are integrated out of p(x | z) exactly. The encoder sees that they are missing, or a fill that is made
+before any z is drawn; it enters q alone, never the numerator. Then the weights are unbiased for p(x_obs) given q,
+and their log mean is low on average, in every row, the less so the more draws there are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vgi_cli.evaluation.loglik import LogLik
 from vgi_cli.imputers.frozen import frozen
-from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
+from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
 
@@ -30,24 +30,59 @@ HALF_GAP = 0.02
 """... or the value at half the budget lies this many nats a row below the full value."""
 
 
-class EncoderProposal:
-    """q(z | x_obs): the encoder at the row with its holes filled by its own, deterministic reconstruction."""
+JUDGED, JUDGED_ROWS = 8, 2000
+"""Draws of z for each row, and rows at most, when two proposals are compared."""
 
-    def __init__(self, filler: Latent, encoder: Latent | None = None) -> None:
+
+class EncoderProposal:
+    """q(z | x_obs): the encoder at the row with its holes filled by its own, deterministic reconstruction, or
+    hidden."""
+
+    def __init__(self, filler: Latent, encoder: Latent | None = None, *, hide: bool = False) -> None:
         """filler   fills the holes
-        encoder  whose encoder then gives q, where that is another one (fine-tuned on fills of `filler`)"""
+        encoder  whose encoder then gives q, where that is another one (fine-tuned on fills of `filler`)
+        hide     the holes are hidden, not filled"""
         self._filler = filler
         self._encoder = filler if encoder is None else encoder
+        self.hide = hide
+
+    def inputs(self, x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the encoder is given of rows x [R, D]."""
+        return (x, missing) if self.hide else (self.filled(x, missing), None)
+
+    def tuned(self, encoder: Latent) -> EncoderProposal:
+        """The same with the encoder of another model."""
+        return EncoderProposal(self._filler, encoder, hide=self.hide)
 
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
         """x [R, D] with its holes filled (see Latent)."""
         with frozen(self._filler):
             return self._filler.filled(x, missing)
 
-    def __call__(self, x: Tensor, missing: Tensor) -> DiagonalNormal:
-        """Normals [R, L] for rows x [R, D]; what they hold where they are `missing` is not looked at."""
+    def __call__(self, x: Tensor, missing: Tensor) -> LatentLaw:
+        """Law of z [R, L] for rows x [R, D]; what they hold where they are `missing` is not looked at."""
         with frozen(self._encoder):
-            return self._encoder.encode(self.filled(x, missing))
+            return self._encoder.encode(*self.inputs(x, missing))
+
+    def elbo(self, model: Latent, x: Tensor, missing: Tensor, seed: int) -> float:
+        """Mean ELBO of the observed cells with this law of z, over JUDGED draws a row."""
+        generator = torch.Generator(x.device).manual_seed(seed)
+        size = (JUDGED, len(x), model.latents)
+        noise = torch.randn(size, generator=generator, dtype=x.dtype, device=x.device)
+        q = self(x, missing)
+        with frozen(model):
+            return float(torch.stack([model.elbo(x, n, missing, q).mean() for n in noise]).mean())
+
+
+def better_proposal(model: Latent, x: Tensor, missing: Tensor, seed: int = 0) -> EncoderProposal:
+    """The model's encoder with filled or with hidden holes, whichever has the larger ELBO: encoders that were trained
+    on imputations (`vgi`) want the former, those that were trained on holes (`mvae` and its like) the latter."""
+    filled, hidden = EncoderProposal(model), EncoderProposal(model, hide=True)
+    used = (missing.any(1) & ~missing.all(1)).nonzero()[:JUDGED_ROWS, 0]
+    if len(used) == 0:
+        return filled
+    x, missing = x[used], missing[used]
+    return max(filled, hidden, key=lambda proposal: proposal.elbo(model, x, missing, seed))
 
 
 @torch.no_grad()
@@ -81,7 +116,7 @@ def halves(P: int) -> list[Tensor]:
     return [torch.arange(P // 2), torch.arange(P // 2, P)]
 
 
-def _weights(model: Latent, q: DiagonalNormal, x: Tensor, missing: Tensor, noise: KeyedNoise) -> tuple[Tensor, Tensor]:
+def _weights(model: Latent, q: LatentLaw, x: Tensor, missing: Tensor, noise: KeyedNoise) -> tuple[Tensor, Tensor]:
     """log sum w and log sum w² [R] (float64) of the importance weights w of the noise's draws."""
     total = torch.full((len(x),), -math.inf, dtype=torch.float64, device=x.device)
     squares = total.clone()
@@ -89,9 +124,10 @@ def _weights(model: Latent, q: DiagonalNormal, x: Tensor, missing: Tensor, noise
         own = noise.select(draws=some)
         normal = own.normal(numbered("z", model.latents)).to(x)
         from_prior = own.uniform(("prior",)) < PRIOR_SHARE  # [S, R, 1]
-        z = torch.where(from_prior, normal, q.draw(normal))
+        prior = model.prior
+        z = torch.where(from_prior, prior.draw(normal), q.draw(normal))
         log_q = torch.logaddexp(
-            q.log_prob(z) + math.log1p(-PRIOR_SHARE), log_standard(z) + math.log(PRIOR_SHARE)
+            q.log_prob(z) + math.log1p(-PRIOR_SHARE), prior.log_prob(z) + math.log(PRIOR_SHARE)
         ).double()
         cells = x.expand(len(some), -1, -1)
         joint = model.observed_log_prob(torch.cat([cells, z], -1), missing.expand_as(cells)).double()

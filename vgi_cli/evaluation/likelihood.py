@@ -19,7 +19,7 @@ from torch import Tensor
 from vgi_cli.chains.kernels import Proposer
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.annealing import Annealer
-from vgi_cli.evaluation.importance import EncoderProposal, importance_weighted
+from vgi_cli.evaluation.importance import EncoderProposal, better_proposal, importance_weighted
 from vgi_cli.evaluation.joint import fit_joint
 from vgi_cli.evaluation.loglik import Bracket, LogLik, effective, log_mean
 from vgi_cli.evaluation.univariate import MixtureProposals
@@ -89,7 +89,7 @@ def observed_log_prob(
         return LogLik(x.new_zeros(0, dtype=torch.float64), "exact")
     rows = mix64(torch.arange(len(x), device=x.device)) if rows is None else rows
     if isinstance(model, Latent):
-        proposal = proposals if isinstance(proposals, EncoderProposal) else EncoderProposal(model)
+        proposal = proposals if isinstance(proposals, EncoderProposal) else better_proposal(model, x, missing, seed)
         with frozen(model):
             return importance_weighted(model, proposal, x, missing, rows, budget.latents, budget.batch, seed)
     if not model.exact:

@@ -12,15 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.importance import EncoderProposal
-from vgi_cli.imputers.frozen import frozen
+from vgi_cli.evaluation.importance import EncoderProposal, better_proposal
 from vgi_cli.models.base import Latent
 
 RATE, BATCH = 1e-3, 128  # as in the authors' code
 STEPS, MOST_EPOCHS = 2000, 1000
 """Where no number of epochs is given: enough for so many steps, at most so many epochs (the authors': 1000)."""
-JUDGED = 8
-"""Draws of z for each row when the encoder before and the one after are compared."""
 
 
 class Refit(NamedTuple):
@@ -44,15 +41,15 @@ def refit_encoder(
     """Fine-tune a copy of the model's encoder on rows x [R, D] with holes missing [R, D]; the model is not changed.
 
     What climbs is the ELBO of the observed cells: the decoder's missing terms are left out, the encoder sees the rows
-    as `EncoderProposal.filled` fills them with the encoder before. Adam, the rate falls to 0 as half a cosine. The
-    encoder before is kept where the one after is not better. Fully missing rows are not used.
+    as `better_proposal` finds best with the encoder before. Adam, the rate falls to 0 as half a cosine. The encoder
+    before is kept where the one after is not better. Fully missing rows are not used.
     """
-    proposal = EncoderProposal(model)
+    proposal = better_proposal(model, x, missing, seed)
     used = (~missing.all(1)).nonzero()[:, 0]
     if len(used) == 0 or epochs == 0:
         return Refit(proposal, 0, math.nan, math.nan)
     x, missing = x[used], missing[used]
-    filled = proposal.filled(x, missing)
+    rows, holes = proposal.inputs(x, missing)
     decoder = copy.deepcopy(model).requires_grad_(False).eval()
     tuned = copy.deepcopy(model).requires_grad_(True).eval()
     batches = -(-len(x) // BATCH)
@@ -65,22 +62,12 @@ def refit_encoder(
             optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * done))
             noise = _normal(len(index), model.latents, x, generator)
             optimiser.zero_grad(set_to_none=True)  # what only the decoder uses gets no gradient and stays
-            (-_elbo(decoder, tuned, x[index], missing[index], filled[index], noise).mean()).backward()
+            q = tuned.encode(rows[index], None if holes is None else holes[index])
+            (-decoder.elbo(x[index], noise, missing[index], q).mean()).backward()
             optimiser.step()
         progress((epoch + 1) / epochs)
-    noise = _normal(JUDGED * len(x), model.latents, x, generator).view(JUDGED, len(x), -1)
-    with frozen(tuned):
-        before, after = (
-            float(torch.stack([_elbo(decoder, encoder, x, missing, filled, n).mean() for n in noise]).mean())
-            for encoder in (decoder, tuned)
-        )
-    return Refit(EncoderProposal(model, tuned) if after > before else proposal, epochs, before, after)
-
-
-def _elbo(decoder: Latent, encoder: Latent, x: Tensor, missing: Tensor, filled: Tensor, noise: Tensor) -> Tensor:
-    """The ELBO of the observed cells [R], with one draw of z by noise [R, L]."""
-    q = encoder.encode(filled)
-    return decoder.decode(q.draw(noise)).log_prob(x, missing) - q.kl_from_standard()
+    before, after = (p.elbo(decoder, x, missing, seed + 1) for p in (proposal, proposal.tuned(tuned)))
+    return Refit(proposal.tuned(tuned) if after > before else proposal, epochs, before, after)
 
 
 def _normal(n: int, width: int, like: Tensor, generator: torch.Generator) -> Tensor:

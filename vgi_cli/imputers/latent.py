@@ -17,7 +17,7 @@ from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.imputers.mixing import Memory
 from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once
-from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
+from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.maths.truncated import log_mass, truncated_normal
 from vgi_cli.models.base import Latent
@@ -47,8 +47,9 @@ class LatentImputer(Imputer):
 
     1. x_mis ~ p(x_mis | z), truncated to the box;
     2. z' ~ q(z | x), accepted with min(1, p(x, z') / p(x, z) · q(z | x) / q(z' | x));
-    3. z' = sqrt(1 - s²) z + s e, e ~ N(0, I), s random: a walk that leaves the prior as it is, accepted by the ratio of
-       p(x_obs | z) P(x_mis in the box | z). It moves where the encoder is poor, and where x_mis holds z fast.
+    3. z' = sqrt(1 - s²) z + s e, e ~ N(0, I), s random: a walk that leaves the prior N(0, I) as it is (for others see
+       LatentLaw), accepted by the ratio of p(x_obs | z) P(x_mis in the box | z). It moves where the encoder is poor,
+       and where x_mis holds z fast.
     """
 
     def __init__(self, model: Latent, sweeps: int = SWEEPS) -> None:
@@ -107,13 +108,14 @@ class LatentImputer(Imputer):
         missing altogether."""
         x = self._model.filled(pack.x, pack.missing)
         normal = self._normal(pack.noise.at("start"), x)
-        return self._at(torch.where(pack.missing.all(1, keepdim=True), normal, self._model.encode(x).draw(normal)))
+        empty = pack.missing.all(1, keepdim=True)
+        return self._at(torch.where(empty, self._model.prior.draw(normal), self._model.encode(x).draw(normal)))
 
     def _encoder_move(self, state: _State, x: Tensor, noise: KeyedNoise) -> tuple[_State, Tensor]:
         """Step 2 at the completed rows x; which lines [PACK] accepted."""
         q = self._model.encode(x)
         new = self._at(q.draw(self._normal(noise, x)))
-        ratio = _joint(new, x) - _joint(state, x) + q.log_prob(state.z) - q.log_prob(new.z)
+        ratio = self._joint(new, x) - self._joint(state, x) + q.log_prob(state.z) - q.log_prob(new.z)
         accepted = _log_uniform(noise) < ratio  # False where it is NaN
         return state.where(accepted, new), accepted
 
@@ -122,9 +124,13 @@ class LatentImputer(Imputer):
         low, high = WALK_SCALES
         place = noise.uniform(("scale",))[0].to(state.z)  # [PACK, 1]
         s = low * (high / low) ** place
-        new = self._at((1 - s.square()).sqrt() * state.z + s * self._normal(noise, state.z))
+        new = self._at(self._model.prior.walk(state.z, s, self._normal(noise, state.z)))
         accepted = _log_uniform(noise) < _observed(new.law, pack, box) - _observed(state.law, pack, box)
         return state.where(accepted, new), accepted
+
+    def _joint(self, state: _State, x: Tensor) -> Tensor:
+        """log p(x | z) + log p(z): [PACK]."""
+        return state.law.log_prob(x) + self._model.prior.log_prob(state.z)
 
     def _at(self, z: Tensor) -> _State:
         return _State(z, self._model.decode(z))
@@ -140,11 +146,6 @@ class LatentImputer(Imputer):
         moves = self._chains * self._sweeps
         shares: dict[str, object] = {f"acceptance_{kind}": n / moves for kind, n in self._accepted.items()}
         return {"chains": self._chains, "sweeps": self._sweeps, **shares, **self._memory.summary(self._columns)}
-
-
-def _joint(state: _State, x: Tensor) -> Tensor:
-    """log p(x | z) + log p(z): [PACK]."""
-    return state.law.log_prob(x) + log_standard(state.z)
 
 
 def _log_uniform(noise: KeyedNoise) -> Tensor:

@@ -35,6 +35,20 @@ class DiagonalNormal(NamedTuple):
         terms = -0.5 * ((value - self.mean) / self.scale).square() - self.log_scale - HALF_LOG_2PI
         return terms.masked_fill(missing, 0.0).sum(-1)
 
+    def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """See LatentLaw: one point."""
+        return self.draw(noise)[None], noise.new_ones(())[(None,) * noise.dim()]
+
+    def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """See LatentLaw: mean + sqrt(1 - step²) (z - mean) + step · scale · noise."""
+        return self.mean + (1 - step.square()).sqrt() * (z - self.mean) + step * self.scale * noise
+
+    def kl(self, other: DiagonalNormal) -> Tensor:
+        """KL(this ‖ other) in closed form, nats: [..]."""
+        shift = (self.mean - other.mean) / other.scale
+        ratio = 2 * (self.log_scale - other.log_scale)
+        return 0.5 * (shift.square() + ratio.exp() - 1.0 - ratio).sum(-1)
+
     def kl_from_standard(self) -> Tensor:
         """KL(this ‖ N(0, I)) in closed form, nats: [..]."""
         return 0.5 * (self.mean.square() + (2 * self.log_scale).exp() - 1.0 - 2 * self.log_scale).sum(-1)

@@ -165,21 +165,37 @@ class MLP(nn.Module):
         *,
         activation: Activation = "leaky_relu",
         dropout: float = 0.0,
+        late: int = 0,
     ) -> None:
+        """`late`: features that only the last layer takes, besides the hidden units."""
         super().__init__()
         self.activation = _ACTIVATIONS[activation]
         sizes = [in_features, *hidden]
         self.layers = nn.ModuleList(zero_linear(a, b) for a, b in pairwise(sizes))
         self.dropouts = nn.ModuleList(Dropout(dropout) if dropout else nn.Identity() for _ in hidden)
-        self.outlet = zero_linear(sizes[-1], out_features)
+        self.outlet = zero_linear(sizes[-1] + late, out_features)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x [.., in_features] -> [.., out_features]."""
+    def forward(self, x: Tensor, beside: Tensor | None = None, late: Tensor | None = None) -> Tensor:
+        """x [.., in_features] -> [.., out_features].
+
+        beside  [.., b]: the last b of the in_features; x then has the others. The two broadcast.
+        late    [.., late]: broadcasts with x; only where there are hidden layers, or nothing `beside`
+        """
         for layer, drop in zip(self.layers, self.dropouts, strict=True):
-            x = drop(self.activation(layer(x)))
-        return self.outlet(x)
+            x, beside = drop(self.activation(linear_of_two(layer, x, beside))), None
+        return linear_of_two(self.outlet, x, late if beside is None else beside)
 
     def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
         """Draw the weights; `outlet_scale` near 0 makes the output start near 0."""
         initialise_layers(self, generator)
         initialise_linear(self.outlet, generator, outlet_scale)
+
+
+def linear_of_two(layer: nn.Module, x: Tensor, beside: Tensor | None) -> Tensor:
+    """A linear layer of x [.., a] and `beside` [.., b], next to each other. They broadcast, and what one of them adds
+    is computed once for each of its rows."""
+    if beside is None:
+        return layer(x)
+    assert isinstance(layer, nn.Linear)
+    split = x.shape[-1]
+    return F.linear(x, layer.weight[:, :split], layer.bias) + F.linear(beside, layer.weight[:, split:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
@@ -97,6 +98,8 @@ class Method(NamedTuple):
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
     target     target(family, config) -> Target (methods/targets.py) of a method that fits conditionals; None: of others
+    fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
+               and refused where somebody does
     """
 
     requires: tuple[type[Model], ...]
@@ -106,3 +109,4 @@ class Method(NamedTuple):
     check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
     target: Callable[[type[Model], Any], Any] | None = None
+    fixes: Mapping[str, Any] = MappingProxyType({})

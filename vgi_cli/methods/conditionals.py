@@ -23,11 +23,13 @@ def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = Non
         family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
         return AmortisedConditionals(family, _network(config, D, D, family.width), extended=extended)
     joint = JointFamily(partition.W, config.spline_steps if config.conditional == "spline" else 0, config.spline_bins)
-    return BlockConditionals(partition, joint, _network(config, partition.S, D, joint.width), extended=extended)
+    network = _network(config, partition.S, D, joint.width, partition.W)
+    return BlockConditionals(partition, joint, network, extended=extended)
 
 
-def _network(config: VgiConfig, S: int, D: int, width: int) -> BlockNetwork:
-    """The network of the named layout for S blocks of D columns, each with `width` parameters."""
+def _network(config: VgiConfig, S: int, D: int, width: int, locations: int = 1) -> BlockNetwork:
+    """The network of the named layout for S blocks of D columns, each with `width` parameters, locations first."""
     if config.layout == "modulated" or (config.layout == "auto" and D > SKIP_UP_TO):
-        return ModulatedNetwork(S, width, config.trunk, config.hidden, D)
-    return HeadNetwork(S, width, () if config.layout == "independent" else config.trunk, config.hidden, D)
+        return ModulatedNetwork(S, width, config.trunk, config.hidden, D, locations)
+    trunk = () if config.layout == "independent" else config.trunk
+    return HeadNetwork(S, width, trunk, config.hidden, D, locations)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.blocks import whole_sweep
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, make_chains
@@ -48,9 +49,10 @@ def init(
     target = Columns() if target is None else target
     n = int((~table.missing.all(1)).sum())
     seed = int(torch.randint(2**62, (), generator=generator))
-    table = target.augmented(table, model, generator)
+    table = target.augmented(table, model)
     chains = make_chains(table.x, table.missing, config.imputations, config.chains, room)
     empirical(chains, generator)  # 2
+    target.start_latents(chains, model, generator)
     theta = copy.deepcopy(model).requires_grad_(False).eval()
     q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
     batch_size = config.optim.batch_size or default_batch_size(n)
@@ -80,7 +82,8 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     if n:
         first = state.stage_epoch == 0
         for _ in range(WARM_UP_SWEEPS if first else 1):
-            noise = target.sweep_noise(state, n, x.shape[1] if first else config.gibbs_steps, g)
+            steps = whole_sweep(x.shape[1], state.moves.columns) if first else config.gibbs_steps
+            noise = target.sweep_noise(state, n, steps, g)
             scan, box = ("step", inside) if first else (config.scan, None)
             sweep = target.update(state, x[:n], batch.missing[:n], noise, scan, box)
             state.tally["tried"] += sweep.tried

@@ -24,6 +24,7 @@ from vgi_cli.methods.objective import (
     update_imputations,
     vgi_objective,
 )
+from vgi_cli.methods.scans import check_scan
 from vgi_cli.methods.targets import Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import VgiState
@@ -57,7 +58,8 @@ class Carried:
         return torch.cat([self._weight(old, self._z), self._weight(new, z)]) if len(old) else self._weight(new, z)
 
     def latents(self, accepted: Tensor) -> Tensor:
-        """[R, L] the z of the state that the sweep ended in; accepted [R, G] as the sweep reports it."""
+        """[R, L] the z of the state that the sweep ended in; accepted [R, G] or [R, G, B] as the sweep reports it."""
+        accepted = accepted.flatten(2).any(2) if accepted.ndim == 3 else accepted
         if len(self._drawn) < accepted.shape[1]:  # a path: all steps, or none
             accepted = accepted.any(1, keepdim=True)
         z = self._z
@@ -86,14 +88,13 @@ class CarriedLatents(Target):
         """Nothing is shared."""
 
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
-        """See Target: behind the numbers of each proposal stand those of its z."""
-        plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g)
-        z = normal((n, plain.normal.shape[1], self.latents(state.theta)), state.chains.x, g)
-        return plain._replace(normal=torch.cat([plain.normal, z], -1))
+        """See Target: each proposal has a z of its own."""
+        plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g, state.moves)
+        return plain._replace(latents=normal((n, plain.normal.shape[1], self.latents(state.theta)), state.chains.x, g))
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
         """See Target."""
-        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g)
+        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g, state.columns)
 
     def update(
         self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
@@ -101,10 +102,20 @@ class CarriedLatents(Target):
         """See Target."""
         model = cast(Latent, state.theta)
         rows, z = model.split(x)
-        carried = Carried(model, z, noise.normal[..., -model.latents :])
+        carried = Carried(model, z, noise.latents)
         holes = missing[:, : rows.shape[1]]
         sweep = update_imputations(
-            carried, state.q, rows, holes, state.chains.K, noise, accept="metropolis", scan=scan, inside=inside
+            carried,
+            state.q,
+            rows,
+            holes,
+            state.chains.K,
+            noise,
+            accept="metropolis",
+            scan=scan,
+            inside=inside,
+            moves=state.moves,
+            weights=state.visits.weights,
         )
         return sweep._replace(x=torch.cat([sweep.x, carried.latents(sweep.steps)], 1))
 
@@ -201,6 +212,7 @@ class BlockLatents(Target):
 
 def check_blocks(config: VgiConfig, method: str) -> None:
     """UsageError for settings of `vgi` that mean nothing where the blocks are z and the missing cells."""
+    check_scan(config)
     needed = {
         "gibbs_steps": (config.gibbs_steps, 2, "a sweep redraws the latents and the missing cells once"),
         "kernel": (config.kernel, "standard", "the encoder and the decoder see no previous value"),

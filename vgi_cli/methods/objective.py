@@ -11,9 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.blocks import block_scan, gibbs_blocks, metropolis_blocks
 from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
-from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.chains.sweeps import SweepNoise, Swept, gibbs_sweep, metropolis_path, metropolis_sweep
+from vgi_cli.conditionals.amortised import WIDE_SHARE
+from vgi_cli.conditionals.base import Conditionals, Move, Univariate
+from vgi_cli.methods.scans import SINGLE, Moves
 from vgi_cli.notation import LogDensity
 
 RANKED = 12
@@ -21,7 +24,8 @@ RANKED = 12
 
 
 class Sweep(NamedTuple):
-    """After G steps: rows x [R, D]; steps tried and accepted per block [S]; which steps were accepted [R, G]."""
+    """After G steps: rows x [R, D]; steps tried and accepted per block [S]; which steps were accepted [R, G], or
+    [R, G, B] where B columns move together."""
 
     x: Tensor
     tried: Tensor
@@ -30,23 +34,34 @@ class Sweep(NamedTuple):
 
 
 class DrawNoise(NamedTuple):
-    """For M redrawn blocks of n rows: uniform `order` chooses them, normal [n, M, fresh_width] draws them."""
+    """For M redrawn blocks of n rows: uniform `order` chooses them, normal [n, M, fresh_width] draws them; where B
+    columns are redrawn together, normal [n, M, B, fresh_width]."""
 
     order: Tensor
     normal: Tensor
 
 
-def draw_noise(q: Conditionals, n: int, M: int, like: Tensor, generator: torch.Generator) -> DrawNoise:
-    """Randomness of one estimate of the objective."""
+def draw_noise(
+    q: Conditionals, n: int, M: int, like: Tensor, generator: torch.Generator, columns: int = 1
+) -> DrawNoise:
+    """Randomness of one estimate of the objective; `columns`: B of them are redrawn together (`block_objective`)."""
+    if columns > 1:
+        normals = normal((n, M, min(columns, q.S), q.fresh_width), like, generator)
+        return DrawNoise(uniform((n, q.S), like, generator), normals)
     M = min(M, q.S)
     return DrawNoise(_order(q, n, M, like, generator), normal((n, M, q.fresh_width), like, generator))
 
 
-def sweep_noise(q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator) -> SweepNoise:
+def sweep_noise(
+    q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator, moves: Moves = SINGLE
+) -> SweepNoise:
     """Randomness of one sweep of G steps."""
     G = min(G, q.S)
     width = q.noise_width if accept == "metropolis" else q.fresh_width
     log_uniform = uniform((R, G), like, generator).log()
+    if moves.together:
+        order = uniform((R, q.S), like, generator)
+        return SweepNoise(order, normal((R, G, min(moves.columns, q.S), width), like, generator), log_uniform)
     return SweepNoise(_order(q, R, G, like, generator), normal((R, G, width), like, generator), log_uniform)
 
 
@@ -79,6 +94,8 @@ def vgi_objective(
     n, M = noise.normal.shape[:2]
     if n == 0:
         return (weight * log_p(x, missing)).sum()
+    if noise.normal.ndim == 4:
+        return _block_objective(log_p, q, x, missing, weight, noise)
     scan = _scan(q, missing[:n], K, noise.order, M)
     draw = q.draw(x[:n], missing[:n], scan.j, noise.normal)
     masks = missing[:n, None].expand(-1, M, -1).reshape(n * M, -1)
@@ -86,6 +103,26 @@ def vgi_objective(
     terms = torch.where(scan.active, log_p_rows[: n * M].view(n, M) - draw.log_q, 0.0)
     share = weight[:n] / scan.active.sum(1)
     return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
+
+
+def _block_objective(
+    log_p: LogDensity, q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise
+) -> Tensor:
+    """The same with M blocks of B columns that are redrawn together: log p(x with the block redrawn) - sum_j log q_j.
+
+    One density serves B conditionals, where eq. 9 takes one each: in many columns that is what phi is learnt from. The
+    q_j that it is best for know of the block's other columns only what the rest of the row says (a mean field within
+    the block, paper section 3.4): close to p's own conditionals while B is small beside the number of columns.
+    """
+    assert isinstance(q, Univariate), "see scans.block_columns"
+    n, M, B = noise.normal.shape[:3]
+    scan = block_scan(q.blocks(missing[:n]), noise.order, M, B)
+    draws = [q.draw_together(x[:n], scan.j[:, m], scan.active[:, m], noise.normal[:, m]) for m in range(M)]
+    masks = missing[:n].repeat(M, 1)
+    log_p_rows = log_p(joined(torch.cat([draw.x for draw in draws]), x[n:]), joined(masks, missing[n:]))
+    used = scan.active.any(2)  # a row with few holes has fewer blocks
+    terms = torch.where(used, log_p_rows[: n * M].view(M, n).t() - torch.stack([d.log_q for d in draws], 1), 0.0)
+    return (weight[:n] / used.sum(1) * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
 
 
 def joined(first: Tensor, second: Tensor) -> Tensor:
@@ -118,12 +155,17 @@ def update_imputations(
     accept: str,
     scan: str,
     inside: Tensor | None = None,
+    moves: Moves = SINGLE,
+    weights: Tensor | None = None,
 ) -> Sweep:
     """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction.
 
     x, missing [R, D]: K chains of a row next to each other
     inside      [2, D] box: updates that leave it are rejected (Algorithm 6, line 7)
+    weights     [S] of the columns, positive, fixed before the sweep (`moves.weighted`)
     """
+    if moves.together:
+        return _together(log_p, q, x, missing, noise, accept, inside, moves, weights)
     order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
     if accept == "gibbs":
         swept = gibbs_sweep(q, x, missing, order, noise, inside)
@@ -131,10 +173,38 @@ def update_imputations(
         swept = metropolis_path(log_p, q, x, missing, order, noise)
     else:
         swept = metropolis_sweep(log_p, q, x, missing, order, noise, inside)
-    j = order.j.reshape(-1)
-    zeros = x.new_zeros(q.S)
-    tried = zeros.scatter_add(0, j, order.active.reshape(-1).to(x.dtype))
-    accepted = zeros.scatter_add(0, j, swept.accepted.reshape(-1).to(x.dtype))
+    return _counted(q, swept, order.j, order.active)
+
+
+def _together(
+    log_p: LogDensity,
+    q: Conditionals,
+    x: Tensor,
+    missing: Tensor,
+    noise: SweepNoise,
+    accept: str,
+    inside: Tensor | None,
+    moves: Moves,
+    weights: Tensor | None,
+) -> Sweep:
+    """The sweeps of `chains/blocks.py`."""
+    assert isinstance(q, Univariate), "see scans.moves_of"
+    G, B = noise.normal.shape[1:3]
+    keys = noise.order if weights is None else noise.order ** (1.0 / weights)  # Efraimidis and Spirakis 2006
+    order = block_scan(q.blocks(missing), keys, G, B)
+    if accept == "gibbs":
+        swept = gibbs_blocks(q, x, missing, order, noise, Move(moves.relax), inside)
+    else:
+        move = Move(moves.relax, WIDE_SHARE / B)  # B widened columns would be refused: the share is that of a step
+        swept = metropolis_blocks(log_p, q, x, missing, order, noise, move, inside)
+    return _counted(q, swept, order.j, order.active)
+
+
+def _counted(q: Conditionals, swept: Swept, j: Tensor, active: Tensor) -> Sweep:
+    """The rows, and how often each block of columns was tried and kept."""
+    zeros = swept.x.new_zeros(q.S)
+    tried = zeros.scatter_add(0, j.reshape(-1), active.reshape(-1).to(zeros))
+    accepted = zeros.scatter_add(0, j.reshape(-1), swept.accepted.reshape(-1).to(zeros))
     return Sweep(swept.x, tried, accepted, swept.accepted)
 
 

@@ -5,11 +5,12 @@ what is climbed. `vgi`, `vbgi` and `vbgi-m` are one loop (methods/vgi.py) with a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.store import Chains
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import Blocks, TensorTable
@@ -23,14 +24,14 @@ from vgi_cli.methods.objective import (
     vgi_objective,
 )
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Model
 
 if TYPE_CHECKING:
     from vgi_cli.methods.vgi_state import VgiState
 
 
 class Target(ABC):
-    """See the head of this file. It holds no parameters and no state.
+    """See the head of this file. A target holds no parameters and no state.
 
     together  whether phi climbs in Algorithm 4 too
     """
@@ -71,19 +72,27 @@ class Target(ABC):
     def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """Weighted log p of completed rows: what theta climbs where `gradient` is `accepted`."""
 
-    def augmented(self, table: TensorTable, model: Model, generator: torch.Generator) -> TensorTable:
-        """The table with its latent columns, which are missing where a row is incomplete.
-
-        A complete row keeps no latents: what it holds there, a draw of N(0, I), is never read but by f0, for which it
-        is an observed value of the column.
-        """
+    def augmented(self, table: TensorTable, model: Model) -> TensorTable:
+        """The table with its latent columns, which are missing where a row is incomplete; a complete row keeps no
+        latents, and the zeros that it holds there are never read."""
         L = self.latents(model)
         if L == 0:
             return table
-        z = torch.randn(table.N, L, generator=generator, dtype=table.x.dtype).to(table.x.device)
         absent = table.missing.any(1, keepdim=True).expand(-1, L)
-        x = torch.cat([table.x, z.masked_fill(absent, 0.0)], 1)
+        x = torch.cat([table.x, table.x.new_zeros(table.N, L)], 1)
         return TensorTable(x, torch.cat([table.missing, absent], 1), Blocks.columns(x.shape[1]))
+
+    def start_latents(self, chains: Chains, model: Model, generator: torch.Generator) -> None:
+        """Set the latents of all chains to draws of the prior, which is their f0. `generator` is on the CPU."""
+        L = self.latents(model)
+        if L == 0:
+            return
+        values, d = chains.values, chains.x.shape[1] - L
+        lines = (chains.missing.nonzero()[:, 1] >= d).nonzero()[:, 0].to(values.device)  # row by row, L of each
+        noise = torch.randn(len(lines) // L, chains.K, L, generator=generator, dtype=chains.x.dtype)
+        with torch.no_grad():
+            z = cast(Latent, model).prior.draw(noise.to(chains.x.device))
+        values[lines] = z.permute(0, 2, 1).reshape(-1, chains.K).to(values.device)
 
 
 @final
@@ -103,18 +112,29 @@ class Columns(Target):
 
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
         """See Target."""
-        return sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g)
+        return sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g, state.moves)
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
         """See Target."""
-        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g)
+        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g, state.columns)
 
     def update(
         self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
     ) -> Sweep:
         """See Target."""
-        K, accept = state.chains.K, state.config.accept
-        return update_imputations(state.log_p, state.q, x, missing, K, noise, accept=accept, scan=scan, inside=inside)
+        return update_imputations(
+            state.log_p,
+            state.q,
+            x,
+            missing,
+            state.chains.K,
+            noise,
+            accept=state.config.accept,
+            scan=scan,
+            inside=inside,
+            moves=state.moves,
+            weights=state.visits.weights,
+        )
 
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """See Target."""

@@ -19,6 +19,7 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
+from vgi_cli.conditionals.base import Univariate
 from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
@@ -28,6 +29,7 @@ from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.latent_targets import CarriedLatents
 from vgi_cli.methods.objective import DrawNoise, joined, warm_up_loss
 from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_rate
+from vgi_cli.methods.scans import check_scan
 from vgi_cli.methods.targets import Columns, Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import VgiState
@@ -69,19 +71,26 @@ def begin(
     room: Room | None,
     target: Target,
 ) -> VgiState:
-    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU.
+    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU. UsageError for a scan of
+    single columns where they are redrawn in blocks.
 
     room  where chains may live (`config.chains`); none: there is room for everything on the device
     """
     d, partition = table.D, table.blocks
     seed = int(torch.randint(2**62, (), generator=generator))
-    table = target.augmented(table, model, generator)
+    table = target.augmented(table, model)
     x, missing = table.x, table.missing
     chains = make_chains(x, missing, config.imputations, config.chains, room)
     initial_imputations(chains, table, config, generator, d)  # 1: D_K <- f0
-    model.initialise(initial_rows(chains)[:, :d].cpu(), generator)
+    start = initial_rows(chains)[:, :d].cpu()
+    model.initialise(start, generator)
+    target.start_latents(chains, model, generator)
     q = target.conditionals(model, config, d, partition).to(x.dtype)
+    if not isinstance(q, Univariate):
+        check_scan(config)
     q.initialise(generator)
+    q.align(start)
+    del start
     q.to(x.device)
     n = int((~missing.all(1)).sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
@@ -96,14 +105,13 @@ def initial_imputations(
     chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator, d: int
 ) -> None:
     """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit of the d
-    data columns; latent columns, which come after these, are draws of N(0, 1) (or of such draws)."""
+    data columns. Latent columns, which come after these, get their values later (`Target.start_latents`)."""
     if config.initial == "empirical":
         empirical(chains, generator)
         return
     values, line = chains.values, 0
     lines = None
     if d < table.D:  # which lines belong to the data
-        values.copy_(torch.randn(values.shape, generator=generator, dtype=values.dtype))
         lines = (table.missing.nonzero()[:, 1] < d).nonzero()[:, 0].to(values.device)
     data = TensorTable(table.x[:, :d], table.missing[:, :d], Blocks.columns(d)).to(device="cpu")
     for draws in gaussian_pieces(data, config.imputations, generator, INITIAL_ROWS):
@@ -151,7 +159,8 @@ def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     g = state.generator(1 + state.position)
     d = batch.x.shape[1] - state.target.latents(state.theta)
     x, missing = batch.x[:, :d], batch.missing[:, :d]
-    loss = warm_up_loss(state.q, x, missing, batch.weight, max(2, state.config.blocks_per_row), g)
+    M = max(2, state.config.blocks_per_row, state.columns)
+    loss = warm_up_loss(state.q, x, missing, batch.weight, M, g)
     ascend(state, -loss, *state.optimisers_q)
     state.tally["objective"] -= loss.detach()
 
@@ -189,7 +198,7 @@ def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *nois
     Returns the rows with their new imputations.
     """
     config, target = state.config, state.target
-    moves, fresh = SweepNoise(*noise[:3]), DrawNoise(*noise[3:])
+    moves, fresh = SweepNoise(*noise[:4]), DrawNoise(*noise[4:])
     n = moves.normal.shape[0]
     if n:
         state.theta.eval()
@@ -253,6 +262,7 @@ def end_epoch(state: VgiState) -> EpochEnd:
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
+            state.visits.learn(tally["tried"], tally["accepted"])
             rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
             rates = [None if r != r else round(r, 4) for r in rate.tolist()]
             d = state.chains.x.shape[1] - state.target.latents(state.theta)

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from vgi_cli.maths.counted import CountedNormal
-from vgi_cli.maths.diagonal import DiagonalNormal, log_standard
+from vgi_cli.maths.diagonal import DiagonalNormal
+from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_on_grid
 
@@ -118,11 +119,13 @@ class Bijective(Model):
 
 
 class Latent(Model):
-    """A model with latents z ~ N(0, I), z [.., L], whose cells are independent normals given z: p(x | z) p(z) (vae).
+    """A model with latents z [.., L], whose cells are independent normals given z: p(x | z) p(z) (vae).
 
     p(x) has no closed form, so `log_prob` is a lower bound of log p(x): the ELBO, with one draw of z. In training the
     draw is a new one at each call; in evaluation mode it is a fixed function of the row (see maths/counted.py).
     Columns of xz [.., D + L]: x, then z.
+
+    A part of z may be a category (see maths/laws.py): hence laws of z are asked, never assumed to be normal.
     """
 
     exact: ClassVar[bool] = False
@@ -133,19 +136,25 @@ class Latent(Model):
         self.latents = latents
         self.noise = CountedNormal(latents)
 
+    @property
     @abstractmethod
-    def encode(self, x: Tensor) -> DiagonalNormal:
-        """q(z | x) of completed rows: [.., D] -> normals [.., L]."""
+    def prior(self) -> LatentLaw:
+        """p(z)."""
+
+    @abstractmethod
+    def encode(self, x: Tensor, missing: Tensor | None = None) -> LatentLaw:
+        """q(z | x) of completed rows: [.., D] -> law of z [.., L]; with `missing` [.., D], q(z | x_obs): what x holds
+        there never enters."""
 
     @abstractmethod
     def decode(self, z: Tensor) -> DiagonalNormal:
         """p(x | z): [.., L] -> normals [.., D]."""
 
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
-        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, from 0 (a
-        column's mean). Not a draw and not a point estimate: numbers for an encoder that needs some."""
-        out = x.masked_fill(missing, 0.0)
-        for _ in range(FILL_ROUNDS):
+        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, at first with
+        the holes hidden. Not a draw and not a point estimate: numbers for an encoder that needs some."""
+        out = torch.where(missing, self.decode(self.encode(x, missing).mean).mean, x)
+        for _ in range(FILL_ROUNDS - 1):
             out = torch.where(missing, self.decode(self.encode(out).mean).mean, x)
         return out
 
@@ -156,27 +165,28 @@ class Latent(Model):
     def joint_log_prob(self, xz: Tensor) -> Tensor:
         """log p(x | z) + log p(z), nats: [.., D + L] -> [..]."""
         x, z = self.split(xz)
-        return self.decode(z).log_prob(x) + log_standard(z)
+        return self.decode(z).log_prob(x) + self.prior.log_prob(z)
 
     def observed_log_prob(self, xz: Tensor, missing: Tensor) -> Tensor:
         """log p(x_obs | z) + log p(z), nats: [.., D + L], missing [.., D] -> [..]. The missing cells are integrated
         out: what x holds there never enters."""
         x, z = self.split(xz)
-        return self.decode(z).log_prob(x, missing) + log_standard(z)
+        return self.decode(z).log_prob(x, missing) + self.prior.log_prob(z)
 
     def split(self, xz: Tensor) -> tuple[Tensor, Tensor]:
         """x [.., D] and z [.., L] of xz [.., D + L]."""
         return xz[..., : -self.latents], xz[..., -self.latents :]
 
-    def elbo(self, x: Tensor, noise: Tensor, missing: Tensor | None = None) -> Tensor:
+    def elbo(self, x: Tensor, noise: Tensor, missing: Tensor | None = None, q: LatentLaw | None = None) -> Tensor:
         """log p(x | z) - KL(q(z | x) ‖ p(z)), nats: [..]; z is drawn from q by standard normal noise [.., L], the KL
-        divergence is in closed form.
+        divergence is in closed form, and a category is summed out.
 
-        missing  [.., D] cells that are integrated out of the decoder: a lower bound of log p(x_obs). The encoder sees
-                 x as it is, with whatever the missing cells hold (zeros, imputations).
+        missing  [.., D] cells that are integrated out of the decoder: a lower bound of log p(x_obs)
+        q        the law of z; none: `encode(x)`, which sees whatever the missing cells hold (zeros, imputations)
         """
-        q = self.encode(x)
-        return self.decode(q.draw(noise)).log_prob(x, missing) - q.kl_from_standard()
+        q = self.encode(x) if q is None else q
+        z, weight = q.spread(noise)
+        return (weight * self.decode(z).log_prob(x, missing)).sum(0) - q.kl(self.prior)
 
     def log_prob(self, x: Tensor) -> Tensor:
         """The ELBO of completed rows, with one draw of z: [.., D] -> [..]."""
@@ -187,7 +197,16 @@ class Latent(Model):
         parameter = next(self.parameters())
         device = parameter.device if generator is None else generator.device
         with torch.no_grad():
-            z = torch.randn(n, self.latents, dtype=parameter.dtype, device=device, generator=generator)
-            x = self.decode(z.to(parameter.device))
+            noise = torch.randn(n, self.latents, dtype=parameter.dtype, device=device, generator=generator)
+            x = self.decode(self.prior.draw(noise.to(parameter.device)))
             noise = torch.randn(x.mean.shape, dtype=parameter.dtype, device=device, generator=generator)
             return x.draw(noise.to(parameter.device))
+
+
+class Relaxable(Latent):
+    """A model with latents of which a part may be a category that has a continuous relaxation (vae)."""
+
+    @abstractmethod
+    def relaxed_elbo(self, x: Tensor, noise: Tensor, missing: Tensor, temperature: float) -> Tensor:
+        """The ELBO of the observed cells [..] with one draw of z, by noise [.., L], in which the category is a draw of
+        the Gumbel-softmax. It tends to the ELBO on average as the temperature falls to 0, and bounds nothing before."""

@@ -1,4 +1,4 @@
-"""The variational autoencoder: z ~ N(0, I), x = mean(z) + noise with a diagonal covariance, and an encoder q(z | x)
+"""The variational autoencoder: latents z, x = mean(z) + noise with a diagonal covariance, and an encoder q(z | x)
 (Kingma and Welling 2014; Simkus et al. 2023, section 6.3).
 """
 
@@ -12,10 +12,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from vgi_cli.maths.diagonal import DiagonalNormal, log_sum_scale
+from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.nets import MLP, Activation
-from vgi_cli.models.base import Latent, ModelConfig
+from vgi_cli.models.base import ModelConfig, Relaxable
+from vgi_cli.models.codes import Code, MixtureCode, NormalCode
+from vgi_cli.models.rows import MaskedRows, RowNetwork, SetRows
 
 MOST_LATENTS = 10
+WIDTHS = {"masked": (200,), "set": (200, 100, 100)}  # of the encoder's hidden layers, as in the authors' code
 BLOCKS = {
     "accept": "gibbs",
     "gibbs_steps": 2,
@@ -23,24 +27,27 @@ BLOCKS = {
     "optim": {"warmup_conditionals": 0, "warmup_model": 20},
 }
 """Settings of the methods whose blocks are the latents and the missing cells (paper, section 6.3)."""
-LOG_SCALES = (-12.0, 4.0)
-"""Range of the encoder's log standard deviations: an outlier must not overflow a bound."""
 
 
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: int | None = Field(None, ge=1, description="Latent variables; none: half the columns, at most 10.")
-    encoder: tuple[int, ...] = Field((200,), description="Widths of the encoder's hidden layers.")
+    latents: int | None = Field(None, ge=1, description="Continuous latents; none: half the columns, at most 10.")
+    encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
+    encoder: tuple[int, ...] | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
+    embedding: int = Field(50, ge=1, description="Length of a column's embedding (`set`).")
+    cell: tuple[int, ...] = Field((40, 40, 40), min_length=1, description="Widths of the network of a cell (`set`).")
     decoder: tuple[int, ...] = Field((200,), description="Widths of the decoder's hidden layers.")
-    activation: Activation = Field("sigmoid", description="Of the hidden layers.")
+    activation: Activation = Field("sigmoid", description="Of the hidden layers, but for `set`.")
+    prior: Literal["normal", "mixture"] = Field("normal", description="Of z: N(0, I), or a mixture of normals.")
+    components: int = Field(5, ge=1, description="Of the mixture.")
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
     floor: float = Field(1e-3, ge=0, description="Least variance of the decoder, in units of a column's.")
 
 
-class VariationalAutoencoder(Latent):
-    """Encoder and decoder are multilayer perceptrons; without hidden layers and with one variance a column this is
-    factor analysis."""
+class VariationalAutoencoder(Relaxable):
+    """Encoder and decoder are networks; with a normal prior, without hidden layers in the decoder and with one variance
+    a column this is factor analysis."""
 
     Config = VaeConfig
     learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
@@ -51,19 +58,22 @@ class VariationalAutoencoder(Latent):
     }
 
     def __init__(self, config: VaeConfig, D: int) -> None:
-        super().__init__(config.latents or min(MOST_LATENTS, max(1, D // 2)))
+        code = make_code(config, D)
+        super().__init__(code.width)
         self.D = D
         self.floor = config.floor
-        self.encoder = MLP(D, config.encoder, 2 * self.latents, activation=config.activation)
+        self.code = code
+        normals = code.width - code.categories
+        self.encoder = make_encoder(config, D, 2 * normals, beside=code.categories)
         outputs = D if config.variance == "column" else 2 * D
-        self.decoder = MLP(self.latents, config.decoder, outputs, activation=config.activation)
+        self.decoder = MLP(normals, config.decoder, outputs, activation=config.activation, late=code.categories)
         self.log_variance: nn.Parameter | None = None
         if config.variance == "column":
             self.log_variance = nn.Parameter(torch.zeros(D))
 
     @classmethod
     def build(cls, config: VaeConfig, D: int) -> Self:
-        """Networks of zeros: x and z independent, q(z | x) = N(0, I)."""
+        """Networks of zeros: x and z independent, q(z | x) = p(z)."""
         return cls(config, D)
 
     @torch.no_grad()
@@ -72,6 +82,7 @@ class VariationalAutoencoder(Latent):
         self.noise.initialise(generator)
         self.encoder.initialise(generator)
         self.decoder.initialise(generator)
+        self.code.initialise(generator)
         bias = self.decoder.outlet.bias
         variance = x.double().var(0, correction=0).clamp(min=1e-2).log().to(bias)
         bias[: self.D] = x.double().mean(0).to(bias)
@@ -80,16 +91,42 @@ class VariationalAutoencoder(Latent):
         else:
             self.log_variance.copy_(variance)
 
-    def encode(self, x: Tensor) -> DiagonalNormal:
+    @property
+    def prior(self) -> LatentLaw:
         """See Latent."""
-        mean, log_variance = self.encoder(x).chunk(2, -1)
-        return DiagonalNormal(mean, (0.5 * log_variance).clamp(*LOG_SCALES))
+        return self.code.prior
+
+    def encode(self, x: Tensor, missing: Tensor | None = None) -> LatentLaw:
+        """See Latent."""
+        return self.code.encode(self.encoder, x, missing)
 
     def decode(self, z: Tensor) -> DiagonalNormal:
         """See Latent."""
-        out = self.decoder(z)
+        normals, category = self.code.split(z)
+        out = self.decoder(normals, late=category)
         if self.log_variance is None:
             mean, log_variance = out.chunk(2, -1)
         else:
             mean, log_variance = out, self.log_variance
         return DiagonalNormal(mean, log_sum_scale(log_variance, self.floor).expand_as(mean))
+
+    def relaxed_elbo(self, x: Tensor, noise: Tensor, missing: Tensor, temperature: float) -> Tensor:
+        """See Relaxable."""
+        z, divergence = self.code.relaxed(self.encoder, x, missing, noise, temperature)
+        return self.decode(z).log_prob(x, missing) - divergence
+
+
+def make_code(config: VaeConfig, D: int) -> Code:
+    """The latents that the settings describe."""
+    latents = config.latents or min(MOST_LATENTS, max(1, D // 2))
+    if config.prior == "normal":
+        return NormalCode(latents)
+    return MixtureCode(latents, config.components, make_encoder(config, D, config.components))
+
+
+def make_encoder(config: VaeConfig, D: int, out: int, beside: int = 0) -> RowNetwork:
+    """The network of rows with holes that the settings describe."""
+    hidden = WIDTHS[config.encoding] if config.encoder is None else config.encoder
+    if config.encoding == "masked":
+        return MaskedRows(D, hidden, out, beside=beside, activation=config.activation)
+    return SetRows(D, config.embedding, config.cell, hidden, out, beside=beside)

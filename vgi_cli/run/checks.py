@@ -11,7 +11,7 @@ from typing import Any
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.models.base import Bijective, Marginal, Model, ModelConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
 from vgi_cli.models.gaussian_family import GaussianFamily
 
 TYPES: dict[str, Any] = {
@@ -19,6 +19,8 @@ TYPES: dict[str, Any] = {
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
+    "latent": Latent,
+    "relaxable": Relaxable,
 }
 """Capability -> the type that has it; every model has a bound."""
 

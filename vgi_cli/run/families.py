@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,6 +34,24 @@ def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> 
     """Problems of `model.*` against the settings of the named model."""
     known = [f"model.{name}" for name in config.model_fields]
     return [_family(error, "model", recipe, settings, known) for error in validate(config, model_values(recipe))]
+
+
+def check_fixes(
+    fixes: Mapping[str, Any], config: type[BaseModel], recipe: Recipe, settings: Settings, model: str, method: str
+) -> list[Problem]:
+    """Problems of `model.*` against what the named method fixes of the model (see Method)."""
+    problems = []
+    for name, value in fixes.items():
+        said = recipe.model.get(name, value)
+        key = f"model.{name}"
+        if name not in config.model_fields:
+            message = f"method '{method}' needs {key}={value}, a setting that model '{model}' does not have"
+            problems.append(Problem("", message, "take another --method or --model"))
+        elif said != value:
+            where = settings[key].origin if key in settings else key
+            message = f"{key}={said}, but method '{method}' is made by {key}={value}"
+            problems.append(Problem(where, message, "leave it out, or take another --method"))
+    return problems
 
 
 def check_method(config: type[MethodConfig], recipe: Recipe, settings: Settings) -> list[Problem]:

@@ -192,17 +192,21 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
         table = rows.table
         choice = choose(table.N, table.D, float(table.missing.double().mean()))
         model = choice.model
-        if method is not None and not registry.METHODS[method].requires <= registry.MODELS[model].provides:
-            model = "mixture"
+        requires = registry.METHODS[method].requires if method is not None else frozenset()
+        why = choice.why
+        if not requires <= registry.MODELS[model].provides:
+            model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
+            why = f"{model} has what this method needs: {registry.words(requires)}"
         method = method or choice.method
-        reporter.say(f"model {model} by {method}: {choice.why}")
+        reporter.say(f"model {model} by {method}: {why}")
     elif method is None:
         method = registry.MODELS[model].method
         reporter.say(f"method {method}: {registry.MODELS[model].because}")
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
     raise_problems(check_families(recipe, as_settings(recipe)))
-    return recipe
+    fixes = registry.load_method(method).fixes
+    return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
 
 
 def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, Rows | None]:

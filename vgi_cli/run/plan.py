@@ -15,7 +15,7 @@ from vgi_cli.run import registry
 from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
-from vgi_cli.run.families import check_method, check_model, method_values, model_values
+from vgi_cli.run.families import check_fixes, check_method, check_model, method_values, model_values
 from vgi_cli.run.problems import Problem, Settings, raise_problems
 
 
@@ -56,7 +56,9 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         registry.model_entry(model)
         method = method or registry.MODELS[model].method
         registry.check_pair(model, method)
-        problems += check_model(registry.load_model(model).Config, recipe, settings)
+        config = registry.load_model(model).Config
+        problems += check_model(config, recipe, settings)
+        problems += check_fixes(registry.load_method(method).fixes, config, recipe, settings, model, method)
     if method is None:
         for key in settings:
             if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name":
