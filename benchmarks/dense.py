@@ -19,8 +19,8 @@ from vgi_cli.conditionals.trunk import SLOPE
 class PlainConditionals(AmortisedConditionals):
     """The same parameters; all S conditionals of every row."""
 
-    def see(self, x: Tensor) -> Rows:
-        return Rows(x, x.new_empty(len(x), 0))
+    def see(self, x: Tensor, missing: Tensor) -> Rows:
+        return Rows(x, missing, x.new_empty(len(x), 0))
 
     def params(self, rows: Rows, j: Tensor) -> Tensor:
         self._wanted = j
@@ -30,7 +30,7 @@ class PlainConditionals(AmortisedConditionals):
         value, _ = self.family.to_value(params, noise.expand(-1, self.S))
         return value.gather(1, self._wanted)[:, 0]
 
-    def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
+    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
         params = self._every(x)
         u = x.new_zeros(len(x), self.S).scatter(1, j, noise[..., 0])
         value, log_det = self.family.to_value(params, u)

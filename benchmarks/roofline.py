@@ -28,6 +28,7 @@ from torch.utils.flop_counter import flop_registry
 from works import incomplete, works
 
 from vgi_cli.methods import vgi
+from vgi_cli.methods.targets import Columns
 from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.run.device import set_threads
 
@@ -80,8 +81,8 @@ def stages_counted(count: Count) -> Iterator[None]:
 
 
 PARTS: list[tuple[Any, str, str]] = [
-    (vgi, "update_imputations", "Gibbs"),
-    (vgi, "vgi_objective", "objective"),
+    (Columns, "update", "Gibbs"),
+    (Columns, "objective", "objective"),
     (torch.Tensor, "backward", "backward"),
     (torch.optim.Adam, "step", "optimiser"),
     (speed.Chains, "batch", "data"),

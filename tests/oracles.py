@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals, Draw, Move, Proposal, Rows
+from vgi_cli.conditionals.base import Draw, Move, Proposal, Rows, Univariate
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -63,14 +63,14 @@ def gaussian_conditional(model: GaussianModel, x: Tensor, missing: Tensor) -> tu
     return model.mean[m] + gain @ (x[o] - model.mean[o]), S[m][:, m] - gain @ S[o][:, m]
 
 
-class GaussianConditionals(Conditionals):
+class GaussianConditionals(Univariate):
     """Exact q_j of a Gaussian; `shift` and `scale` spoil mean and standard deviation; `memory` is how much of its own
     previous value the extended kernel keeps (0: the standard kernel)."""
 
     noise_width = fresh_width = 1
 
     def __init__(self, mean: Tensor, covariance: Tensor, shift: float = 0.0, scale: float = 1.0, memory: float = 0.0):
-        super().__init__()
+        super().__init__(len(mean))
         precision = torch.linalg.inv(covariance)
         self.mean = mean
         self.weights = precision / precision.diagonal()[:, None]
@@ -78,7 +78,6 @@ class GaussianConditionals(Conditionals):
         self.shift = shift
         self.memory = memory
         self.extended = memory != 0
-        self.S = len(mean)
 
     def initialise(self, generator: torch.Generator) -> None:
         """Nothing is fitted."""
@@ -98,13 +97,13 @@ class GaussianConditionals(Conditionals):
     def blocks(self, missing: Tensor) -> Tensor:
         return missing
 
-    def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
+    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
         rows = x[:, None].expand(*j.shape, x.shape[-1])
         mean, std = self._params(rows, j, True)
         value = mean + std * noise[..., 0]
         return Draw(rows.scatter(-1, j[..., None], value[..., None]), self._log(value, mean, std))
 
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         mean, std = self._params(x, j, True)
         value = mean + std * noise[..., 0]
         new = x.scatter(-1, j[..., None], value[..., None])
@@ -112,11 +111,11 @@ class GaussianConditionals(Conditionals):
         own = x.gather(-1, j[..., None])[..., 0]
         return Proposal(new, self._log(value, mean, std), self._log(own, back, back_std))
 
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        return self.propose(x, j, noise).x
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+        return self.propose(x, missing, j, noise).x
 
-    def see(self, x: Tensor) -> Rows:
-        return Rows(x, x.new_empty(len(x), 0))
+    def see(self, x: Tensor, missing: Tensor) -> Rows:
+        return Rows(x, missing, x.new_empty(len(x), 0))
 
     def params(self, rows: Rows, j: Tensor) -> Tensor:
         return torch.stack(self._params(rows.x[:, None].expand(*j.shape, rows.x.shape[1]), j, True), -1)
@@ -135,7 +134,7 @@ class GaussianConditionals(Conditionals):
         return self._log(value, params[..., 0], params[..., 1])
 
     def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
-        value, log_q = self.proposed(self.params(self.see(x), j), noise)
+        value, log_q = self.proposed(self.params(self.see(x, torch.ones_like(x, dtype=torch.bool)), j), noise)
         new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
         return Draw(new, torch.where(active, log_q, 0.0).sum(1))
 
@@ -148,7 +147,7 @@ class GaussianConditionals(Conditionals):
         mean, std = params.unbind(-1)
         return self._log(new, mean + move.relax * (old - mean), (1 - move.relax**2) ** 0.5 * std)
 
-    def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         rows = x[:, None].expand(*j.shape, x.shape[-1])
         mean, std = self._params(rows, j, False)
         return self._log(rows.gather(-1, j[..., None])[..., 0], mean, std)

@@ -79,6 +79,10 @@ def test_settings_page_has_every_key_of_a_method(name: str) -> None:
     actual = defaults(config, "method", "optim", "epochs")
     if "optim" in config.model_fields:
         actual |= defaults(type(config.model_fields["optim"].get_default()), "optim")
+    like = registry.METHODS[name].like
+    if like is not None and registry.load_method(like).Config is config:  # said once
+        assert f"`{name}` has the same keys" in SETTINGS.split(f"\n## Method `{like}`\n")[1].split("\n## ")[0]
+        name = like
     compare(documented(f"Method `{name}`"), actual)
 
 

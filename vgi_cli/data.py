@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +30,13 @@ class Blocks:
         """One block of width 1 for each of D columns."""
         return cls(tuple((c,) for c in range(D)))
 
+    @classmethod
+    def grouped(cls, D: int, groups: Iterable[Sequence[int]]) -> Blocks:
+        """The groups as blocks, every other of D columns on its own; in the order of their first columns."""
+        joined = {c for group in groups for c in group}
+        alone = [(c,) for c in range(D) if c not in joined]
+        return cls(tuple(sorted([*map(tuple, groups), *alone])))
+
     @property
     def S(self) -> int:
         """Number of blocks."""
@@ -37,6 +46,17 @@ class Blocks:
     def D(self) -> int:
         """Number of columns."""
         return sum(len(block) for block in self.of)
+
+    @property
+    def W(self) -> int:
+        """Number of columns of the widest block."""
+        return max(len(block) for block in self.of)
+
+    def members(self) -> tuple[Tensor, Tensor]:
+        """The columns of each block [S, W], filled up with its first one, and which of these are no filling [S, W]."""
+        columns = torch.tensor([[*block, *[block[0]] * (self.W - len(block))] for block in self.of])
+        real = torch.tensor([[i < len(block) for i in range(self.W)] for block in self.of])
+        return columns, real
 
 
 class TensorTable(NamedTuple):
@@ -83,6 +103,16 @@ def make_table(x: Tensor, missing: Tensor, blocks: Blocks | None = None) -> Tens
     if not bool(torch.isfinite(x).all()):
         raise ValueError("an observed cell is not finite")
     return TensorTable(x, missing, Blocks.columns(x.shape[1]) if blocks is None else blocks)
+
+
+def missing_together(missing: Tensor) -> list[tuple[int, ...]]:
+    """Groups of at least two columns that have holes, in the same rows: missing [N, D]."""
+    groups: dict[bytes, list[int]] = {}
+    for column, absent in enumerate(missing.cpu().T):
+        if bool(absent.any()):
+            key = hashlib.blake2b(absent.contiguous().numpy().tobytes()).digest()
+            groups.setdefault(key, []).append(column)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
 def spread_rows(N: int, most: int) -> Tensor:

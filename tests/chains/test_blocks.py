@@ -85,7 +85,7 @@ def test_uncorrected_blocks_do_not_keep_the_model(relax):
     with torch.no_grad():
         for _ in range(10):
             noise = noise_of(q, g, 2, 2)
-            x = gibbs_blocks(q, x, pairs(missing, noise.order), noise, Move(relax)).x
+            x = gibbs_blocks(q, x, missing, pairs(missing, noise.order), noise, Move(relax)).x
     with pytest.raises(AssertionError):
         assert_distributed_as_the_model(x)
 
@@ -110,7 +110,9 @@ def test_blocks_of_one_column_are_the_sweep_of_single_columns(extended):
 def test_a_move_has_the_density_that_it_says(family, move):
     """Its own draws' density; it integrates to 1; and without a widened share it leaves q itself as it is."""
     q = conditionals(family, "shared", False, seed=2)
-    params = q.params(q.see(torch.zeros(1, D, dtype=torch.float64)), torch.tensor([[1]]))[0].detach()
+    params = q.params(
+        q.see(torch.zeros(1, D, dtype=torch.float64), torch.ones(1, D, dtype=torch.bool)), torch.tensor([[1]])
+    )[0].detach()
     g = torch.Generator().manual_seed(0)
     old, _ = q.family.to_value(params, torch.tensor([0.7], dtype=torch.float64))
     noise = torch.randn(1000, 2, generator=g, dtype=torch.float64)
@@ -166,7 +168,7 @@ def test_a_box_refuses_what_leaves_it():
     with torch.no_grad():
         free = metropolis_blocks(log_p, q, x, missing, scan, noise, Move())
         boxed = metropolis_blocks(log_p, q, x, missing, scan, noise, Move(), box)
-        cells = gibbs_blocks(q, x, scan, noise, Move(), box)
+        cells = gibbs_blocks(q, x, missing, scan, noise, Move(), box)
     outside = (free.x.abs() > 1).any(1)
     assert bool(outside.any()) and not bool(outside.all())
     assert torch.equal(boxed.x[outside], x[outside]) and torch.equal(boxed.x[~outside], free.x[~outside])

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conditionals.test_amortised import conditionals
+from tests.conditionals.test_blocks import block_conditionals, exact_conditionals
 from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
+from vgi_cli.data import Blocks
 
 D, R = 4, 20_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)
@@ -19,7 +21,11 @@ def log_p(x, missing):
     return -0.5 * ((x @ PRECISION) * x).sum(-1)
 
 
-def start(seed):
+FEWER = 6000
+"""Rows for blocks, which cost more."""
+
+
+def start(seed, R=R):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(R, D, generator=g, dtype=torch.float64) @ MIX.T
     missing = torch.rand(R, D, generator=g) < 0.5  # many rows have fewer holes than G
@@ -28,10 +34,14 @@ def start(seed):
 
 def assert_distributed_as_the_model(x):
     """Mean and covariance within 4.5 standard errors of the model's, entry by entry."""
+    R = len(x)
     error = 4.5 * (SCALES.diagonal() / R).sqrt()
     assert bool((x.mean(0).abs() < error).all()), x.mean(0)
     spread = ((SCALES**2 + SCALES.diagonal().outer(SCALES.diagonal())) / R).sqrt()
     assert bool(((x.T @ x / R - SCALES).abs() < 4.5 * spread).all()), x.T @ x / R - SCALES
+
+
+BLOCKS = Blocks.grouped(D, [(0, 2, 3)])
 
 
 def sweep_noise(q, G, g, R=R):
@@ -56,6 +66,57 @@ def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extende
             x, moved = swept.x, moved | swept.accepted.any(1)
     assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(x)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "spline"])
+@pytest.mark.parametrize("extended", [False, True])
+@pytest.mark.parametrize("kind", ["step", "path"])
+def test_blocks_keep_the_model_whatever_part_of_them_is_missing(family, extended, kind):
+    q = block_conditionals(family, extended, seed=1, partition=BLOCKS)
+    x, missing, g = start(3, FEWER)
+    moved = torch.zeros(FEWER, dtype=torch.bool)
+    sweep = metropolis_path if kind == "path" else metropolis_sweep
+    with torch.no_grad():
+        for _ in range(6):
+            noise = sweep_noise(q, 2, g, FEWER)
+            swept = sweep(log_p, q, x, missing, holes_scan(q.blocks(missing), 1, noise.order), noise)
+            assert torch.equal(swept.x[~missing], x[~missing])
+            x, moved = swept.x, moved | swept.accepted.any(1)
+    assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
+    assert_distributed_as_the_model(x)
+
+
+def test_exact_blocks_keep_the_model_without_a_correction():
+    q = exact_conditionals(SCALES, BLOCKS)
+    x, missing, g = start(3, FEWER)
+    with torch.no_grad():
+        for _ in range(4):
+            noise = sweep_noise(q, 2, g, FEWER)
+            scan = holes_scan(q.blocks(missing), 1, noise.order)
+            x = gibbs_sweep(q, x, missing, scan, noise).x
+            corrected = metropolis_sweep(log_p, q, x, missing, scan, noise)
+            assert corrected.accepted[scan.active].float().mean() > 0.95  # the widened share is refused at times
+    assert_distributed_as_the_model(x)
+
+
+def test_a_block_mixes_where_single_columns_crawl():
+    """A pair with correlation 0.98, both missing: after one redraw of the block nothing is left of the start; six
+    redraws of single columns, exact as well, keep 0.98^5 of it."""
+    pair = torch.tensor([[1.0, 0.98], [0.98, 1.0]], dtype=torch.float64)
+    x = torch.full((R, 2), 3.0, dtype=torch.float64)
+    missing, g = torch.ones(R, 2, dtype=torch.bool), torch.Generator().manual_seed(0)
+    means = {}
+    with torch.no_grad():
+        for name, partition, steps in (("block", Blocks(((0, 1),)), 1), ("single", Blocks.columns(2), 6)):
+            q, out = exact_conditionals(pair, partition), x
+            for _ in range(steps):  # single: each column in turn
+                noise = sweep_noise(q, 1, g)
+                j = torch.full((R, 1), _ % q.S)
+                out = gibbs_sweep(q, out, missing, Scan(j, torch.ones(R, 1, dtype=torch.bool)), noise).x
+            means[name] = out.mean(0)
+    assert bool((means["block"].abs() < 4.5 / R**0.5).all())
+    expected = torch.tensor([3 * 0.98**5, 3 * 0.98**6], dtype=torch.float64)
+    assert bool(((means["single"] - expected).abs() < 4.5 / R**0.5).all()), means["single"]
 
 
 @pytest.mark.parametrize("extended", [False, True])
@@ -90,26 +151,29 @@ def test_uncorrected_steps_do_not_keep_the_model():
     with torch.no_grad():
         for _ in range(12):
             noise = sweep_noise(q, 3, g)
-            x = gibbs_sweep(q, x, holes_scan(missing, 1, noise.order), noise).x
+            x = gibbs_sweep(q, x, missing, holes_scan(missing, 1, noise.order), noise).x
     with pytest.raises(AssertionError):
         assert_distributed_as_the_model(x)
 
 
-@pytest.mark.parametrize("layout", ["independent", "shared"])
+@pytest.mark.parametrize("layout", ["independent", "shared", "blocks"])
 @pytest.mark.parametrize("extended", [False, True])
 def test_a_sweep_is_the_steps_one_after_the_other(layout, extended):
-    q = conditionals("spline", layout, extended)
+    if layout == "blocks":
+        q = block_conditionals("spline", extended, partition=BLOCKS)
+    else:
+        q = conditionals("spline", layout, extended)
     x, missing, g = start(4)
     x, missing = x[:500], missing[:500]
-    noise = sweep_noise(q, D, g, 500)
-    scan = holes_scan(missing, 1, noise.order)
+    noise = sweep_noise(q, q.S, g, 500)
+    scan = holes_scan(q.blocks(missing), 1, noise.order)
     with torch.no_grad():
-        swept = gibbs_sweep(q, x, scan, noise)
+        swept = gibbs_sweep(q, x, missing, scan, noise)
         corrected = metropolis_sweep(log_p, q, x, missing, scan, noise)
         steps, exact, at = x, x, log_p(x, missing)
-        for i in range(D):
+        for i in range(q.S):
             j, active = scan.j[:, i], scan.active[:, i]
-            steps = torch.where(active[:, None], q.redraw(steps, j, noise.normal[:, i]), steps)
+            steps = torch.where(active[:, None], q.redraw(steps, missing, j, noise.normal[:, i]), steps)
             new = metropolis_step(
                 log_p, q, (exact, at), missing, j, active, noise.normal[:, i], noise.log_uniform[:, i]
             )
@@ -118,7 +182,7 @@ def test_a_sweep_is_the_steps_one_after_the_other(layout, extended):
     assert torch.equal(swept.accepted, scan.active)
     torch.testing.assert_close(swept.x, steps)
     torch.testing.assert_close(corrected.x, exact)
-    assert not bool((scan.active.sum(1) != missing.sum(1)).any())
+    assert not bool((scan.active.sum(1) != q.blocks(missing).sum(1)).any())
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6), st.integers(1, 7))
@@ -163,8 +227,8 @@ def boxed(q, x, j, g):
     log_u = torch.full((n, 1), -1e9, dtype=torch.float64)
     scan = Scan(j[:, None], torch.ones(n, 1, dtype=torch.bool))
     with torch.no_grad():
-        free = q.propose(x, j, noise).x
         holes = torch.ones_like(x, dtype=torch.bool)
+        free = q.propose(x, holes, j, noise).x
         return free, metropolis_sweep(log_p, q, x, holes, scan, SweepNoise(log_u, noise[:, None], log_u), inside)
 
 
@@ -176,6 +240,25 @@ def test_box_rejects_proposals_outside():
     assert bool(outside.any()) and not bool(outside.all())
     assert torch.equal(swept.accepted[:, 0], ~outside)
     assert torch.equal(swept.x[outside], x[outside])
+
+
+def test_box_judges_the_missing_cells_of_a_block():
+    """A given cell outside the box refuses nothing; a drawn one does."""
+    q = block_conditionals(seed=2, partition=BLOCKS)
+    x, _, g = start(5)
+    x, missing = x[:2000].clamp(-1, 1), torch.ones(2000, D, dtype=torch.bool)
+    x[:, 2], missing[:, 2] = 5.0, False
+    j = torch.randint(2, (2000,), generator=g)
+    noise = torch.randn(2000, q.noise_width, generator=g, dtype=torch.float64)
+    log_u = torch.full((2000, 1), -1e9, dtype=torch.float64)
+    scan = Scan(j[:, None], torch.ones(2000, 1, dtype=torch.bool))
+    inside = torch.tensor([[-1.0] * D, [1.0] * D], dtype=torch.float64)
+    with torch.no_grad():
+        free = q.propose(x, missing, j, noise).x
+        swept = metropolis_sweep(log_p, q, x, missing, scan, SweepNoise(log_u, noise[:, None], log_u), inside)
+    outside = ((free.abs() > 1) & missing).any(1)
+    assert bool(outside.any()) and not bool(outside.all())
+    assert torch.equal(swept.accepted[:, 0], ~outside)
 
 
 def test_box_lets_a_chain_that_starts_outside_come_in():

@@ -136,17 +136,27 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (
             ["data.csv", "--model", "flow", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'flow' does not have",
-            "with --model flow use --method vgi or plmcmc or complete or impute-then-fit; --method em works with",
+            "with --model flow use --method vgi or vbgi or plmcmc or complete or impute-then-fit; --method em works",
         ),
         (
             ["data.csv", "--model", "vae", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'vae' does not have",
-            "with --model vae use --method vgi or complete",
+            "with --model vae use --method vgi or vbgi or vbgi-m or complete",
         ),
         (
-            ["data.csv", "--model", "vae", "--set", "method.accept=metropolis"],
-            "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
-            "take --set method.accept=gibbs",
+            ["data.csv", "--model", "flow", "--method", "vbgi-m"],
+            "method 'vbgi-m' needs latent variables with an encoder, which model 'flow' does not have",
+            "--method vbgi-m works with --model vae",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vbgi", "--set", "method.kernel=extended"],
+            "method.kernel=extended means nothing for 'vbgi' on a model with latents",
+            "--set method.kernel=standard",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vbgi", "--block", "a,b"],
+            "--block: method 'vbgi' has no conditionals of single columns of a 'vae', so none to put into a block",
+            "with --model vae say --method vgi",
         ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
@@ -359,7 +369,7 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
     for arguments in (["finetune"], ["evaluate", "--objective"]):
         error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
         assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
-        assert hint.endswith("fine-tuning needs a fit by vgi")
+        assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
 
 
 @pytest.mark.parametrize("model", ["fa", "flow"])

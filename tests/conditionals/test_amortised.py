@@ -32,6 +32,11 @@ def conditionals(family, layout, extended, seed=0):
     return q
 
 
+def every_cell(n):
+    """All cells of n rows are missing."""
+    return torch.ones(n, D, dtype=torch.bool)
+
+
 every = pytest.mark.parametrize("family", ["gaussian", "spline"])
 layouts = pytest.mark.parametrize("layout", ["independent", "shared", "modulated"])
 kernels = pytest.mark.parametrize("extended", [False, True])
@@ -46,7 +51,7 @@ def test_warm_up_density_integrates_to_one_and_hides_its_own_column(family, layo
     for j in range(D):
         index = torch.full((len(u), 1), j)
         grid, _ = q.family.to_value(q.network(rows, index, False)[:, 0], u)  # fine where the density is high
-        density = q.log_prob(put(rows, index[:, 0], grid), index)[:, 0].exp()
+        density = q.log_prob(put(rows, index[:, 0], grid), every_cell(len(u)), index)[:, 0].exp()
         assert torch.trapezoid(density, grid).item() == pytest.approx(1, abs=5e-4)
 
 
@@ -71,11 +76,11 @@ def test_proposal_densities_are_those_of_the_draws(family, extended):
     u = torch.linspace(-30, 30, 60001, dtype=torch.float64)
     for wide in (-5.0, 5.0):  # the second noise chooses the component, never the density
         noise = torch.stack([u if wide > 0 else u / 3, torch.full_like(u, wide)], 1)
-        there = q.propose(x.expand(len(u), -1), torch.full((len(u),), 1), noise)
+        there = q.propose(x.expand(len(u), -1), every_cell(len(u)), torch.full((len(u),), 1), noise)
         assert torch.trapezoid(there.log_forward.exp(), there.x[:, 1]).item() == pytest.approx(1, abs=3e-4)
     # going back from x' to x: the density of x_j among proposals from x' is the reverse density
     here, j = x.expand(3, -1), torch.full((3,), 1)
-    there = q.propose(here, j, torch.tensor([[0.3, 1.0], [-2.0, 1.0], [1.1, -4.0]], dtype=torch.float64))
+    there = q.propose(here, every_cell(3), j, torch.tensor([[0.3, 1.0], [-2.0, 1.0], [1.1, -4.0]], dtype=torch.float64))
     if extended:
         params = q.network(there.x, j[:, None], True)[:, 0]
     else:
@@ -93,7 +98,7 @@ def test_draw_changes_one_column_and_carries_its_density(family, extended):
     x = torch.randn(50, D, generator=g, dtype=torch.float64)
     j = torch.randint(D, (50, 3), generator=g)
     noise = torch.randn(50, 3, q.noise_width, generator=g, dtype=torch.float64)
-    draw = q.draw(x, j, noise)
+    draw = q.draw(x, every_cell(50), j, noise)
     changed = draw.x != x[:, None]
     assert torch.equal(changed, torch.arange(D) == j[..., None])
     params = q.network(x, j, extended)
@@ -105,7 +110,7 @@ def test_draw_changes_one_column_and_carries_its_density(family, extended):
         torch.testing.assert_close(draw.log_q, -(log_std + 0.5 * math.log(2 * math.pi * math.e)))
     else:
         torch.testing.assert_close(draw.log_q, log_normal(base) + log_det, rtol=1e-6, atol=1e-6)
-    redrawn = q.redraw(x, j[:, 0], noise[:, 0])
+    redrawn = q.redraw(x, every_cell(50), j[:, 0], noise[:, 0])
     torch.testing.assert_close(redrawn, draw.x[:, 0])
 
 
@@ -117,7 +122,7 @@ def test_every_conditional_starts_standard_normal(family, layout):
     q.initialise(torch.Generator().manual_seed(0))
     x = torch.randn(9, D, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     j = torch.arange(9)[:, None] % D
-    torch.testing.assert_close(q.log_prob(x, j), log_normal(x.gather(1, j)), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(q.log_prob(x, every_cell(9), j), log_normal(x.gather(1, j)), rtol=1e-9, atol=1e-9)
 
 
 def test_same_generator_same_parameters():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vgi_cli.data import make_table
+from vgi_cli.data import Blocks, make_table
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.models.base import Model
 from vgi_cli.run import registry
@@ -40,6 +40,10 @@ SMALL = {
         "optim": {"batch_size": 32},
     },
 }
+SMALL["vbgi"] = SMALL["vgi"]
+LATENT = {"imputations": 2, "trunk": (6,), "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}
+SMALL_LATENT = {"vbgi": LATENT | {"epochs": 2}, "vbgi-m": LATENT | {"epochs": 2}}  # where latents are a block
+BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
 
@@ -57,8 +61,13 @@ def table(holes=True):
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
     fresh = cls.build(cls.Config(**made.fixes), 4).double()
-    config = made.Config.model_validate(merged(cls.suited.get(method, {}), SMALL.get(method, {"epochs": 4})))
-    return made, made.init(fresh, table(method not in COMPLETE), config, torch.Generator().manual_seed(seed))
+    small = SMALL.get(method, {"epochs": 4})
+    if "latent" in registry.MODELS[model].provides:
+        small = SMALL_LATENT.get(method, small)
+    config = made.Config.model_validate(merged(cls.suited.get(method, {}), small))
+    rows = table(method not in COMPLETE)
+    rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))
+    return made, made.init(fresh, rows, config, torch.Generator().manual_seed(seed))
 
 
 def events(made, state, stop=None):

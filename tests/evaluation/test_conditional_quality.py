@@ -115,7 +115,7 @@ def test_splines_are_measured_as_the_density_that_they_define() -> None:
         filled = x[row].repeat(len(grid), 1)
         filled[:, 2] = grid
         with torch.no_grad():
-            log_q = q.log_prob(filled, torch.full((len(grid), 1), 2))[:, 0]
+            log_q = q.log_prob(filled, torch.ones_like(filled, dtype=torch.bool), torch.full((len(grid), 1), 2))[:, 0]
             log_p = model.log_prob(filled)
         log_p = log_p - torch.trapezoid(log_p.exp(), grid).log()
         expected = torch.trapezoid(torch.where(log_q > -60, log_q.exp() * (log_q - log_p), 0.0), grid)

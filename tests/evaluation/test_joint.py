@@ -111,11 +111,12 @@ def test_univariate_proposals_are_the_conditionals() -> None:
     j = torch.randint(5, (200,), generator=G)
     noise = torch.randn(200, 2, generator=G, dtype=torch.float64)
     q = MixtureProposals(joint)
-    p = q.propose(x, j, noise)
+    missing = torch.ones_like(x, dtype=torch.bool)
+    p = q.propose(x, missing, j, noise)
     difference = model.log_prob(p.x) - model.log_prob(x)
     torch.testing.assert_close(p.log_forward - p.log_reverse, difference, rtol=0, atol=1e-8)
     assert ((p.x != x) == torch.nn.functional.one_hot(j, 5).bool()).all()
-    assert torch.equal(q.redraw(x, j, noise), p.x)
+    assert torch.equal(q.redraw(x, missing, j, noise), p.x)
     assert torch.equal(q.blocks(x > 0), x > 0)
 
 
@@ -125,7 +126,8 @@ def test_univariate_proposals_have_the_right_mean() -> None:
     row = model.sample(1, G.manual_seed(1))
     n = 20_000
     noise = torch.randn(n, 2, generator=G, dtype=torch.float64)
-    got = MixtureProposals(joint).redraw(row.expand(n, -1), torch.full((n,), 2), noise)[:, 2]
+    rows, j = row.expand(n, -1), torch.full((n,), 2)
+    got = MixtureProposals(joint).redraw(rows, torch.arange(5).expand(n, -1) == 2, j, noise)[:, 2]
     mean, cov = gaussian_conditional(model.parts[0], row[0], torch.arange(5) == 2)
     assert abs(float(got.mean() - mean[0])) < 4.5 * math.sqrt(float(cov[0, 0]) / n)
     assert float(got.var() / cov[0, 0]) == pytest.approx(1.0, abs=4.5 * math.sqrt(2 / n))

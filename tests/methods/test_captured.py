@@ -8,6 +8,7 @@ from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
 from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.objective import draw_noise, sweep_noise
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.flow import Flow
@@ -130,7 +131,7 @@ def test_a_step_on_a_gpu_is_that_on_a_cpu():
         g = torch.Generator().manual_seed(5)
         n = len(batch.rows) * state.chains.K
         like = batch.x.cpu()
-        noise = (*vgi.sweep_noise(state.q, n, 3, "metropolis", like, g), *vgi.draw_noise(state.q, n, 1, like, g))
+        noise = (*sweep_noise(state.q, n, 3, "metropolis", like, g), *draw_noise(state.q, n, 1, like, g))
         order = torch.arange(len(batch.rows), device=table.x.device)
         batch = state.chains.batch(state.incomplete[order.to(state.incomplete.device)], state.complete[:0])
         state.step(batch.x, batch.missing, batch.weight, *(part.to(batch.x.device) for part in noise))

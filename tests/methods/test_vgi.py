@@ -9,7 +9,7 @@ from torch import nn
 
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Chains
-from vgi_cli.conditionals.base import Conditionals, Draw, Rows
+from vgi_cli.conditionals.base import Draw, Rows, Univariate
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods import vgi
@@ -55,16 +55,15 @@ class Gaussian(Model):
         return self.mean + torch.randn(n, len(self.mean), generator=generator, dtype=torch.float64) @ self.scale().T
 
 
-class ExactConditionals(Conditionals):
+class ExactConditionals(Univariate):
     """p's own conditionals (standard kernel), with log q at the draw, not the entropy."""
 
     noise_width = fresh_width = 1
     extended = False
 
     def __init__(self, sigma):
-        super().__init__()
+        super().__init__(len(sigma))
         self.precision = torch.linalg.inv(sigma)
-        self.S = len(sigma)
 
     def initialise(self, generator):
         pass
@@ -81,21 +80,21 @@ class ExactConditionals(Conditionals):
         others = (row * x[:, None]).sum(-1) - own * x.gather(1, j)
         return -others / own, own.rsqrt()
 
-    def log_prob(self, x, j):
+    def log_prob(self, x, wanted, j):
         mean, std = self._moments(x, j)
         return torch.distributions.Normal(mean, std).log_prob(x.gather(1, j))
 
-    def draw(self, x, j, noise):
+    def draw(self, x, missing, j, noise):
         mean, std = self._moments(x, j)
         value = mean + std * noise[..., 0]
         new = torch.where(torch.arange(x.shape[1]) == j[..., None], value[..., None], x[:, None])
         return Draw(new, torch.distributions.Normal(mean, std).log_prob(value))
 
-    def redraw(self, x, j, noise):
-        return self.draw(x, j[:, None], noise[:, None]).x[:, 0]
+    def redraw(self, x, missing, j, noise):
+        return self.draw(x, missing, j[:, None], noise[:, None]).x[:, 0]
 
-    def see(self, x):
-        return Rows(x, x.new_empty(len(x), 0))
+    def see(self, x, missing):
+        return Rows(x, missing, x.new_empty(len(x), 0))
 
     def set_(self, rows, j, value):
         rows.x.scatter_(1, j[:, None], value[:, None])
@@ -131,7 +130,7 @@ class ExactConditionals(Conditionals):
         centre = mean + move.relax * (old - mean)
         return torch.distributions.Normal(centre, (1 - move.relax**2) ** 0.5 * sd).log_prob(new)
 
-    def propose(self, x, j, noise):
+    def propose(self, x, missing, j, noise):
         raise AssertionError("not needed")
 
 
@@ -196,7 +195,7 @@ def test_warm_up_loss_is_the_cross_entropy_of_observed_cells():
         warm_up_loss(q, x, missing, x.new_full((n,), 1 / n), 3, torch.Generator().manual_seed(s)) for s in range(3)
     ]
     j = torch.arange(3).expand(n, 3)
-    log_q = q.log_prob(x, j)
+    log_q = q.log_prob(x, ~missing, j)
     expected = -((log_q * ~missing).sum(1) / (~missing).sum(1)).mean()
     for estimate in estimates:
         torch.testing.assert_close(estimate, expected)

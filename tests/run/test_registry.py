@@ -80,7 +80,7 @@ def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: 
 def test_refusals_name_what_would_work() -> None:
     with pytest.raises(UsageError) as caught:
         registry.check_pair("flow", "em")
-    use = "--method vgi or plmcmc or complete or impute-then-fit"
+    use = "--method vgi or vbgi or plmcmc or complete or impute-then-fit"
     expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
     assert caught.value.hint == expected
     with pytest.raises(UsageError, match="method 'plmcmc' needs an invertible map, which model 'fa'") as caught:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.sweeps import SweepNoise, Swept
-from vgi_cli.conditionals.base import Conditionals, Move, Rows
+from vgi_cli.conditionals.base import Move, Rows, Univariate
 from vgi_cli.notation import LogDensity
 
 FEWEST_PARTS = 8
@@ -58,7 +58,13 @@ def whole_sweep(S: int, B: int) -> int:
 
 
 def gibbs_blocks(
-    q: Conditionals, x: Tensor, scan: BlockScan, noise: SweepNoise, move: Move, box: Tensor | None = None
+    q: Univariate,
+    x: Tensor,
+    missing: Tensor,
+    scan: BlockScan,
+    noise: SweepNoise,
+    move: Move,
+    box: Tensor | None = None,
 ) -> Swept:
     """Every draw is kept (unless it leaves the box [2, D]): the paper's pseudo-Gibbs rule, B columns at a time."""
     x = x.clone()
@@ -66,7 +72,7 @@ def gibbs_blocks(
     for g in range(scan.j.shape[1]):
         j, active = scan.j[:, g], scan.active[:, g]
         old = x.gather(1, j)
-        value, _ = q.moved(q.params(q.see(x), j), old, noise.normal[:, g], move)
+        value, _ = q.moved(q.params(q.see(x, missing), j), old, noise.normal[:, g], move)
         kept.append(active if box is None else active & _inside(value, j, box))
         x.scatter_(1, j, torch.where(kept[-1], value, old))
     return Swept(x, torch.stack(kept, 1))
@@ -74,7 +80,7 @@ def gibbs_blocks(
 
 def metropolis_blocks(
     log_p: LogDensity,
-    q: Conditionals,
+    q: Univariate,
     x: Tensor,
     missing: Tensor,
     scan: BlockScan,
@@ -86,7 +92,7 @@ def metropolis_blocks(
 
     k_j is the law of a move of column j, its parameters read off the whole row before (x) or after (x') the step.
     """
-    rows = q.see(x.clone())
+    rows = q.see(x.clone(), missing)
     log_p_x = log_p(rows.x, missing)
     kept = []
     for g in range(scan.j.shape[1]):
@@ -94,7 +100,7 @@ def metropolis_blocks(
         old = rows.x.gather(1, j)
         value, forward = q.moved(q.params(rows, j), old, noise.normal[:, g], move)
         value = torch.where(active, value, old)
-        new = q.see(rows.x.scatter(1, j, value))
+        new = q.see(rows.x.scatter(1, j, value), missing)
         log_p_new = log_p(new.x, missing)
         reverse = q.log_moved(q.params(new, j), value, old, move)
         ratio = log_p_new - log_p_x + torch.where(active, reverse - forward, 0.0).sum(1)

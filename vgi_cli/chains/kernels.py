@@ -34,8 +34,8 @@ class Proposer(Protocol):
     noise_width: int
 
     def blocks(self, missing: Tensor) -> Tensor: ...
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> ProposalLike: ...
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor: ...
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> ProposalLike: ...
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor: ...
 
 
 class Scan(NamedTuple):
@@ -113,7 +113,7 @@ def metropolis_step(
     log_uniform  [R] log of uniform (0, 1)
     """
     x, log_p_x = state
-    proposal = q.propose(x, j, noise)
+    proposal = q.propose(x, missing, j, noise)
     log_p_new = log_p(proposal.x, missing)
     ratio = log_p_new - log_p_x + proposal.log_reverse - proposal.log_forward
     accepted = active & (log_uniform < ratio)  # False where the ratio is NaN

@@ -1,6 +1,6 @@
 """G updates of the missing blocks of each row, in one sweep: what training does with its chains (Algorithm 5).
 
-The rows are changed in place, one column at a time, and the conditionals keep what they have computed of them. All
+The rows are changed in place, one block at a time, and the conditionals keep what they have computed of them. All
 randomness is passed in. Without a correction the chain targets whatever q defines (the paper's pseudo-Gibbs); with one
 it leaves p(x_mis | x_obs) invariant, whatever q is.
 """
@@ -23,11 +23,13 @@ class SweepNoise(NamedTuple):
     order        [R, G] uniform: which blocks (`holes_scan`); [R, S] where they are chosen by `random_scan`
     normal       [R, G, width] standard normal, as wide as proposals or fresh draws need
     log_uniform  [R, G] log of a uniform: acceptance
+    latents      [R, G, L] standard normal: for latents that are drawn with each proposal; empty where there are none
     """
 
     order: Tensor
     normal: Tensor
     log_uniform: Tensor
+    latents: Tensor = torch.empty(0)
 
 
 class Swept(NamedTuple):
@@ -37,15 +39,17 @@ class Swept(NamedTuple):
     accepted: Tensor
 
 
-def gibbs_sweep(q: Conditionals, x: Tensor, scan: Scan, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+def gibbs_sweep(
+    q: Conditionals, x: Tensor, missing: Tensor, scan: Scan, noise: SweepNoise, box: Tensor | None = None
+) -> Swept:
     """Every draw of q_j is kept (unless it leaves the box [2, D]): the paper's rule."""
-    rows = q.see(x.clone())
+    rows = q.see(x.clone(), missing)
     kept = []
     for g in range(scan.j.shape[1]):
         j, active = scan.j[:, g], scan.active[:, g]
         value = q.fresh(q.params(rows, j[:, None])[:, 0], noise.normal[:, g])
-        kept.append(active if box is None else active & _inside(value, j, box))
-        q.set_(rows, j, torch.where(kept[-1], value, _at(rows.x, j)))
+        kept.append(active if box is None else active & q.inside(rows, j, value, box))
+        q.set_(rows, j, _where(kept[-1], value, q.at(rows, j)))
     return Swept(rows.x, torch.stack(kept, 1))
 
 
@@ -59,12 +63,12 @@ def metropolis_sweep(
     box: Tensor | None = None,
 ) -> Swept:
     """Each draw is kept with probability min(1, p(x')/p(x) · q_j(x_j | x')/q_j(x'_j | x)): G + 1 densities."""
-    rows = q.see(x.clone())
+    rows = q.see(x.clone(), missing)
     log_p_x = log_p(rows.x, missing)
     kept = []
     for g in range(scan.j.shape[1]):
         j, index = scan.j[:, g], scan.j[:, g, None]
-        old = _at(rows.x, j)
+        old = q.at(rows, j)
         params = q.params(rows, index)[:, 0]
         value, forward = q.proposed(params, noise.normal[:, g])
         q.set_(rows, j, value)
@@ -72,10 +76,10 @@ def metropolis_sweep(
         reverse = q.log_proposal(q.params(rows, index)[:, 0] if q.extended else params, old)
         accepted = scan.active[:, g] & (noise.log_uniform[:, g] < log_p_new - log_p_x + reverse - forward)
         if box is not None:
-            accepted = accepted & _inside(value, j, box)
+            accepted = accepted & q.inside(rows, j, value, box)
         kept.append(accepted)  # False where the ratio is NaN
         log_p_x = torch.where(accepted, log_p_new, log_p_x)
-        q.set_(rows, j, torch.where(accepted, value, old))
+        q.set_(rows, j, _where(accepted, value, old))
     return Swept(rows.x, torch.stack(kept, 1))
 
 
@@ -88,14 +92,14 @@ def metropolis_path(
     without a look at the values, by a law that is symmetric under reversal.
     """
     G = scan.j.shape[1]
-    rows = q.see(x.clone())
+    rows = q.see(x.clone(), missing)
     log_ratio = x.new_zeros(x.shape[0])
     params = q.params(rows, scan.j[:, :1])[:, 0]
     for g in range(G):
         j, active = scan.j[:, g], scan.active[:, g]
-        old = _at(rows.x, j)
+        old = q.at(rows, j)
         value, forward = q.proposed(params, noise.normal[:, g])
-        q.set_(rows, j, torch.where(active, value, old))
+        q.set_(rows, j, _where(active, value, old))
         if q.extended:  # the way back and the next step look at the same rows
             both = q.params(rows, scan.j[:, g : g + 2])
             back, params = both[:, 0], both[:, -1]
@@ -107,9 +111,6 @@ def metropolis_path(
     return Swept(torch.where(accepted[:, None], rows.x, x), scan.active & accepted[:, None])
 
 
-def _at(x: Tensor, j: Tensor) -> Tensor:
-    return x.gather(1, j[:, None])[:, 0]
-
-
-def _inside(value: Tensor, j: Tensor, box: Tensor) -> Tensor:
-    return (value >= box[0, j]) & (value <= box[1, j])
+def _where(condition: Tensor, value: Tensor, old: Tensor) -> Tensor:
+    """Row by row: condition [R], value and old [R] or [R, W]."""
+    return torch.where(condition if value.ndim == 1 else condition[:, None], value, old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +70,14 @@ def command(
             "--unbounded", metavar="COL", help="Column whose fills may leave the observed range (repeatable)."
         ),
     ] = None,
+    block: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--block",
+            metavar="A,B,…",
+            help="Columns that are redrawn together (repeatable), or auto: those that are missing together.",
+        ),
+    ] = None,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
     delimiter: o.Delimiter = None,
@@ -99,6 +108,7 @@ def command(
         "table.exclude": (exclude, "--exclude"),
         "table.columns": (_kinds(column or []), "--column"),
         "table.unbounded": (unbounded, "--unbounded"),
+        "table.blocks": (_blocks(block or []), "--block"),
         "mask": (mask, "--mask"),
         "table.na_values": (na_values, "--na-values"),
         "table.delimiter": (delimiter, "--delimiter"),
@@ -130,6 +140,13 @@ def _number(text: str | None) -> float | str | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+def _blocks(items: list[str]) -> list[list[str]] | str:
+    """`auto`, or blocks of names with commas between them (quoted as in CSV)."""
+    if items == ["auto"]:
+        return "auto"
+    return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
 
 
 def _kinds(items: list[str]) -> dict[str, str]:

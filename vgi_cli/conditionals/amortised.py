@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Move, Proposal, Rows
+from vgi_cli.conditionals.base import BlockNetwork, Draw, Move, Proposal, Rows, Univariate
 from vgi_cli.conditionals.family import Family
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
@@ -49,7 +49,7 @@ def stepped(u: Tensor, noise: Tensor, move: Move) -> Tensor:
     return torch.where(torch.special.ndtr(noise[..., 1]) < move.wide, WIDE_SCALE * noise[..., 0], new)
 
 
-class AmortisedConditionals(Conditionals):
+class AmortisedConditionals(Univariate):
     """One univariate conditional per column, all read off one BlockNetwork.
 
     family    univariate family of every conditional
@@ -61,11 +61,10 @@ class AmortisedConditionals(Conditionals):
     fresh_width = 1
 
     def __init__(self, family: Family, network: BlockNetwork, *, extended: bool) -> None:
-        super().__init__()
+        super().__init__(network.S)
         self.family = family
         self.network = network
         self.extended = extended
-        self.S = network.S
 
     def initialise(self, generator: torch.Generator) -> None:
         """See Conditionals: every q starts as N(0, 1)."""
@@ -79,7 +78,7 @@ class AmortisedConditionals(Conditionals):
         """Every missing column may be redrawn on its own."""
         return missing
 
-    def draw(self, x: Tensor, j: Tensor, noise: Tensor) -> Draw:
+    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
         """See Conditionals. Gaussian: log_q is minus the entropy (paper, section 4.3)."""
         params = self.network(x, j, self.extended)
         u = noise[..., 0]
@@ -88,7 +87,7 @@ class AmortisedConditionals(Conditionals):
         return Draw(put(x[:, None], j, value), log_normal(u) - log_det if entropy is None else -entropy)
 
     def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
-        """See Conditionals. Gaussian: minus the entropies."""
+        """See Univariate. Gaussian: minus the entropies."""
         params = self.network(x, j, self.extended)
         u = noise[..., 0]
         value, log_det = self.family.to_value(params, u)
@@ -97,7 +96,7 @@ class AmortisedConditionals(Conditionals):
         new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
         return Draw(new, torch.where(active, log_q, 0.0).sum(1))
 
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
         index = j[:, None]
         params = self.network(x, index, self.extended)[:, 0]
@@ -107,13 +106,13 @@ class AmortisedConditionals(Conditionals):
             params = self.network(new, index, True)[:, 0]
         return Proposal(new, log_forward, self.log_proposal(params, x.gather(1, index)[:, 0]))
 
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         """[R, D]: rows with block j [R] redrawn from q itself, the paper's pseudo-Gibbs step (Algorithm 5, line 5)."""
         return put(x, j, self.fresh(self.network(x, j[:, None], self.extended)[:, 0], noise))
 
-    def see(self, x: Tensor) -> Rows:
+    def see(self, x: Tensor, missing: Tensor) -> Rows:
         """See Conditionals."""
-        return Rows(x, self.network.trunk.first(x))
+        return Rows(x, missing, self.network.trunk.first(x))
 
     def params(self, rows: Rows, j: Tensor) -> Tensor:
         """See Conditionals."""
@@ -142,19 +141,19 @@ class AmortisedConditionals(Conditionals):
         return log_widened(u) + log_det
 
     def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
-        """See Conditionals."""
+        """See Univariate."""
         u = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
         new = stepped(u, noise, move)
         value, log_det = self.family.to_value(params, new)
         return value, log_step(u, new, move) - log_det
 
     def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
-        """See Conditionals."""
+        """See Univariate."""
         there, log_det = self.family.to_base(params, new)
         here = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
         return log_step(here, there, move) + log_det
 
-    def log_prob(self, x: Tensor, j: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""
         u, log_det = self.family.to_base(self.network(x, j, False), x.gather(1, j))
         return log_normal(u) + log_det

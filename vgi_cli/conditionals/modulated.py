@@ -22,17 +22,28 @@ from vgi_cli.conditionals.trunk import GAIN, KEPT_FROM, RANK, SLOPE, LowRank, Tr
 class ModulatedNetwork(BlockNetwork):
     """A trunk and a head that all blocks share; an embedding scales and shifts each layer of the head.
 
-    S       blocks (of one column each: block j is column j)
-    width   parameters of one univariate conditional
+    S       blocks
+    width   parameters of one conditional
     trunk   widths of the layers before the block is named; hidden: of those after it
+    D       columns; none: as many as blocks
+    locations  parameters, the first of a conditional's, that are locations
     """
 
-    def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        S: int,
+        width: int,
+        trunk: Sequence[int],
+        hidden: Sequence[int],
+        D: int | None = None,
+        locations: int = 1,
+    ) -> None:
         super().__init__()
+        D = S if D is None else D
         self.S = S
-        self.trunk = Trunk([S, *trunk], RANK if trunk and S > KEPT_FROM else 0)
-        self.slope = LowRank(S, RANK) if self.trunk.linear else None
-        sizes = [trunk[-1] if trunk else S, *hidden]
+        self.trunk = Trunk([D, *trunk], RANK if trunk and D > KEPT_FROM else 0)
+        self.slope = LowRank(S, RANK, locations) if self.trunk.linear else None
+        sizes = [trunk[-1] if trunk else D, *hidden]
         self.heads = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.scale = nn.ParameterList(nn.Parameter(torch.ones(S, b)) for b in sizes[1:])
         self.shift = nn.ParameterList(nn.Parameter(torch.zeros(S, b)) for b in sizes[1:])

@@ -27,20 +27,31 @@ DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads cos
 class HeadNetwork(BlockNetwork):
     """A head of its own for every block.
 
-    S       blocks (of one column each: block j is column j)
-    width   parameters of one univariate conditional
+    S       blocks
+    width   parameters of one conditional
     trunk   widths of the layers that all blocks share; empty: independent networks
     hidden  widths of the layers of each head
+    D       columns; none: as many as blocks
+    locations  parameters, the first of a conditional's, that are locations
     """
 
-    def __init__(self, S: int, width: int, trunk: Sequence[int], hidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        S: int,
+        width: int,
+        trunk: Sequence[int],
+        hidden: Sequence[int],
+        D: int | None = None,
+        locations: int = 1,
+    ) -> None:
         super().__init__()
-        sizes = [S, *trunk]
-        self.trunk = Trunk(sizes, RANK if trunk and S > SKIP_UP_TO else 0)
+        D = S if D is None else D
+        sizes = [D, *trunk]
+        self.trunk = Trunk(sizes, RANK if trunk and D > SKIP_UP_TO else 0)
         sizes = [sizes[-1], *hidden, width]
         self.heads = nn.ModuleList(HeadLinear(S, a, b) for a, b in pairwise(sizes))
-        self.slope = LowRank(S, RANK) if self.trunk.linear else None
-        self.skip = HeadLinear(S, S, width) if S <= SKIP_UP_TO or not trunk else None
+        self.slope = LowRank(S, RANK, locations) if self.trunk.linear else None
+        self.skip = HeadLinear(S, D, width) if D <= SKIP_UP_TO or not trunk else None
         self.dense = not trunk and S * sum(a * b for a, b in pairwise(sizes)) <= DENSE_UP_TO
         self.S = S
 

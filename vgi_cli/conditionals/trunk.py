@@ -87,12 +87,17 @@ class LowRank(nn.Module):
     factors, `rank` features of the row serve all: the maps together have rank `rank`.
     """
 
-    def __init__(self, S: int, rank: int) -> None:
+    def __init__(self, S: int, rank: int, locations: int = 1) -> None:
+        """`locations`: parameters, the first of a block's, that have such a map."""
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(S, rank))
+        self.locations = locations
+        self.weight = nn.Parameter(torch.zeros(S, rank) if locations == 1 else torch.zeros(S, locations, rank))
 
     def forward(self, params: Tensor, past: Tensor, j: Tensor) -> Tensor:
-        """params [Q, width] of blocks j [Q] with the map added to the first of them; past [Q or a part of it, rank]."""
+        """params [Q, width] of blocks j [Q], the maps added to the first of them; past [Q or a part of it, rank]."""
         past = past.view(len(past), 1, -1).expand(-1, len(j) // len(past), -1).reshape(len(j), -1)
-        slope = (past * self.weight[j]).sum(1, keepdim=True)
-        return torch.cat([params[:, :1] + slope, params[:, 1:]], 1)
+        if self.locations == 1:
+            slope = (past * self.weight[j]).sum(1, keepdim=True)
+        else:
+            slope = (past[:, None] * self.weight[j]).sum(2)
+        return torch.cat([params[:, : self.locations] + slope, params[:, self.locations :]], 1)

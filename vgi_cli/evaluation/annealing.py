@@ -81,8 +81,8 @@ class Annealer:
             ratio = beta * (new.log_p - new.log_g - state.log_p + state.log_g)
         else:
             normal = noise.normal(numbered("q", self._q.noise_width)).to(g.x.dtype).view(P * R, -1)
-            j = _pick(g.missing, cell).reshape(P * R)
-            proposal = self._q.propose(state.x, j, normal)
+            j = _pick(self._q.blocks(g.missing), cell).reshape(P * R)
+            proposal = self._q.propose(state.x, g.missing.expand(P, -1, -1).reshape(P * R, D), j, normal)
             new = self.state(proposal.x)
             ratio = beta * (new.log_p - state.log_p) + (1 - beta) * (new.log_g - state.log_g)
             ratio = ratio + proposal.log_reverse - proposal.log_forward
@@ -95,7 +95,7 @@ class Annealer:
 
 
 def _pick(missing: Tensor, u: Tensor) -> Tensor:
-    """A uniformly chosen hole of each row: missing [R, D], uniform u [P, R] -> [P, R]."""
+    """A uniformly chosen one of those that are missing in each row: [R, S], uniform u [P, R] -> [P, R]."""
     holes = missing.sum(1)
     rank = (u * holes).long()  # 0..holes-1: u is less than 1 in float64
     position = torch.where(missing, missing.cumsum(1) - 1, missing.shape[1]).argsort(1)  # columns of holes first

@@ -106,7 +106,8 @@ def conditional_quality(
 def _transport(q: Conditionals, x: Tensor, j: Tensor) -> Transport:
     """q(x_j | rest) of each row as x_j = T(u), u standard normal, with its slope (T is increasing)."""
     u = Transport.levels()
-    params = q.params(q.see(x.clone()), j[:, None])[:, 0]
+    own = torch.arange(x.shape[1]) == j[:, None]
+    params = q.params(q.see(x.clone(), own), j[:, None])[:, 0]
     R, G = len(x), len(u)
     params = params[:, None].expand(R, G, -1).reshape(R * G, -1)
     noise = u.expand(R, G).reshape(R * G, 1).clone().requires_grad_()

@@ -24,11 +24,11 @@ class MixtureProposals:
         """Every missing column may be redrawn on its own."""
         return missing
 
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
         """[R, D]: column j [R] redrawn."""
-        return self.propose(x, j, noise).x
+        return self.propose(x, missing, j, noise).x
 
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """Column j [R] of x [R, D] redrawn given the others; noise [R, 2]: the second chooses the component.
 
         With h = P_k (x - mean_k), component k has conditional mean x_j - h_j / P_jj and variance 1 / P_jj.

@@ -65,18 +65,18 @@ class GibbsImputer(Imputer):
         sweeps = (self._per_hole * holes).clamp(min=self._minimum).ceil() * (holes > 0)
         allowed = self._q.blocks(missing)
         for sweep in range(int(sweeps.max())):
-            noise = sweep_noise(pack.noise, sweep, self._q.noise_width, x.dtype)
-            scan = random_scan(allowed, noise.order, int(holes.max()))
+            noise = sweep_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
+            scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
-                normal = noise.normal[torch.arange(len(j), device=j.device), j]
+                normal = self._q.noise_of(noise.normal, j)
                 x = self._step(x, missing, box.low, box.high, j, active, normal)
         return x
 
     def _plain_step(
         self, x: Tensor, missing: Tensor, low: Tensor, high: Tensor, j: Tensor, active: Tensor, normal: Tensor
     ) -> Tensor:
-        new = self._q.redraw(x, j, normal)
+        new = self._q.redraw(x, missing, j, normal)
         inside = (Box(low, high).contains(new) | ~missing).all(1)
         self._tally += torch.stack([active.sum(), (active & ~inside).sum()])
         return torch.where((active & inside)[:, None], new, x)

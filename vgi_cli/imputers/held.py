@@ -12,9 +12,10 @@ class HeldChains:
     keys     [N] int64 row keys, as in KeyedNoise.rows; they must differ
     missing  [N, D] True where the fitted table has a hole
     packed   [C, K] values of the missing cells, row by row
+    d        data columns, where latents come after them; these are left out of `missing` and `values`; none: D
     """
 
-    def __init__(self, keys: Tensor, missing: Tensor, packed: Tensor) -> None:
+    def __init__(self, keys: Tensor, missing: Tensor, packed: Tensor, d: int | None = None) -> None:
         counts = missing.sum(1)
         if len(keys) != len(missing) or packed.shape[0] < int(counts.sum()):
             raise ValueError(
@@ -26,7 +27,7 @@ class HeldChains:
             raise ValueError("row keys must differ")
         self._first = counts.cumsum(0) - counts
         self._packed = packed
-        self.missing = missing
+        self.missing = missing[:, :d]
 
     @property
     def K(self) -> int:
@@ -45,5 +46,6 @@ class HeldChains:
         missing = self.missing[rows]
         if self._packed.shape[0] == 0:
             return self._packed.new_zeros(len(chains), *missing.shape)
+        # the lines of a row's data come before those of its latents
         index = torch.where(missing, self._first[rows][:, None] + missing.cumsum(1) - 1, 0)
         return torch.where(missing, self._packed[index][..., chains].permute(2, 0, 1), 0.0)

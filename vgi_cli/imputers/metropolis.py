@@ -12,7 +12,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import Proposer, metropolis_step, random_scan
+from vgi_cli.chains.kernels import metropolis_step, random_scan
 from vgi_cli.conditionals.base import Conditionals, Proposal
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.imputers.base import Box, Imputer
@@ -60,28 +60,38 @@ class Widened:
     tails), the walk still moves. Encoded columns have a standard deviation near 1; scales are uniform in the logarithm.
     """
 
-    def __init__(self, q: Proposer, share: float = WALK_SHARE) -> None:
+    def __init__(self, q: Conditionals, share: float = WALK_SHARE) -> None:
         self._q = q
         self._share = share
-        self.noise_width = q.noise_width + 3
+        self.cell_width = q.cell_width + 3
+        self.noise_width = q.noise_width + 2 + q.W
 
     def blocks(self, missing: Tensor) -> Tensor:
         """See Conditionals."""
         return self._q.blocks(missing)
 
-    def redraw(self, x: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        """See Conditionals: a draw of q itself."""
-        return self._q.redraw(x, j, noise[:, :-3])
+    def noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
+        """See Conditionals: noise of q; the choice and the scale of the walk, of the block's first column; its step in
+        each column."""
+        columns, own = self._q.members[j], self._q.cell_width
+        row = torch.arange(len(j), device=j.device)
+        walk = cells[row, columns[:, 0], own : own + 2]
+        return torch.cat([self._q.noise_of(cells[..., :own], j), walk, cells[..., own + 2].gather(1, columns)], 1)
 
-    def propose(self, x: Tensor, j: Tensor, noise: Tensor) -> Proposal:
+    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
+        """See Conditionals: a draw of q itself."""
+        return self._q.redraw(x, missing, j, noise)
+
+    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals. The densities of the walk there and back are equal and set to 0."""
-        own = self._q.propose(x, j, noise[:, :-3])
-        choice, place = torch.special.ndtr(noise[:, -3]), torch.special.ndtr(noise[:, -2])
+        mine = self._q.noise_width
+        own = self._q.propose(x, missing, j, noise[:, :mine])
+        choice, place = torch.special.ndtr(noise[:, mine]), torch.special.ndtr(noise[:, mine + 1])
         low, high = WALK_SCALES
-        step = low * (high / low) ** place * noise[:, -1]
-        here = torch.arange(x.shape[1], device=x.device) == j[:, None]
+        steps = (low * (high / low) ** place)[:, None] * noise[:, mine + 2 :]
+        step = torch.zeros_like(x).scatter_add_(1, self._q.members[j], torch.where(self._q.real[j], steps, 0.0))
         walk = choice < self._share
-        new = torch.where(walk[:, None], x + torch.where(here, step[:, None], 0.0), own.x)
+        new = torch.where(walk[:, None], x + torch.where(missing, step, 0.0), own.x)
         return Proposal(new, torch.where(walk, 0.0, own.log_forward), torch.where(walk, 0.0, own.log_reverse))
 
 
@@ -227,18 +237,19 @@ class MetropolisImputer(Imputer):
         x, missing = pack.x, pack.missing
         begin, end = sweeps
         allowed = self._proposer.blocks(missing)
-        steps = int(missing.sum(1).max())
-        chain = torch.arange(PACK, device=x.device)
+        steps = int(allowed.sum(1).max())
+        first = self._q.members[:, 0]
         for sweep in range(int(begin[: pack.real].min()), int(end.max())):
             active = (begin <= sweep) & (sweep < end)
-            noise = sweep_noise(pack.noise, sweep, self._proposer.noise_width, x.dtype)
-            scan = random_scan(allowed, noise.order, steps)
-            accepted = torch.zeros_like(missing)
+            noise = sweep_noise(pack.noise, sweep, self._proposer.cell_width, x.dtype)
+            scan = random_scan(allowed, noise.order[:, first], steps)
+            accepted = torch.zeros_like(allowed)
             for g in range(steps):
                 j, moving = scan.j[:, g], scan.active[:, g] & active
-                normal, accept = noise.normal[chain, j], noise.accept.gather(1, j[:, None])[:, 0]
+                normal = self._proposer.noise_of(noise.normal, j)
+                accept = noise.accept.gather(1, first[j, None])[:, 0]
                 x, log_p, accepted = step(x, log_p, accepted, missing, j, moving, normal, accept)
-            record.sweep(active, accepted)
+            record.sweep(active, accepted[:, self._q.block_of] & missing)
         return x, log_p
 
     def diagnostics(self) -> dict[str, object]:

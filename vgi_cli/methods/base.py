@@ -97,6 +97,7 @@ class Method(NamedTuple):
                read
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
+    target     target(family, config) -> Target (methods/targets.py) of a method that fits conditionals; None: of others
     fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
     """
@@ -107,4 +108,5 @@ class Method(NamedTuple):
     run: Callable[[Any], Iterator[Step | EpochEnd]]
     check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
+    target: Callable[[type[Model], Any], Any] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})

@@ -19,8 +19,9 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.objective import draw_noise, joined, sweep_noise, update_imputations, vgi_objective
+from vgi_cli.methods.objective import joined
 from vgi_cli.methods.optimisation import default_batch_size, set_rate
+from vgi_cli.methods.targets import Columns, Target
 from vgi_cli.methods.vgi import ascend, end_epoch, frozen
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import VgiState
@@ -38,19 +39,24 @@ def init(
     generator: torch.Generator,
     epochs: int | None = None,
     room: Room | None = None,
+    target: Target | None = None,
 ) -> VgiState:
     """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed.
 
-    room  where chains may live, as in `vgi.init`
+    room    where chains may live, as in `vgi.begin`
+    target  of the method that fitted the model; none: plain columns
     """
+    target = Columns() if target is None else target
+    n = int((~table.missing.all(1)).sum())
     seed = int(torch.randint(2**62, (), generator=generator))
+    table = target.augmented(table, model)
     chains = make_chains(table.x, table.missing, config.imputations, config.chains, room)
     empirical(chains, generator)  # 2
+    target.start_latents(chains, model, generator)
     theta = copy.deepcopy(model).requires_grad_(False).eval()
     q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
-    n = int((~table.missing.all(1)).sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
-    state = VgiState(theta, q, chains, config, 0.0, batch_size, seed)
+    state = VgiState(theta, q, chains, config, 0.0, batch_size, seed, target)
     state.stage = Stage.FINETUNE
     state.epochs = EPOCHS if epochs is None else epochs
     return state
@@ -70,36 +76,25 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     """One pass of the loop body: Algorithm 6, lines 6 to 12."""
     config = state.config
     g = state.generator(1 + state.position)
-    log_p = state.log_p
-    K = state.chains.K
-    n = len(batch.rows) * K
+    target = state.target
+    n = len(batch.rows) * state.chains.K
     x = batch.x
     if n:
         first = state.stage_epoch == 0
         for _ in range(WARM_UP_SWEEPS if first else 1):
             steps = whole_sweep(x.shape[1], state.moves.columns) if first else config.gibbs_steps
-            noise = sweep_noise(state.q, n, steps, config.accept, x, g, state.moves)
-            sweep = update_imputations(
-                log_p,
-                state.q,
-                x[:n],
-                batch.missing[:n],
-                K,
-                noise,
-                accept=config.accept,
-                scan="step" if first else config.scan,
-                inside=inside if first else None,
-                moves=state.moves,
-                weights=state.visits.weights,
-            )
+            noise = target.sweep_noise(state, n, steps, g)
+            scan, box = ("step", inside) if first else (config.scan, None)
+            sweep = target.update(state, x[:n], batch.missing[:n], noise, scan, box)
             state.tally["tried"] += sweep.tried
             state.tally["accepted"] += sweep.accepted
             x = joined(sweep.x, x[n:])
         state.chains.store(batch.rows, x[:n])
-    set_rate(state.optim_q, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
-    fresh = draw_noise(state.q, n, config.blocks_per_row, x, g, state.columns)
+    for optimiser in state.optimisers_q:
+        set_rate(optimiser, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
+    fresh = target.draw_noise(state, n, len(x), g)
     with frozen(state.theta):
-        objective = vgi_objective(log_p, state.q, x, batch.missing, batch.weight, K, fresh)
+        objective = target.objective(state, x, batch.missing, batch.weight, fresh)
         if n:
-            ascend(state, objective, state.optim_q)
+            ascend(state, objective, *state.optimisers_q)
     state.tally["objective"] += objective.detach()

@@ -15,7 +15,7 @@ from vgi_cli.chains.blocks import block_scan, gibbs_blocks, metropolis_blocks
 from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, Swept, gibbs_sweep, metropolis_path, metropolis_sweep
 from vgi_cli.conditionals.amortised import WIDE_SHARE
-from vgi_cli.conditionals.base import Conditionals, Move
+from vgi_cli.conditionals.base import Conditionals, Move, Univariate
 from vgi_cli.methods.scans import SINGLE, Moves
 from vgi_cli.notation import LogDensity
 
@@ -24,11 +24,13 @@ RANKED = 12
 
 
 class Sweep(NamedTuple):
-    """After G steps: rows x [R, D]; steps tried and accepted per column [D]."""
+    """After G steps: rows x [R, D]; steps tried and accepted per block [S]; which steps were accepted [R, G], or
+    [R, G, B] where B columns move together."""
 
     x: Tensor
     tried: Tensor
     accepted: Tensor
+    steps: Tensor
 
 
 class DrawNoise(NamedTuple):
@@ -95,7 +97,7 @@ def vgi_objective(
     if noise.normal.ndim == 4:
         return _block_objective(log_p, q, x, missing, weight, noise)
     scan = _scan(q, missing[:n], K, noise.order, M)
-    draw = q.draw(x[:n], scan.j, noise.normal)
+    draw = q.draw(x[:n], missing[:n], scan.j, noise.normal)
     masks = missing[:n, None].expand(-1, M, -1).reshape(n * M, -1)
     log_p_rows = log_p(joined(draw.x.flatten(0, 1), x[n:]), joined(masks, missing[n:]))
     terms = torch.where(scan.active, log_p_rows[: n * M].view(n, M) - draw.log_q, 0.0)
@@ -112,6 +114,7 @@ def _block_objective(
     q_j that it is best for know of the block's other columns only what the rest of the row says (a mean field within
     the block, paper section 3.4): close to p's own conditionals while B is small beside the number of columns.
     """
+    assert isinstance(q, Univariate), "see scans.block_columns"
     n, M, B = noise.normal.shape[:3]
     scan = block_scan(q.blocks(missing[:n]), noise.order, M, B)
     draws = [q.draw_together(x[:n], scan.j[:, m], scan.active[:, m], noise.normal[:, m]) for m in range(M)]
@@ -136,7 +139,7 @@ def warm_up_loss(
     """
     scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
     active = scan.active.to(x.dtype)
-    log_q = torch.where(scan.active, q.log_prob(x, scan.j), 0.0)
+    log_q = torch.where(scan.active, q.log_prob(x, ~missing, scan.j), 0.0)
     return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()
 
 
@@ -165,12 +168,12 @@ def update_imputations(
         return _together(log_p, q, x, missing, noise, accept, inside, moves, weights)
     order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
     if accept == "gibbs":
-        swept = gibbs_sweep(q, x, order, noise, inside)
+        swept = gibbs_sweep(q, x, missing, order, noise, inside)
     elif scan == "path" and inside is None:
         swept = metropolis_path(log_p, q, x, missing, order, noise)
     else:
         swept = metropolis_sweep(log_p, q, x, missing, order, noise, inside)
-    return _counted(swept, order.j, order.active)
+    return _counted(q, swept, order.j, order.active)
 
 
 def _together(
@@ -185,22 +188,24 @@ def _together(
     weights: Tensor | None,
 ) -> Sweep:
     """The sweeps of `chains/blocks.py`."""
+    assert isinstance(q, Univariate), "see scans.moves_of"
     G, B = noise.normal.shape[1:3]
     keys = noise.order if weights is None else noise.order ** (1.0 / weights)  # Efraimidis and Spirakis 2006
     order = block_scan(q.blocks(missing), keys, G, B)
     if accept == "gibbs":
-        swept = gibbs_blocks(q, x, order, noise, Move(moves.relax), inside)
+        swept = gibbs_blocks(q, x, missing, order, noise, Move(moves.relax), inside)
     else:
         move = Move(moves.relax, WIDE_SHARE / B)  # B widened columns would be refused: the share is that of a step
         swept = metropolis_blocks(log_p, q, x, missing, order, noise, move, inside)
-    return _counted(swept, order.j, order.active)
+    return _counted(q, swept, order.j, order.active)
 
 
-def _counted(swept: Swept, j: Tensor, active: Tensor) -> Sweep:
-    """The rows, and how often each column was tried and kept."""
-    zeros = swept.x.new_zeros(swept.x.shape[1])
+def _counted(q: Conditionals, swept: Swept, j: Tensor, active: Tensor) -> Sweep:
+    """The rows, and how often each block of columns was tried and kept."""
+    zeros = swept.x.new_zeros(q.S)
     tried = zeros.scatter_add(0, j.reshape(-1), active.reshape(-1).to(zeros))
-    return Sweep(swept.x, tried, zeros.scatter_add(0, j.reshape(-1), swept.accepted.reshape(-1).to(zeros)))
+    accepted = zeros.scatter_add(0, j.reshape(-1), swept.accepted.reshape(-1).to(zeros))
+    return Sweep(swept.x, tried, accepted, swept.accepted)
 
 
 def uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.store import Chains
+from vgi_cli.errors import UsageError
 from vgi_cli.methods.vgi_config import VgiConfig
 
 BLOCKS_FROM = 64
@@ -41,29 +42,44 @@ class Moves(NamedTuple):
 SINGLE = Moves()
 
 
-def moves_of(config: VgiConfig, chains: Chains) -> Moves:
-    """How the settings have the chains of a table move."""
-    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains))
-    columns = block_columns(config, chains) if blocks else 1
+def moves_of(config: VgiConfig, chains: Chains, latents: int = 0) -> Moves:
+    """How the settings have the chains of a table move; `latents` of the columns come after the data."""
+    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains, latents))
+    columns = block_columns(config, chains, latents) if blocks else 1
     return Moves(columns, config.relax, config.visit == "adaptive")
 
 
-def block_columns(config: VgiConfig, chains: Chains) -> int:
+def block_columns(config: VgiConfig, chains: Chains, latents: int = 0) -> int:
     """Columns that one estimate of the objective redraws together: those of a block, or 1 without blocks."""
     if config.block_columns is not None:
-        return min(config.block_columns, chains.x.shape[1])
-    if config.scan == "block" or (config.scan == "auto" and _many(chains)):
-        return min(MOST, max(1, int(_holes(chains)) // PARTS))
+        return min(config.block_columns, chains.x.shape[1] - latents)
+    if config.scan == "block" or (config.scan == "auto" and _many(chains, latents)):
+        return min(MOST, max(1, int(_holes(chains, latents)) // PARTS))
     return 1
 
 
-def _holes(chains: Chains) -> float:
-    """Mean number of holes of an incomplete row."""
-    return chains.C / max(len(chains.incomplete), 1)
+def _holes(chains: Chains, latents: int) -> float:
+    """Mean number of missing data cells of an incomplete row."""
+    return chains.C / max(len(chains.incomplete), 1) - latents
 
 
-def _many(chains: Chains) -> bool:
-    return _holes(chains) >= BLOCKS_FROM
+def _many(chains: Chains, latents: int) -> bool:
+    return _holes(chains, latents) >= BLOCKS_FROM
+
+
+def check_scan(config: VgiConfig) -> None:
+    """UsageError for moves of single columns where the conditionals are of blocks."""
+    for key, (value, only) in {
+        "scan": (config.scan, ("auto", "step", "path")),
+        "block_columns": (config.block_columns, (None, 1)),
+        "relax": (config.relax, (0.0,)),
+        "visit": (config.visit, ("uniform",)),
+    }.items():
+        if value not in only:
+            raise UsageError(
+                f"method.{key}={value} moves single columns, and here columns are redrawn in blocks by a joint law",
+                f"leave out method.{key}, or the blocks",
+            )
 
 
 class Visits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -18,30 +19,21 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals
-from vgi_cli.conditionals.families import make_family
-from vgi_cli.conditionals.modulated import ModulatedNetwork
-from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
-from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.conditionals.base import Univariate
+from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import optimisation
 from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.em_start import gaussian_pieces
-from vgi_cli.methods.objective import (
-    DrawNoise,
-    draw_noise,
-    joined,
-    sweep_noise,
-    update_imputations,
-    vgi_objective,
-    warm_up_loss,
-)
+from vgi_cli.methods.latent_targets import CarriedLatents
+from vgi_cli.methods.objective import DrawNoise, joined, warm_up_loss
 from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_rate
+from vgi_cli.methods.scans import check_scan
+from vgi_cli.methods.targets import Columns, Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Model
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
 INITIAL_ROWS = 100_000
@@ -49,44 +41,53 @@ INITIAL_ROWS = 100_000
 they fit, else rows of the first): this bounds their memory."""
 
 
-def build_conditionals(config: VgiConfig, D: int) -> Conditionals:
-    """The conditionals that the settings describe, for D columns; parameters not yet initialised."""
-    family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
-    network: BlockNetwork
-    if config.layout == "modulated" or (config.layout == "auto" and D > SKIP_UP_TO):
-        network = ModulatedNetwork(D, family.width, config.trunk, config.hidden)
-    else:
-        trunk = () if config.layout == "independent" else config.trunk
-        network = HeadNetwork(D, family.width, trunk, config.hidden)
-    return AmortisedConditionals(family, network, extended=config.kernel == "extended")
-
-
 def check(family: type[Model], config: VgiConfig) -> None:
     """A bound of a log density must not enter an acceptance ratio: the chain would target something else."""
-    if config.accept == "metropolis" and not family.exact:
+    if config.accept == "metropolis" and not (family.exact or issubclass(family, Latent)):
         raise UsageError(
             "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
-            "take --set method.accept=gibbs, which is the default for this model",
+            "take --set method.accept=gibbs",
         )
+
+
+def target_of(family: type[Model], config: VgiConfig) -> Target:
+    """What `vgi` climbs and accepts by: the log density, or its bound; a corrected chain on a bound carries latents."""
+    return CarriedLatents() if config.accept == "metropolis" and not family.exact else Columns()
 
 
 def init(
     model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
 ) -> VgiState:
-    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU.
+    """See `begin`. Raises UsageError for settings that the model cannot have (see `check`)."""
+    check(type(model), config)
+    return begin(model, table, config, generator, room, target_of(type(model), config))
+
+
+def begin(
+    model: Model,
+    table: TensorTable,
+    config: VgiConfig,
+    generator: torch.Generator,
+    room: Room | None,
+    target: Target,
+) -> VgiState:
+    """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU. UsageError for a scan of
+    single columns where they are redrawn in blocks.
 
     room  where chains may live (`config.chains`); none: there is room for everything on the device
-
-    Raises UsageError for settings that the model cannot have (see `check`).
     """
-    check(type(model), config)
-    x, missing = table.x, table.missing
+    d, partition = table.D, table.blocks
     seed = int(torch.randint(2**62, (), generator=generator))
+    table = target.augmented(table, model)
+    x, missing = table.x, table.missing
     chains = make_chains(x, missing, config.imputations, config.chains, room)
-    initial_imputations(chains, table, config, generator)  # 1: D_K <- f0
-    start = initial_rows(chains).cpu()
+    initial_imputations(chains, table, config, generator, d)  # 1: D_K <- f0
+    start = initial_rows(chains)[:, :d].cpu()
     model.initialise(start, generator)
-    q = build_conditionals(config, table.D).to(x.dtype)
+    target.start_latents(chains, model, generator)
+    q = target.conditionals(model, config, d, partition).to(x.dtype)
+    if not isinstance(q, Univariate):
+        check_scan(config)
     q.initialise(generator)
     q.align(start)
     del start
@@ -94,20 +95,28 @@ def init(
     n = int((~missing.all(1)).sum())
     batch_size = config.optim.batch_size or default_batch_size(n)
     lr = config.optim.lr or model.learning_rate
-    state = VgiState(model, q, chains, config, lr, batch_size, seed)
+    state = VgiState(model, q, chains, config, lr, batch_size, seed, target)
     state.step = functools.partial(loop_body, state)
     state.epochs = config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / state.batches))
     return state
 
 
-def initial_imputations(chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> None:
-    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit."""
+def initial_imputations(
+    chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator, d: int
+) -> None:
+    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit of the d
+    data columns. Latent columns, which come after these, get their values later (`Target.start_latents`)."""
     if config.initial == "empirical":
         empirical(chains, generator)
         return
-    line = 0
-    for draws in gaussian_pieces(table.to(device="cpu"), config.imputations, generator, INITIAL_ROWS):
-        chains.values[line : line + len(draws)] = draws.to(table.x)
+    values, line = chains.values, 0
+    lines = None
+    if d < table.D:  # which lines belong to the data
+        lines = (table.missing.nonzero()[:, 1] < d).nonzero()[:, 0].to(values.device)
+    data = TensorTable(table.x[:, :d], table.missing[:, :d], Blocks.columns(d)).to(device="cpu")
+    for draws in gaussian_pieces(data, config.imputations, generator, INITIAL_ROWS):
+        here = slice(line, line + len(draws))
+        values[here if lines is None else lines[here]] = draws.to(table.x)
         line += len(draws)
 
 
@@ -141,28 +150,30 @@ def run(state: VgiState) -> Iterator[Step | EpochEnd]:
             yield end_epoch(state)
         if stage < Stage.MAIN:
             state.stage, state.stage_epoch = Stage(stage + 1), 0
-            for optimiser in (state.optim_theta, state.optim_q):  # moments of a warm-up belong to its own loss
+            for optimiser in state.optimisers:  # moments of a warm-up belong to its own loss
                 optimiser.state.clear()
 
 
 def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 2: fit q to observed cells, the rest filled by f0."""
     g = state.generator(1 + state.position)
-    loss = warm_up_loss(
-        state.q, batch.x, batch.missing, batch.weight, max(2, state.config.blocks_per_row, state.columns), g
-    )
-    ascend(state, -loss, state.optim_q)
+    d = batch.x.shape[1] - state.target.latents(state.theta)
+    x, missing = batch.x[:, :d], batch.missing[:, :d]
+    M = max(2, state.config.blocks_per_row, state.columns)
+    loss = warm_up_loss(state.q, x, missing, batch.weight, M, g)
+    ascend(state, -loss, *state.optimisers_q)
     state.tally["objective"] -= loss.detach()
 
 
 def warm_up_model(state: VgiState, batch: Batch) -> None:
-    """One step of Algorithm 4: theta climbs the objective on f0, phi and the chains stay."""
+    """One step of Algorithm 4: theta climbs the objective on f0, the chains stay, and so does phi, unless the target
+    has both learn together."""
     g = state.generator(1 + state.position)
-    K = state.chains.K
-    noise = draw_noise(state.q, len(batch.rows) * K, state.config.blocks_per_row, batch.x, g, state.columns)
-    with frozen(state.q):
-        objective = vgi_objective(state.log_p, state.q, batch.x, batch.missing, batch.weight, K, noise)
-        ascend(state, objective, state.optim_theta)
+    target = state.target
+    noise = target.draw_noise(state, len(batch.rows) * state.chains.K, len(batch.x), g)
+    with nullcontext() if target.together else frozen(state.q):
+        objective = target.objective(state, batch.x, batch.missing, batch.weight, noise)
+        ascend(state, objective, *(state.optimisers if target.together else [state.optim_theta]))
     state.tally["objective"] += objective.detach()
 
 
@@ -171,8 +182,8 @@ def main_step(state: VgiState, batch: Batch) -> None:
     config = state.config
     g = state.generator(1 + state.position)
     n = len(batch.rows) * state.chains.K
-    moves = sweep_noise(state.q, n, config.gibbs_steps, config.accept, batch.x, g, state.moves)
-    fresh = draw_noise(state.q, n, config.blocks_per_row, batch.x, g, state.columns)
+    moves = state.target.sweep_noise(state, n, config.gibbs_steps, g)
+    fresh = state.target.draw_noise(state, n, len(batch.x), g)
     set_rates(state)
     x = state.step(batch.x, batch.missing, batch.weight, *moves, *fresh)  # 6, 8-10
     if n:
@@ -186,36 +197,25 @@ def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *nois
 
     Returns the rows with their new imputations.
     """
-    config, K, log_p = state.config, state.chains.K, state.log_p
-    moves, fresh = SweepNoise(*noise[:3]), DrawNoise(*noise[3:])
+    config, target = state.config, state.target
+    moves, fresh = SweepNoise(*noise[:4]), DrawNoise(*noise[4:])
     n = moves.normal.shape[0]
     if n:
         state.theta.eval()
-        sweep = update_imputations(  # 6: update the imputations with Algorithm 5
-            log_p,
-            state.q,
-            x[:n],
-            missing[:n],
-            K,
-            moves,
-            accept=config.accept,
-            scan=config.scan,
-            moves=state.moves,
-            weights=state.visits.weights,
-        )
+        sweep = target.update(state, x[:n], missing[:n], moves, config.scan)  # 6: the imputations, by Algorithm 5
         state.theta.train()
         state.tally["tried"] += sweep.tried
         state.tally["accepted"] += sweep.accepted
         x = joined(sweep.x, x[n:])
     if config.gradient == "objective":
-        objective = vgi_objective(log_p, state.q, x, missing, weight, K, fresh)  # 8: Algorithm 3
-        ascend(state, objective, state.optim_theta, state.optim_q)  # 9, 10
+        objective = target.objective(state, x, missing, weight, fresh)  # 8: Algorithm 3
+        ascend(state, objective, *state.optimisers)  # 9, 10
     else:  # theta at the state of the chain, phi at the fresh draw
         with frozen(state.theta):
-            objective = vgi_objective(log_p, state.q, x, missing, weight, K, fresh)
+            objective = target.objective(state, x, missing, weight, fresh)
             if n:
-                ascend(state, objective, state.optim_q)
-        ascend(state, (weight * log_p(x, missing)).sum(), state.optim_theta)
+                ascend(state, objective, *state.optimisers_q)
+        ascend(state, target.likelihood(state, x, missing, weight), state.optim_theta)
     state.tally["objective"] += objective.detach()
     return x
 
@@ -233,6 +233,8 @@ def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
     if gpu:
         state.step = CapturedSteps(functools.partial(loop_body, state), say)
         return f"steps are captured as CUDA graphs ({planned:,} planned)"
+    if state.target.latents(state.theta):
+        return "off"  # what is evaluated is not log_prob
     rows = torch.arange(min(64, len(state.chains.x)), device=state.chains.x.device)
     log_prob = compiled_density(state.theta, state.theta.log_prob, state.chains.completed(0, rows), say)
     state.log_p = lambda x, missing: log_prob(x)
@@ -243,7 +245,8 @@ def set_rates(state: VgiState) -> None:
     """Learning rates of this step."""
     factor = rate_factor(state.config.optim.schedule, state.progress())
     set_rate(state.optim_theta, state.lr * factor)
-    set_rate(state.optim_q, state.config.optim.lr_conditionals * factor)
+    for optimiser in state.optimisers_q:
+        set_rate(optimiser, state.config.optim.lr_conditionals * factor)
 
 
 def ascend(state: VgiState, objective: Tensor, *optimisers: torch.optim.Optimizer) -> None:
@@ -259,9 +262,13 @@ def end_epoch(state: VgiState) -> EpochEnd:
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
-            rate = tally["accepted"] / tally["tried"]
             state.visits.learn(tally["tried"], tally["accepted"])
-            metrics["acceptance"] = [None if r != r else round(r, 4) for r in rate.tolist()]
+            rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
+            rates = [None if r != r else round(r, 4) for r in rate.tolist()]
+            d = state.chains.x.shape[1] - state.target.latents(state.theta)
+            metrics["acceptance"] = rates[:d]
+            if len(rates) > d:
+                metrics["acceptance_latents"] = rates[d]  # they are one block
     for value in state.tally.values():
         value.zero_()
     state.stage_epoch, state.position = state.stage_epoch + 1, 0
@@ -272,8 +279,10 @@ def end_epoch(state: VgiState) -> EpochEnd:
 def draw_empty_rows(state: ChainState) -> None:
     """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
     if len(state.empty):
-        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1))
-        state.chains.store(state.empty, rows.to(state.chains.x.dtype))
+        x = state.chains.x
+        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1)).to(x.dtype)
+        latents = rows.new_zeros(len(rows), x.shape[1] - rows.shape[1])  # of rows that have such columns: never read
+        state.chains.store(state.empty, torch.cat([rows, latents], 1))
 
 
 class frozen:  # noqa: N801 (reads like a keyword)
@@ -293,4 +302,4 @@ class frozen:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, check=check, speed_up=speed_up)
+METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, check=check, speed_up=speed_up, target=target_of)

@@ -5,36 +5,52 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import final
 
+import torch
 from torch import Tensor
 
 from vgi_cli.chains.store import Chains
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.base import Conditionals, Univariate
 from vgi_cli.methods.base import Parts
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
-from vgi_cli.methods.scans import Visits, block_columns, moves_of
+from vgi_cli.methods.scans import SINGLE, Visits, block_columns, moves_of
+from vgi_cli.methods.targets import Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
 
 
 @final
 class VgiState(ChainState):
-    """See State and ChainState."""
+    """See State and ChainState.
+
+    optim_q  none: the conditionals have no parameters of their own
+    """
 
     def __init__(
-        self, theta: Model, q: Conditionals, chains: Chains, config: VgiConfig, lr: float, batch_size: int, seed: int
+        self,
+        theta: Model,
+        q: Conditionals,
+        chains: Chains,
+        config: VgiConfig,
+        lr: float,
+        batch_size: int,
+        seed: int,
+        target: Target,
     ) -> None:
         super().__init__(theta, chains, lr, batch_size, seed, Stage.WARM_CONDITIONALS)
         self.q = q
         self.config = config
-        self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True)
+        self.target = target
+        target.bind(q, theta)
+        own = any(True for _ in q.parameters())
+        self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True) if own else None
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
-        self.moves = moves_of(config, chains)
-        self.columns = block_columns(config, chains)
-        self.visits = Visits(self.moves.weighted, chains.x.new_zeros(chains.x.shape[1]))
-        D = chains.x.shape[1]
+        univariate, L = isinstance(q, Univariate), target.latents(theta)
+        self.moves = moves_of(config, chains, L) if univariate else SINGLE
+        self.columns = block_columns(config, chains, L) if univariate else 1
+        self.visits = Visits(self.moves.weighted, chains.x.new_zeros(q.S))
         zeros = chains.x.new_zeros
-        self.tally = {"objective": zeros(()), "tried": zeros(D), "accepted": zeros(D)}  # of this epoch
+        self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
 
     def parts(self) -> Parts:
         """See State."""
@@ -44,12 +60,10 @@ class VgiState(ChainState):
         state |= {f"tally/{k}": v for k, v in self.tally.items()}
         state |= {f"scan/{k}": v for k, v in self.visits.tensors().items()}
         state |= optimiser_tensors("optim_theta", self.optim_theta)
-        state |= optimiser_tensors("optim_q", self.optim_q)
-        parts = {
-            "model": dict(self.model.state_dict()),
-            "conditionals": dict(self.q.state_dict()),
-            "state": state,
-        }
+        parts = {"model": dict(self.model.state_dict()), "state": state}
+        if self.optim_q is not None:
+            state |= optimiser_tensors("optim_q", self.optim_q)
+            parts["conditionals"] = dict(self.q.state_dict())
         copies = {
             stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
         }
@@ -60,14 +74,25 @@ class VgiState(ChainState):
         state = parts["state"]
         self.set_counters(state["counters"])
         self.model.load_state_dict(parts["model"])
-        self.q.load_state_dict(parts["conditionals"])
         self.theta.load_state_dict(prefixed(state, "theta/"))
         self.chains.values[:-1] = parts["imputations"]["values"]
         for name, value in self.tally.items():
             value.copy_(state[f"tally/{name}"])
         self.visits.restore(prefixed(state, "scan/"))
         restore_optimiser("optim_theta", self.optim_theta, state)
-        restore_optimiser("optim_q", self.optim_q, state)
+        if self.optim_q is not None:
+            self.q.load_state_dict(parts["conditionals"])
+            restore_optimiser("optim_q", self.optim_q, state)
+
+    @property
+    def optimisers(self) -> list[torch.optim.Optimizer]:
+        """Of theta, and of phi where it has parameters."""
+        return [self.optim_theta, *self.optimisers_q]
+
+    @property
+    def optimisers_q(self) -> list[torch.optim.Optimizer]:
+        """Of phi, where it has parameters."""
+        return [] if self.optim_q is None else [self.optim_q]
 
 
 def _no_step(*_: Tensor) -> Tensor:

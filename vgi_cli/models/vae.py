@@ -20,6 +20,13 @@ from vgi_cli.models.rows import MaskedRows, RowNetwork, SetRows
 
 MOST_LATENTS = 10
 WIDTHS = {"masked": (200,), "set": (200, 100, 100)}  # of the encoder's hidden layers, as in the authors' code
+BLOCKS = {
+    "accept": "gibbs",
+    "gibbs_steps": 2,
+    "blocks_per_row": 2,
+    "optim": {"warmup_conditionals": 0, "warmup_model": 20},
+}
+"""Settings of the methods whose blocks are the latents and the missing cells (paper, section 6.3)."""
 
 
 class VaeConfig(ModelConfig):
@@ -44,7 +51,11 @@ class VariationalAutoencoder(Relaxable):
 
     Config = VaeConfig
     learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"accept": "gibbs"}}
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "vgi": {"accept": "gibbs"},
+        "vbgi": BLOCKS | {"trunk": (200,)},  # of q(x_mis | z, x_obs), as in the paper
+        "vbgi-m": BLOCKS,
+    }
 
     def __init__(self, config: VaeConfig, D: int) -> None:
         code = make_code(config, D)

@@ -82,6 +82,7 @@ def fit(
     exclude: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     unbounded: Sequence[str] = (),
+    blocks: Sequence[Sequence[str]] | str = (),
     mask: str | Path | None = None,
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
@@ -116,6 +117,7 @@ def fit(
         "table.exclude": (list(exclude), "exclude"),
         "table.columns": (dict(columns or {}), "columns"),
         "table.unbounded": (list(unbounded), "unbounded"),
+        "table.blocks": (blocks if isinstance(blocks, str) else [list(group) for group in blocks], "blocks"),
         "compile": (compile, "compile"),
         **_reading(mask, na_values, delimiter, seed, device, threads),
     }

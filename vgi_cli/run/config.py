@@ -21,7 +21,8 @@ from vgi_cli.run.registry import NAMES_METHOD
 
 
 class TableSettings(BaseModel):
-    """How the table is read: the keys `table.*`. `transform` none: what suits the model (see registry)."""
+    """How the table is read: the keys `table.*`. `transform` none: what suits the model (see registry). `blocks`:
+    columns that are redrawn together, `auto`: those that are missing together, none: what the method does by itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,6 +33,7 @@ class TableSettings(BaseModel):
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
     transform: Literal["linear", "normal", "none"] | None = None
+    blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
 
 class Recipe(BaseModel):
@@ -65,6 +67,9 @@ class Recipe(BaseModel):
         """YAML of this recipe: `vgi fit --recipe` on it runs the same fit."""
         return yaml_strict.dump(json.loads(self.model_dump_json()))
 
+
+MOST_IN_BLOCK = 64
+"""Columns of a block at most: its conditional has about half the square of them as parameters."""
 
 FREE = ("model", "method", "optim")
 """Sections whose keys depend on the named model and method."""
@@ -192,7 +197,9 @@ def check_fixed(settings: Settings) -> list[Problem]:
     for key, setting in settings.items():
         section, dot, name = key.partition(".")
         free = section in FREE and dot and not key.endswith(".name")
-        if key == "plugins" and not isinstance(setting.value, dict):
+        if key == "table.blocks" and (wrong := _check_blocks(setting)):
+            problems.append(wrong)
+        elif key == "plugins" and not isinstance(setting.value, dict):
             problems.append(
                 Problem(
                     setting.origin,
@@ -210,6 +217,25 @@ def check_fixed(settings: Settings) -> list[Problem]:
     problems += [describe(error, "", settings, known_keys()) for error in validate(Recipe, nested)]
     problems += _check_values(settings)
     return problems
+
+
+def _check_blocks(setting: Setting) -> Problem | None:
+    """What is wrong with `table.blocks`."""
+    value, where = setting
+    hint = "for example --block height,weight"
+    if value in (None, "auto"):
+        return None
+    groups = value if isinstance(value, list | tuple) else [value]
+    names = [name for group in groups if isinstance(group, list | tuple) for name in group]
+    if any(not isinstance(g, list | tuple) for g in groups) or any(not isinstance(n, str) for n in names):
+        return Problem(where, f"expected 'auto' or lists of column names, got {value!r}", hint)
+    for group in groups:
+        if len(group) < 2:
+            return Problem(where, f"a block needs two columns or more, got {', '.join(group) or 'none'}", hint)
+        if len(group) > MOST_IN_BLOCK:
+            return Problem(where, f"a block has {len(group)} columns, at most {MOST_IN_BLOCK} can be redrawn together")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    return Problem(where, f"column '{twice}' stands in blocks twice", "a column is in one block") if twice else None
 
 
 def _check_values(settings: Settings) -> list[Problem]:

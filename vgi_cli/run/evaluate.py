@@ -29,7 +29,7 @@ from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
 from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
-from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.plan import method_config, stream
 from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.problems import Settings
@@ -303,7 +303,8 @@ def _objective(fitted: Fitted, table: Table, seed: int, device: torch.device, re
     data = rows.table.to(dtype=dtype, device=device)
     q = require_conditionals(fitted).to(device)
     generator = stream(seed, "finetune")
-    state = algorithm.init(fitted.model.to(device), q, data, method_config(fitted.recipe), generator)
+    config, target = method_config(fitted.recipe), target_of(fitted.recipe)
+    state = algorithm.init(fitted.model.to(device), q, data, config, generator, target=target)
     objective = float("nan")
     for event in algorithm.run(state, inside_of(fitted, data)):
         if isinstance(event, EpochEnd):

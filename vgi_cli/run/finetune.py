@@ -17,7 +17,7 @@ from vgi_cli.run.config import parse_duration
 from vgi_cli.run.directory import RunFolder, check_free, claim
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
-from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import absolute, method_config, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
@@ -64,7 +64,9 @@ def finetune(
         folder = Path().absolute() if out is None else out.absolute().parent
         room = room_for_chains(device, folder)
         generator = stream(seed, "finetune")
-        state = algorithm.init(fitted.model.to(device), q.to(device), data, config, generator, epochs, room)
+        state = algorithm.init(
+            fitted.model.to(device), q.to(device), data, config, generator, epochs, room, target_of(fitted.recipe)
+        )
         say_where(state.chains, folder, reporter)
         claimed = claim(out, force)
         try:
@@ -86,7 +88,7 @@ def finetune(
                 reporter=reporter,
                 stop=stop,
                 deadline=None if limit is None else started + parse_duration(limit),
-                constant=chain_context(rows.keys, data.missing, fitted.held["start"]),
+                constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
             )
             outcome = drive.go()
         except VgiError as error:

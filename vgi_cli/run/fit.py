@@ -10,6 +10,7 @@ import torch
 from vgi_cli.errors import VgiError
 from vgi_cli.run import pilot, plugins, registry
 from vgi_cli.run.auto import choose
+from vgi_cli.run.blocks import choose_blocks
 from vgi_cli.run.config import Recipe, as_settings, parse_duration
 from vgi_cli.run.device import set_threads
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
@@ -79,6 +80,7 @@ def _start(
         job = Job(recipe, plan.device, table, schema, rows, None, None, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
     recipe = _record_plugins(_choose_family(recipe, rows, reporter), reporter)
+    recipe, rows = choose_blocks(recipe, rows, schema, reporter)
     if recipe.device == "auto" and not registry.METHODS[recipe.method["name"]].gpu:
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
@@ -144,7 +146,7 @@ def _resume(
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     check_same_data(run, table)
     schema = Schema.from_json(run.schema_text())
-    rows = rows_of(table, schema, recipe.seed)
+    recipe, rows = choose_blocks(recipe, rows_of(table, schema, recipe.seed), schema, Silent())
     train, held = _training_and_held(recipe, rows, schema, Silent())
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)

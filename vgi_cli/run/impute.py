@@ -343,7 +343,6 @@ def build_imputer(
     """The imputer for models that are on the device; `capture`: see `capture_on`."""
     from vgi_cli.imputers.chains import ChainsImputer
     from vgi_cli.imputers.exact import ExactImputer
-    from vgi_cli.imputers.gibbs import GibbsImputer
     from vgi_cli.imputers.latent import LatentImputer
     from vgi_cli.imputers.metropolis import MetropolisImputer
     from vgi_cli.imputers.projected import ModelStart, ProjectedImputer
@@ -354,12 +353,24 @@ def build_imputer(
     q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
     makers: dict[str, Callable[[], Imputer]] = {
         "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
-        "gibbs": lambda: GibbsImputer(q, held_chains(fitted, device)[1], capture=capture),
+        "gibbs": lambda: _gibbs(fitted, q, device, capture),
         "latent": lambda: LatentImputer(models[0]),
         "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
         "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
     }
     return makers[sampler](), dtype
+
+
+def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
+    """Pseudo-Gibbs; where latents are a block of the conditionals, on rows that have them."""
+    from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
+    from vgi_cli.imputers.gibbs import GibbsImputer
+
+    start = held_chains(fitted, device)[1]
+    latents = len(q.block_of) - len(fitted.schema.modelled)
+    if not latents:
+        return GibbsImputer(q, start, capture=capture)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, latents), capture=capture), latents)
 
 
 def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
@@ -368,8 +379,8 @@ def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
     from vgi_cli.imputers.starts import ChainStart, EmpiricalStart
 
     tensors = {name: value.to(device) for name, value in fitted.held.items()}
-    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"])
     start = tensors["start"]
+    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], start.shape[1])
     return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool)))
 
 

@@ -11,6 +11,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError
 from vgi_cli.models.base import Model
 from vgi_cli.run import plugins, registry
+from vgi_cli.run.blocks import partition
 from vgi_cli.run.bootstrap import split_bootstrap
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.directory import RunFolder
@@ -77,7 +78,7 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     recipe = recipe.model_copy(update={"plugins": used})
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
-    conditionals = _conditionals(recipe, len(schema.modelled), run.tensors("conditionals"), path)
+    conditionals = _conditionals(recipe, schema, model, run.tensors("conditionals"), path)
     models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
     return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
 
@@ -89,14 +90,25 @@ def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path
     return model.eval()
 
 
-def _conditionals(recipe: Recipe, D: int, tensors: dict[str, Tensor], path: Path) -> Conditionals | None:
-    if not tensors:
+def _conditionals(
+    recipe: Recipe, schema: Schema, model: Model, tensors: dict[str, Tensor], path: Path
+) -> Conditionals | None:
+    target = target_of(recipe)
+    if not tensors or target is None:
         return None
-    from vgi_cli.methods.vgi import build_conditionals
-
-    conditionals = build_conditionals(method_config(recipe), D)
+    config, blocks = method_config(recipe), partition(recipe, schema)
+    conditionals: Conditionals = target.conditionals(model, config, len(schema.modelled), blocks)
     _load(conditionals, tensors, path)
+    target.bind(conditionals, model)
     return conditionals.eval()
+
+
+def target_of(recipe: Recipe) -> Any:
+    """The Target (methods/targets.py) of a recipe; none where its method fits no conditionals."""
+    method = registry.load_method(recipe.method["name"])
+    if method.target is None:
+        return None
+    return method.target(registry.load_model(recipe.model["name"]), method_config(recipe))
 
 
 def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:

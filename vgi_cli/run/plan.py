@@ -12,6 +12,7 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.maths.noise import hash64
 from vgi_cli.run import registry
+from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
 from vgi_cli.run.families import check_fixes, check_method, check_model, method_values, model_values
@@ -60,7 +61,7 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         problems += check_fixes(registry.load_method(method).fixes, config, recipe, settings, model, method)
     if method is None:
         for key in settings:
-            if key.startswith(("method.", "optim.")) and key != "method.name":
+            if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name":
                 where = settings[key].origin
                 methods = " or ".join(registry.METHODS)
                 problems.append(Problem(where, f"{key} needs a named method", f"say --method {methods}"))
@@ -68,6 +69,8 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
     entry = registry.method_entry(method)
     made = registry.load_method(method)
     problems += check_method(made.Config, recipe, settings)
+    if "table.blocks" in settings and model != "auto":
+        problems += check_pairing(settings["table.blocks"], model, method)
     if model != "auto" and not problems:
         family = registry.load_model(model)
         made.check(family, suited_config(family, method, recipe))
@@ -103,7 +106,8 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
 
 def suited_config(family: Any, method: str, recipe: Recipe) -> Any:
     """The Config of a method: what the recipe says over what suits the family."""
-    values = merged(family.suited.get(method, {}), method_values(recipe))
+    suited = family.suited.get(method) or family.suited.get(registry.METHODS[method].like or method, {})
+    values = merged(suited, method_values(recipe))
     return load_config(registry.load_method(method).Config, values)
 
 

@@ -35,7 +35,9 @@ class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
     the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
     plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
-    that EM can refit it for the bootstrap."""
+    that EM can refit it for the bootstrap; `like`: the method whose settings suit a model for it too; `blocks`:
+    `table.blocks` where nobody says; `own_blocks`: capabilities of models for which the method has blocks of its own.
+    """
 
     about: str
     module: str
@@ -46,6 +48,9 @@ class MethodEntry(NamedTuple):
     example: str
     given: Any = None
     likelihood: bool = True
+    like: str | None = None
+    blocks: str | None = None
+    own_blocks: frozenset[str] = frozenset()
 
 
 class SamplerEntry(NamedTuple):
@@ -139,6 +144,28 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+    ),
+    "vbgi": MethodEntry(
+        "vgi by blocks: columns missing together; latents and missing cells of a vae",
+        "vgi_cli.methods.vbgi",
+        frozenset({"bound"}),
+        frozenset({"conditionals", "imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model flow --method vbgi",
+        like="vgi",
+        blocks="auto",
+        own_blocks=frozenset({"latent"}),
+    ),
+    "vbgi-m": MethodEntry(
+        "vbgi with the missing cells integrated out of the decoder, for vae",
+        "vgi_cli.methods.vbgi_m",
+        frozenset({"bound", "latent"}),
+        frozenset({"imputations"}),
+        "float32",
+        True,
+        "vgi fit data.csv --model vae --method vbgi-m",
+        like="vgi",
     ),
     "mcem": MethodEntry(
         "Monte-Carlo EM by gradients: imputations drawn exactly, for fa and mixture",

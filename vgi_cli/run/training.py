@@ -138,7 +138,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
         patience=recipe.patience,
-        constant=_held_rows(job),
+        constant=_held_rows(job, state),
         resume_with=f"vgi fit --resume --out {run.path}{plugins.flags()}",
     )
     before = run.manifest["stopped_by"]
@@ -170,15 +170,16 @@ def _validator(job: Job, state: State) -> Validator | None:
     return make_validator(job.recipe.select, train, held, job.held.keys, state.epochs, job.recipe.seed)
 
 
-def _held_rows(job: Job) -> Parts:
+def _held_rows(job: Job, state: Any) -> Parts:
     if "imputations" not in registry.METHODS[job.recipe.method["name"]].makes:
         return {}
     table = job.train.table
-    return chain_context(job.train.keys, table.missing, observed_quantiles(table.x, table.missing))
+    holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too
+    return chain_context(job.train.keys, holes, observed_quantiles(table.x, table.missing))
 
 
 def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
-    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, D]."""
+    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, d]."""
     return {"imputations": {"keys": keys, "missing": missing, "start": start}}
 
 

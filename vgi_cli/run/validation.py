@@ -75,7 +75,7 @@ class ObjectiveValidator(Validator):
         vgi = cast(VgiState, state)
         generator = torch.Generator().manual_seed(self._seed + self._count)
         config = vgi.config.model_copy(update={"chains": "device"})  # few rows
-        tuned = finetune.init(vgi.model, vgi.q, self._table, config, generator, epochs=TUNING_EPOCHS)
+        tuned = finetune.init(vgi.model, vgi.q, self._table, config, generator, epochs=TUNING_EPOCHS, target=vgi.target)
         if self._values is not None:
             tuned.chains.values[:-1] = self._values
         objective = float("nan")

@@ -1,0 +1,297 @@
+"""Algorithm 1 on a model with latents: chains that keep the model, objectives that are the ELBO, exact resume. The
+model is a linear autoencoder, whose law of x is a Gaussian in closed form."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.conditionals.test_amortised import conditionals
+from tests.linear_vae import linear_vae
+from vgi_cli.data import make_table
+from vgi_cli.errors import UsageError
+from vgi_cli.methods import finetune, vbgi, vbgi_m, vgi
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.latent_targets import BlockLatents, Carried, CarriedLatents
+from vgi_cli.methods.objective import DrawNoise, normal, uniform
+from vgi_cli.methods.scans import SINGLE, Moves
+from vgi_cli.methods.targets import Columns
+from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.models.flow import Flow
+from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+
+D, L, R = 4, 2, 12_000
+OPTIM = {"warmup_conditionals": 0, "warmup_model": 1, "batch_size": 32}
+
+
+def state_of(target, model, q, moves=SINGLE, **settings):
+    """What a target needs of a state."""
+    target.bind(q, model)
+    like = torch.zeros(0, D + L, dtype=torch.float64)
+    config = VgiConfig(**settings)
+    return SimpleNamespace(
+        theta=model,
+        q=q,
+        chains=SimpleNamespace(K=1, x=like),
+        config=config,
+        log_p=lambda x, missing: model.log_prob(x),
+        moves=moves,
+        columns=1,
+        visits=SimpleNamespace(weights=None),
+    )
+
+
+def block_conditionals(marginal, seed=1):
+    """Rough q(x_mis | z, x_obs)."""
+    q = (
+        BlockLatents(marginal=marginal)
+        .conditionals(SimpleNamespace(latents=L), VgiConfig(trunk=(6,)), D, None)
+        .double()
+    )
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in q.parameters():
+            parameter.copy_(0.4 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+    return q
+
+
+def rows_of_the_model(exact_encoder, seed=0):
+    """The autoencoder, and R rows (x, z) of it with holes."""
+    exact, law = linear_vae(D, L, torch.Generator().manual_seed(seed))
+    model, _ = linear_vae(D, L, torch.Generator().manual_seed(seed), exact_encoder=exact_encoder)
+    g = torch.Generator().manual_seed(seed + 1)
+    with torch.no_grad():
+        z = torch.randn(R, L, generator=g, dtype=torch.float64)
+        x = exact.decode(z).draw(torch.randn(R, D, generator=g, dtype=torch.float64))
+    missing = torch.rand(R, D, generator=g) < 0.6
+    missing[~missing.any(1), 0] = True
+    return model, law, torch.cat([x, z], 1), torch.cat([missing, torch.ones(R, L, dtype=torch.bool)], 1), g
+
+
+def assert_distributed_as_the_model(xz, model, law):
+    """Means and covariances of (x, z) within 4.5 standard errors of p(x | z) p(z)'s, entry by entry."""
+    F = model.decoder.outlet.weight.detach()
+    mean = torch.cat([law.mean, torch.zeros(L, dtype=torch.float64)])
+    eye = torch.eye(L, dtype=torch.float64)
+    covariance = torch.cat([torch.cat([law.covariance_matrix, F], 1), torch.cat([F.T, eye], 1)])
+    variance = covariance.diagonal()
+    centred = xz - mean
+    assert bool((centred.mean(0).abs() < 4.5 * (variance / R).sqrt()).all()), centred.mean(0)
+    spread = ((covariance**2 + variance.outer(variance)) / R).sqrt()
+    assert bool(((centred.T @ centred / R - covariance).abs() < 4.5 * spread).all())
+
+
+def swept(target, state, xz, missing, g, sweeps, scan="step"):
+    moved = torch.zeros(R, dtype=torch.bool)
+    with torch.no_grad():
+        for _ in range(sweeps):
+            noise = target.sweep_noise(state, R, state.config.gibbs_steps, g)
+            sweep = target.update(state, xz, missing, noise, scan)
+            assert torch.equal(sweep.x[~missing], xz[~missing])
+            xz, moved = sweep.x, moved | sweep.steps.flatten(1).any(1)
+    return xz, moved
+
+
+@pytest.mark.parametrize("exact_encoder", [True, False])
+@pytest.mark.parametrize("scan", ["step", "path", "block"])
+def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, scan):
+    model, law, xz, missing, g = rows_of_the_model(exact_encoder)
+    target, q = CarriedLatents(), conditionals("gaussian", "shared", False, seed=1)
+    state = state_of(target, model, q, Moves(2) if scan == "block" else SINGLE, scan=scan)
+    out, moved = swept(target, state, xz, missing, g, 6, scan)
+    assert moved.float().mean() > 0.05  # q is rough
+    assert_distributed_as_the_model(out, model, law)
+    assert bool((out[:, D:] != xz[:, D:])[moved].any(1).all())  # z moves with x
+
+
+def test_with_the_exact_encoder_the_weight_is_the_density_at_every_draw():
+    model, law, xz, _, g = rows_of_the_model(True)
+    carried = Carried(model, xz[:, D:], torch.randn(R, 2, L, generator=g, dtype=torch.float64))
+    with torch.no_grad():
+        for _ in range(3):  # the state, then two proposals
+            torch.testing.assert_close(carried(xz[:, :D], xz[:, :D] > 0), law.log_prob(xz[:, :D]))
+
+
+def test_carried_latents_are_those_of_the_last_accepted_step():
+    model, _, xz, _, _ = rows_of_the_model(True)
+    noise = torch.arange(3.0, dtype=torch.float64)[None, :, None].expand(4, 3, L)
+    carried = Carried(model, xz[:4, D:], noise)
+    x = xz[:4, :D]
+    with torch.no_grad():
+        for _ in range(4):
+            carried(x, x > 0)
+        law = model.encode(x)
+    accepted = torch.tensor([[False, False, False], [True, False, False], [False, True, False], [True, True, True]])
+    got = carried.latents(accepted)
+    assert torch.equal(got[0], xz[0, D:])
+    for row, step in ((1, 0), (2, 1), (3, 2)):
+        torch.testing.assert_close(got[row], law.mean[row] + step * law.scale[row])
+
+
+@pytest.mark.parametrize("marginal", [False, True])
+@pytest.mark.parametrize("scan", ["step", "path"])
+def test_block_chains_keep_the_model(marginal, scan):
+    model, law, xz, missing, g = rows_of_the_model(False)
+    target, q = BlockLatents(marginal=marginal), block_conditionals(marginal)
+    state = state_of(target, model, q, scan=scan, gibbs_steps=2)
+    out, moved = swept(target, state, xz, missing, g, 6, scan)
+    assert moved.float().mean() > 0.05  # q is rough
+    assert_distributed_as_the_model(out, model, law)
+
+
+def test_pseudo_gibbs_with_exact_networks_keeps_the_model():
+    """Encoder and decoder are the model's own conditionals: nothing has to be corrected; z goes first."""
+    model, law, xz, missing, g = rows_of_the_model(True)
+    target, q = BlockLatents(marginal=True), block_conditionals(True)
+    state = state_of(target, model, q, accept="gibbs", gibbs_steps=2)
+    noise = target.sweep_noise(state, R, 2, g)
+    first = target.update(state, xz, missing, noise, "step")
+    with torch.no_grad():
+        z = model.encode(xz[:, :D]).draw(noise.normal[:, 0, :L])
+        x = model.decode(z).draw(noise.normal[:, 1, :D])
+    torch.testing.assert_close(first.x, torch.where(missing, torch.cat([x, z], 1), xz))
+    out, _ = swept(target, state, xz, missing, g, 5)
+    assert_distributed_as_the_model(out, model, law)
+
+
+@pytest.mark.parametrize("marginal", [False, True])
+def test_the_objective_of_a_complete_row_is_its_elbo(marginal):
+    """With the same noise, and for VBGI-VAE-M the ELBO of the observed cells of any row."""
+    model, _, xz, missing, g = rows_of_the_model(False)
+    xz, missing = xz[:50], missing[:50]
+    if not marginal:
+        missing = torch.zeros_like(missing)
+        xz[:, D:] = torch.nan  # what stands in the place of z is not read
+    target, q = BlockLatents(marginal=marginal), block_conditionals(marginal)
+    state = state_of(target, model, q, gibbs_steps=2, blocks_per_row=2)
+    noise = target.draw_noise(state, 50, 50, g)
+    weight = uniform((50,), xz, g)
+    got = target.objective(state, xz, missing, weight, noise)
+    elbo = model.elbo(xz[:, :D], noise.normal[:, 0, :L], missing[:, :D])
+    torch.testing.assert_close(got, (weight * elbo).sum())
+
+
+def test_the_objective_of_an_incomplete_row_is_half_of_each_block():
+    model, _, xz, missing, g = rows_of_the_model(False)
+    xz, missing, weight = xz[:60], missing[:60], torch.ones(60, dtype=torch.float64)
+    target, q = BlockLatents(marginal=False), block_conditionals(False)
+    state = state_of(target, model, q, gibbs_steps=2, blocks_per_row=2)
+    noise = DrawNoise(torch.zeros(60, 2, dtype=torch.float64), normal((60, 2, q.fresh_width), xz, g))  # cells, then z
+    got = target.objective(state, xz, missing, weight, noise)
+    x, z, holes = xz[:, :D], xz[:, D:], missing[:, :D]
+    out = q.network(torch.cat([z, x.masked_fill(holes, 0.0)], 1))
+    mean, log_std = out[:, :D], 7 * torch.tanh(out[:, D:] / 7)
+    drawn = torch.where(holes, mean + log_std.exp() * noise.normal[:, 0, :D], x)
+    entropy = ((log_std + 0.5 * torch.log(torch.tensor(2 * torch.pi * torch.e, dtype=torch.float64))) * holes).sum(1)
+    of_cells = model.joint_log_prob(torch.cat([drawn, z], 1)) + entropy
+    of_latents = model.elbo(x, noise.normal[:, 1, :L])
+    torch.testing.assert_close(got, 0.5 * (of_cells + of_latents).sum())
+    got.backward()
+    assert all(bool((p.grad != 0).any()) for p in [*q.parameters(), *model.encoder.parameters()])
+
+
+METHODS = {
+    "vgi": (vgi, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
+    "vgi-path": (vgi, {"accept": "metropolis", "scan": "path", "gradient": "accepted", "hidden": (4,), "trunk": ()}),
+    "vgi-block": (
+        vgi,
+        {"accept": "metropolis", "scan": "block", "block_columns": 2, "relax": -0.3, "visit": "adaptive"},
+    ),
+    "vbgi": (vbgi, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
+    "vbgi-m": (vbgi_m, {"accept": "gibbs", "gibbs_steps": 2}),
+}
+
+
+def begin(name, seed=0, prior="normal", **more):
+    module, settings = METHODS[name]
+    g = torch.Generator().manual_seed(5)
+    x = torch.randn(70, D, generator=g, dtype=torch.float64)
+    missing = torch.rand(70, D, generator=g) < 0.4
+    missing[2] = True
+    model = VariationalAutoencoder.build(VaeConfig(latents=L, encoder=(5,), decoder=(5,), prior=prior), D).double()
+    config = VgiConfig.model_validate({"epochs": 2, "imputations": 2, "optim": OPTIM, **settings, **more})
+    return module.METHOD.init(model, make_table(x, missing), config, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    ("name", "prior"), [*((name, "normal") for name in METHODS), ("vgi", "mixture"), ("vbgi", "mixture")]
+)
+def test_a_fit_resumes_exactly(name, prior):
+    whole = begin(name, prior=prior)
+    events = list(vgi.run(whole))
+    for stop in (2, len(events) // 2, len(events) - 2):
+        broken = begin(name, prior=prior)
+        for _, _ in zip(range(stop), vgi.run(broken), strict=False):
+            pass
+        resumed = begin(name, seed=9, prior=prior)
+        resumed.restore(copy.deepcopy(broken.parts()))
+        for _ in vgi.run(resumed):
+            pass
+        for stem, tensors in whole.parts().items():
+            assert all(torch.equal(value, resumed.parts()[stem][key]) for key, value in tensors.items()), (stem, stop)
+    metrics = [event.metrics for event in events if isinstance(event, EpochEnd)][-1]
+    assert len(metrics["acceptance"]) == D
+    assert ("acceptance_latents" in metrics) == name.startswith("vbgi")
+
+
+@pytest.mark.parametrize("initial", ["empirical", "em"])
+@pytest.mark.parametrize("prior", ["normal", "mixture"])
+def test_the_first_imputations_are_of_the_columns_and_latents_are_of_the_prior(initial, prior):
+    state = begin("vbgi", initial=initial, imputations=200, prior=prior)
+    chains, L = state.chains, state.theta.latents
+    assert chains.x.shape == (70, D + L) and torch.equal(chains.missing[:, D], chains.missing[:, :D].any(1))
+    z = torch.stack([chains.completed(k)[:, D:] for k in range(200)])[:, chains.missing[:, D]]
+    if prior == "normal":
+        assert abs(float(z.mean())) < 0.05 and float(z.std()) == pytest.approx(1.0, abs=0.05)
+    else:  # a category comes last, as numbers of which one is 1
+        means = state.theta.code.means.detach()
+        spread = z[..., :2] - (z[..., 2:, None] * means).sum(2)
+        assert abs(float(spread.mean())) < 0.05 and float(spread.std()) == pytest.approx(1.0, abs=0.05)
+        assert torch.equal(z[..., 2:].amax(2), torch.ones_like(z[..., 0])) and bool((z[..., 2:].sum(2) == 1).all())
+        assert z[..., 2:].mean((0, 1)).tolist() == pytest.approx([0.2] * 5, abs=0.02)
+    x = chains.completed(0)[:, :D]
+    assert torch.equal(x[~chains.missing[:, :D]], chains.x[:, :D][~chains.missing[:, :D]])
+    assert float(x.abs().max()) < 6
+
+
+@pytest.mark.parametrize("name", ["vgi", "vbgi"])
+def test_finetuning_keeps_the_model_and_changes_the_conditionals(name):
+    state = begin(name)
+    for _ in vgi.run(state):
+        pass
+    g = torch.Generator().manual_seed(8)
+    table = make_table(torch.randn(20, D, generator=g, dtype=torch.float64), torch.rand(20, D, generator=g) < 0.5)
+    tuned = finetune.init(state.model, state.q, table, state.config, g, 2, target=state.target)
+    before = copy.deepcopy(tuned.theta.state_dict())
+    inside = torch.tensor([[-2.0] * D, [2.0] * D], dtype=torch.float64)
+    objectives = [e.metrics["objective"] for e in finetune.run(tuned, inside) if isinstance(e, EpochEnd)]
+    assert len(objectives) == 2 and all(o == o for o in objectives)
+    assert all(torch.equal(value, before[key]) for key, value in tuned.theta.state_dict().items())
+    assert any(not torch.equal(a, b) for a, b in zip(tuned.q.parameters(), state.q.parameters(), strict=True))
+
+
+def test_targets_follow_the_type_of_the_model():
+    config = VgiConfig()
+    assert isinstance(vgi.target_of(VariationalAutoencoder, config), CarriedLatents)
+    assert isinstance(vgi.target_of(VariationalAutoencoder, VgiConfig(accept="gibbs")), Columns)
+    assert isinstance(vgi.target_of(Flow, config), Columns) and isinstance(vbgi.target_of(Flow, config), Columns)
+    assert isinstance(vbgi.target_of(VariationalAutoencoder, config), BlockLatents)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": "extended"}, "method.kernel=extended means nothing for 'vbgi' on a model with latents"),
+        ({"gibbs_steps": 3}, "method.gibbs_steps=3 means nothing"),
+        ({"gradient": "accepted"}, "method.gradient=accepted means nothing"),
+        ({"optim": {"warmup_conditionals": 4}}, "got optim.warmup_conditionals=4"),
+        ({"scan": "block"}, "method.scan=block moves single columns"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings, message):
+    with pytest.raises(UsageError) as caught:
+        begin("vbgi", **settings)
+    assert message in caught.value.message and caught.value.hint
