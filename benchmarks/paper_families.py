@@ -166,6 +166,8 @@ FREY_VAE = Family(
     sixths=(1, 2, 3, 4, 5),
     ways={
         "vgi": lambda k: Fit("vae", "vgi", VAE_FREY, {}, 7000 if k > 3 else VAE_EPOCHS[k]),
+        "vbgi": vae_way("vbgi", **{"method.imputations": 5}),
+        "vbgi-m": vae_way("vbgi-m", **{"method.imputations": 5}),
         "mvae": vae_way("mvae"),
         "miwae": vae_way("miwae", **{"method.samples": 50}),
         "hivae": vae_way("hivae"),
@@ -178,6 +180,7 @@ FREY_VAE = Family(
     complete=frozenset({"complete"}),
     published={
         "vgi": by_fraction(1151, 1127, 1074, 961, 774),
+        "vbgi": by_fraction(1154, 1127, 1076, 979, 793),
         "complete": by_fraction(1168),
     },
 )
