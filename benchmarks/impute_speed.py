@@ -32,10 +32,10 @@ import torch
 from vgi_cli import fit
 from vgi_cli.imputers.base import Box, impute
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.run.impute import make_imputer
 from vgi_cli.run.load import load_run
 from vgi_cli.run.prepare import rows_of
 from vgi_cli.run.reporting import Silent
+from vgi_cli.run.samplers import make_imputer
 from vgi_cli.table.encoder import box
 from vgi_cli.table.reader import read_table
 

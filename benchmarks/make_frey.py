@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from tables import SIXTHS, write, write_masked
 from torch import Tensor
 
 from vgi_cli.methods.em_steps import climb
@@ -31,7 +31,6 @@ from vgi_cli.models.gaussian_family import em_table
 from vgi_cli.run.device import set_threads
 
 FACTORS, ROWS, TEST_ROWS = 43, 2400, 3000
-SIXTHS = (1, 2, 3, 4, 5)
 
 
 class Truth:
@@ -89,20 +88,6 @@ def fit_truth(columns: Sequence[str], x: np.ndarray, iterations: int) -> Truth:
     return Truth(columns, centre + sd * mean, sd[:, None] * F, sd**2 * psi)
 
 
-def write(columns: Sequence[str], x: np.ndarray, missing: np.ndarray | None, path: Path) -> None:
-    """One table; missing cells are nulls."""
-    holes = np.zeros(x.shape, bool) if missing is None else missing
-    pq.write_table(pa.table({name: pa.array(x[:, j], mask=holes[:, j]) for j, name in enumerate(columns)}), path)
-
-
-def mask(shape: tuple[int, int], sixths: int, rng: np.random.Generator) -> np.ndarray:
-    """Bool, True where a cell is missing: exactly that share of all cells, every such set equally likely."""
-    N, D = shape
-    missing = np.zeros(N * D, dtype=bool)
-    missing[: N * D * sixths // 6] = True
-    return rng.permutation(missing).reshape(N, D)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="FA-Frey: simulated tables of 560 columns with known truth.")
@@ -122,13 +107,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     write(
         truth.columns, truth.sample(TEST_ROWS, np.random.default_rng([given.seed, 1])), None, given.out / "test.parquet"
     )
-    for k in given.sixths:
-        for m in range(1, given.masks + 1):
-            holes = mask(train.shape, k, np.random.default_rng([given.seed, 2, k, m]))
-            write(truth.columns, train, holes, given.out / f"train-{k}-{m}.parquet")
+    made = write_masked(given.out, truth.columns, train, given.sixths, given.masks, given.seed, "parquet")
     share = truth.psi / np.diag(truth.covariance())
     print(
-        f"{len(given.sixths) * given.masks} tables with holes, train, test and truth.json in {given.out}; noise is "
+        f"{len(made)} tables with holes, train, test and truth.json in {given.out}; noise is "
         f"{np.median(share):.3f} of a pixel's variance (median; smallest {share.min():.5f})"
     )
 

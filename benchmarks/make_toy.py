@@ -22,16 +22,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
+from tables import SIXTHS, write, write_masked
 
 F = np.array([[-5.0, -2.0], [4.0, 0.0], [3.0, -1.0], [-3.0, -3.0], [1.0, 5.0], [-1.0, 2.0]])
 MEAN = np.array([3.0, -1.0, 0.0, 2.0, -1.0, 0.0])
 PSI = np.array([50.4794, 30.0988, 6.7666, 17.3357, 40.9839, 25.1122])
 D = len(MEAN)
 NAMES = tuple(f"x{j + 1}" for j in range(D))
-SIXTHS = (1, 2, 3, 4, 5)
 
 
 def covariance() -> np.ndarray:
@@ -52,30 +49,13 @@ def mean_log_prob(x: np.ndarray) -> float:
     return float(-0.5 * (white**2).sum(0).mean() - np.log(np.diag(lower)).sum() - 0.5 * D * math.log(2 * math.pi))
 
 
-def mask(n: int, sixths: int, rng: np.random.Generator) -> np.ndarray:
-    """[n, 6] bool, True where a cell is missing: exactly n * sixths cells, every such set equally likely."""
-    missing = np.zeros(n * D, dtype=bool)
-    missing[: n * sixths] = True
-    return rng.permutation(missing).reshape(n, D)
-
-
-def write(x: np.ndarray, missing: np.ndarray | None, path: Path) -> None:
-    """One table; missing cells are nulls (empty in CSV). The extension picks the type."""
-    holes = np.zeros(x.shape, bool) if missing is None else missing
-    table = pa.table({name: pa.array(x[:, j], mask=holes[:, j]) for j, name in enumerate(NAMES)})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path)
-    else:
-        pacsv.write_csv(table, path)
-
-
 def make(out: Path, rows: int, test_rows: int, sixths: Sequence[int], masks: int, seed: int, suffix: str) -> list[Path]:
     """Write everything into `out` (created) and return the tables with holes."""
     out.mkdir(parents=True, exist_ok=True)
     train = sample(rows, np.random.default_rng([seed, 0]))
     test = sample(test_rows, np.random.default_rng([seed, 1]))
-    write(train, None, out / f"train.{suffix}")
-    write(test, None, out / f"test.{suffix}")
+    write(NAMES, train, None, out / f"train.{suffix}")
+    write(NAMES, test, None, out / f"test.{suffix}")
     truth = {
         "F": F.tolist(),
         "mean": MEAN.tolist(),
@@ -89,12 +69,7 @@ def make(out: Path, rows: int, test_rows: int, sixths: Sequence[int], masks: int
     (out / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
     law = {"columns": NAMES, "mean": MEAN.tolist(), "F": F.tolist(), "psi": PSI.tolist()}
     (out / "law.json").write_text(json.dumps(law, indent=1) + "\n", encoding="utf-8")
-    made = []
-    for k in sixths:
-        for m in range(1, masks + 1):
-            made.append(out / f"train-{k}-{m}.{suffix}")
-            write(train, mask(rows, k, np.random.default_rng([seed, 2, k, m])), made[-1])
-    return made
+    return write_masked(out, NAMES, train, sixths, masks, seed, suffix)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -106,9 +106,18 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
     started = time.process_time()
     with imputing_timed() as imputing:
         vgi_cli.fit(
-            table_of(folder, k, m), model=fit.model, method=fit.method, recipe=fit.recipe, set=dict(fit.settings),
-            epochs=epochs, time_limit=args.time_limit, seed=m, threads=1, out=run, force=True,
-        )  # fmt: skip
+            table_of(folder, k, m),
+            model=fit.model,
+            method=fit.method,
+            recipe=fit.recipe,
+            set={"bootstrap": "none", **fit.settings},
+            epochs=epochs,
+            time_limit=args.time_limit,
+            seed=m,
+            threads=1,
+            out=run,
+            force=True,
+        )
     cpu = time.process_time() - started
     done = max(1, *(json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()))
     found: Figures = {"cpu": cpu, "epochs": done, "imputing": imputing[0]}

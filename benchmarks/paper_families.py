@@ -136,6 +136,55 @@ FA_FREY = Family(
     },
 )
 
+# -- autoencoders on Frey faces --------------------------------------------------------------------------------------
+
+VAE_FREY = RECIPES / "paper" / "vae-frey.yaml"
+VAE_MODEL = {"model.latents": 10, "model.encoder": [200], "model.decoder": [200], "model.variance": "latent"}
+VAE_FIT = {
+    **VAE_MODEL,
+    "optim.lr": 0.001,
+    "optim.batch_size": 128,
+    "optim.schedule": "constant",
+    "optim.clip": None,
+    "optim.average": 0.0,
+}
+VAE_EPOCHS = {COMPLETE: 3000, 1: 3000, 2: 4000, 3: 5000, 4: 5000, 5: 5000}
+
+
+def vae_way(method: str, **more: Any) -> Way:
+    return lambda k: Fit("vae", method, None, {**VAE_FIT, **more}, VAE_EPOCHS[k])
+
+
+def vae_set_encoder(k: int) -> Fit:
+    """PartialVAE+: the sizes of its encoder are the model's own."""
+    settings = {key: value for key, value in VAE_FIT.items() if key != "model.encoder"}
+    return Fit("vae", "partial-vae", None, settings, VAE_EPOCHS[k])
+
+
+FREY_VAE = Family(
+    measure="loglik",
+    sixths=(1, 2, 3, 4, 5),
+    ways={
+        "vgi": lambda k: Fit("vae", "vgi", VAE_FREY, {}, 7000 if k > 3 else VAE_EPOCHS[k]),
+        "vbgi": vae_way("vbgi", **{"method.imputations": 5}),
+        "vbgi-m": vae_way("vbgi-m", **{"method.imputations": 5}),
+        "mvae": vae_way("mvae"),
+        "miwae": vae_way("miwae", **{"method.samples": 50}),
+        "hivae": vae_way("hivae"),
+        "partial-vae": vae_set_encoder,
+        "mice": vae_way(
+            "impute-then-fit", **{"method.imputer": "mice", "method.imputations": 5, "method.iterations": 20}
+        ),
+        "complete": vae_way("complete"),
+    },
+    complete=frozenset({"complete"}),
+    published={
+        "vgi": by_fraction(1151, 1127, 1074, 961, 774),
+        "vbgi": by_fraction(1154, 1127, 1076, 979, 793),
+        "complete": by_fraction(1168),
+    },
+)
+
 # -- flows on UCI sets -----------------------------------------------------------------------------------------------
 
 CHAINS = {1: 5, 3: 10, 5: 20}
@@ -176,6 +225,7 @@ def uci(name: str, epochs: int, vgi: tuple[float, ...], plmcmc: tuple[float, ...
 FAMILIES: dict[str, Callable[[], Family]] = {
     "toy-fa": lambda: TOY_FA,
     "fa-frey": lambda: FA_FREY,
+    "vae-frey": lambda: FREY_VAE,
     "power": lambda: uci("power", 127, (0.6157, 0.4910, 0.1493), (0.5900, 0.4037, -0.1772), 0.6300),
     "gas": lambda: uci("gas", 240, (12.586, 10.196, 4.044), (12.393, 9.856, 2.782), 13.053),
     "hepmass": lambda: uci("hepmass", 325, (-16.491, -19.220, -22.280), (-17.810, -20.779, -23.595), -14.752),

@@ -92,6 +92,7 @@ def test_the_numerics_of_the_example(folder: Path) -> None:
                 assert kstest(draws @ a, t(6, mean @ a, (a @ spread @ a) ** 0.5).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_the_example_as_a_known_truth_and_its_conditionals(vgi: Vgi, folder: Path) -> None:
     """A family that the evaluation has not heard of: Monte Carlo and quadrature over its density."""
     small = {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "method.trunk": [4]}

@@ -54,7 +54,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("model", ["auto", "fa", "flow", "flow-ar"])
+@pytest.mark.parametrize("model", ["auto", "fa", "flow", pytest.param("flow-ar", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_tables_are_fitted_with_a_line_and_imputed(vgi: Vgi, odd: str, model: str) -> None:
     table, line = ODD[odd]

@@ -15,11 +15,11 @@ from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run.finetune import require_conditionals
-from vgi_cli.run.impute import make_imputer
 from vgi_cli.run.load import Fitted
 from vgi_cli.run.plan import stream
 from vgi_cli.run.prepare import Rows, rows_of
 from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.run.samplers import make_imputer
 from vgi_cli.table.encoder import box
 from vgi_cli.table.reader import Table
 

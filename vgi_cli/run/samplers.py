@@ -1,0 +1,111 @@
+"""From the name of a sampler and a fitted run to the imputer that draws."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from vgi_cli.errors import UsageError
+from vgi_cli.imputers.base import Imputer
+from vgi_cli.run import registry
+from vgi_cli.run.load import Fitted
+from vgi_cli.run.reporting import Reporter
+
+Capture: TypeAlias = Callable[[Any], Any]
+"""Makes a step of a chain, a function of tensors, faster."""
+
+
+def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture | None:
+    """How steps of chains are captured: as CUDA graphs on a GPU, unless `mode` is off; none elsewhere. A chain takes at
+    least 20 sweeps and its step is recorded once for thousands of rows, so that `auto` and `on` are the same here."""
+    if device.type != "cuda" or mode == "off":
+        return None
+    from vgi_cli.chains.captured import CapturedSteps
+
+    return lambda step: CapturedSteps(step, reporter.warn)
+
+
+def make_imputer(
+    fitted: Fitted,
+    sampler: str,
+    uncertainty: str,
+    m: int,
+    device: torch.device,
+    reporter: Reporter,
+    mode: str = "off",
+) -> tuple[Imputer, torch.dtype]:
+    """The imputer of a name, and the precision that it wants; `mode`: see `capture_on`."""
+    refits = fitted.refits
+    if uncertainty == "bootstrap" and not refits:
+        raise UsageError(
+            f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits",
+            "fit again with --set bootstrap=20 (fa and mixture)",
+        )
+    if uncertainty == "bootstrap" and sampler != "exact":
+        raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
+    held_out = fitted.run.manifest["data"].get("rows_held_out", 0)
+    if sampler == "chains" and held_out:
+        raise UsageError(
+            f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
+            f"use --sampler {fitted.sampler('auto')}",
+        )
+    if sampler == "exact" and refits and uncertainty != "none":
+        more = f" (they are reused: {m} draws were asked for)" if m > len(refits) else ""
+        reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
+        models = refits
+    else:
+        if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
+            reporter.say("parameter uncertainty is not included in the draws")
+        models = (fitted.model,)
+    capture = capture_on(device, mode, reporter)
+    return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
+
+
+def build_imputer(
+    fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
+) -> tuple[Imputer, torch.dtype]:
+    """The imputer for models that are on the device; `capture`: see `capture_on`."""
+    from vgi_cli.imputers.chains import ChainsImputer
+    from vgi_cli.imputers.exact import ExactImputer
+    from vgi_cli.imputers.latent import LatentImputer
+    from vgi_cli.imputers.metropolis import MetropolisImputer
+    from vgi_cli.imputers.projected import ModelStart, ProjectedImputer
+
+    if sampler == "exact":
+        return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
+    dtype = next(fitted.model.parameters()).dtype
+    q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
+    makers: dict[str, Callable[[], Imputer]] = {
+        "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
+        "gibbs": lambda: _gibbs(fitted, q, device, capture),
+        "latent": lambda: LatentImputer(models[0]),
+        "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
+    }
+    return makers[sampler](), dtype
+
+
+def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
+    """Pseudo-Gibbs; where latents are a block of the conditionals, on rows that have them."""
+    from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
+    from vgi_cli.imputers.gibbs import GibbsImputer
+
+    start = held_chains(fitted, device)[1]
+    latents = len(q.block_of) - len(fitted.schema.modelled)
+    if not latents:
+        return GibbsImputer(q, start, capture=capture)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, latents), capture=capture), latents)
+
+
+def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
+    """What the run's chains hold, and the start that uses them (empirical marginals elsewhere)."""
+    from vgi_cli.imputers.held import HeldChains
+    from vgi_cli.imputers.starts import ChainStart, EmpiricalStart
+
+    tensors = {name: value.to(device) for name, value in fitted.held.items()}
+    start = tensors["start"]
+    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], start.shape[1])
+    return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool)))
