@@ -40,9 +40,13 @@ class PlainConditionals(AmortisedConditionals):
 
     def _every(self, x: Tensor) -> Tensor:
         """[R, S, width] parameters of all columns."""
-        h = x
-        for i, layer in enumerate(self.network.trunk):
-            new = F.leaky_relu(layer(h), SLOPE)
+        trunk = self.network.trunk
+        h, past = x, x[:, :0]
+        for i, layer in enumerate(trunk):
+            new = layer(h)
+            if i == 0:
+                new, past = new.split((new.shape[1] - trunk.linear, trunk.linear), 1)
+            new = F.leaky_relu(new, SLOPE)
             h = h + new if i > 0 and new.shape == h.shape else new
         every = h[:, None].expand(-1, self.S, -1)
         *inner, last = self.network.heads
@@ -52,6 +56,8 @@ class PlainConditionals(AmortisedConditionals):
         out = _all(every, last)
         if self.network.skip is not None:
             out = out + _all(x[:, None].expand(-1, self.S, -1), self.network.skip)
+        if self.network.slope is not None:
+            out = torch.cat([out[..., :1] + (past @ self.network.slope.weight.t())[..., None], out[..., 1:]], 2)
         return out
 
 

@@ -80,7 +80,7 @@ FLOW_CONDITIONALS = {
 
 def works(miniboone: Path | None = None) -> dict[str, Work]:
     """(a) toy factor analysis, (b) FA as for the Frey faces, (c) flow as for MINIBOONE, (d) flow as for POWER."""
-    common = {"imputations": 10, "gibbs_steps": 5, "blocks_per_row": 1}
+    common = {"imputations": 10, "gibbs_steps": 5, "blocks_per_row": 1, "scan": "step"}
     c = FlowConfig(steps=10, hidden=32, bins=4, blocks=1, dropout=0.2)
     d = FlowConfig(steps=10, hidden=256, bins=8, blocks=2)
     toy = {"kernel": "standard", "layout": "independent", "conditional": "gaussian", "hidden": (3, 3)}
