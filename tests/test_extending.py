@@ -144,6 +144,7 @@ def test_the_example_fits_imputes_and_evaluates(vgi: Vgi, folder: Path) -> None:
     assert json.loads(done.out)["loglik"]["mean"] < report["mean"] - 0.1  # outlying rows pull a Gaussian along
 
 
+@pytest.mark.slow
 def test_the_model_works_with_vgi_and_the_method_with_other_models(vgi: Vgi, folder: Path) -> None:
     flags = [*PLUGINS, "--threads", "1", "--epochs", "2"]
     student = ["--plugin", "student.py", "--model", "student", "--set", "model.dof=6"]

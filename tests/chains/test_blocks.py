@@ -29,7 +29,11 @@ MOVES = [Move(wide=0.05), Move(relax=-0.8), Move(relax=0.6, wide=0.1)]
 
 
 @pytest.mark.parametrize(
-    ("family", "move"), [*(("gaussian", move) for move in MOVES), ("spline", Move(relax=-0.5, wide=0.05))]
+    ("family", "move"),
+    [
+        *(("gaussian", move) for move in MOVES),
+        pytest.param("spline", Move(relax=-0.5, wide=0.05), marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("extended", [False, True])
 def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extended, move):

@@ -109,6 +109,7 @@ def test_imputations_stay_in_the_observed_range(outside: str) -> None:
     assert bool(edge.any()) == (outside == "clamp")
 
 
+@pytest.mark.slow  # the contract suite resumes between rounds
 def test_a_fit_goes_on_from_inside_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plmcmc, "CHAINS", 90)
     monkeypatch.setattr(plmcmc, "SEGMENT", 10)

@@ -315,7 +315,7 @@ def test_complete_table_gives_maximum_likelihood():
     torch.testing.assert_close(scale @ scale.T, x.T.cov(correction=0), atol=2e-2, rtol=0)
 
 
-@pytest.mark.parametrize("gradient", ["objective", "accepted"])
+@pytest.mark.parametrize("gradient", ["objective", pytest.param("accepted", marks=pytest.mark.slow)])
 def test_incomplete_fit_comes_close_to_the_truth(gradient):
     """KL to the truth within 0.02 at 2,000 rows, 30 % missing; column-wise imputation would stand near 0.1."""
     state = fit(toy(2000, 7), epochs=60, imputations=5, gradient=gradient, optim={"batch_size": 200})
