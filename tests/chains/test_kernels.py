@@ -103,20 +103,20 @@ def test_a_block_mixes_where_single_columns_crawl():
     """A pair with correlation 0.98, both missing: after one redraw of the block nothing is left of the start; six
     redraws of single columns, exact as well, keep 0.98^5 of it."""
     pair = torch.tensor([[1.0, 0.98], [0.98, 1.0]], dtype=torch.float64)
-    x = torch.full((R, 2), 3.0, dtype=torch.float64)
-    missing, g = torch.ones(R, 2, dtype=torch.bool), torch.Generator().manual_seed(0)
+    x = torch.full((FEWER, 2), 3.0, dtype=torch.float64)
+    missing, g = torch.ones(FEWER, 2, dtype=torch.bool), torch.Generator().manual_seed(0)
     means = {}
     with torch.no_grad():
         for name, partition, steps in (("block", Blocks(((0, 1),)), 1), ("single", Blocks.columns(2), 6)):
             q, out = exact_conditionals(pair, partition), x
-            for _ in range(steps):  # single: each column in turn
-                noise = sweep_noise(q, 1, g)
-                j = torch.full((R, 1), _ % q.S)
-                out = gibbs_sweep(q, out, missing, Scan(j, torch.ones(R, 1, dtype=torch.bool)), noise).x
+            for step in range(steps):  # single: each column in turn
+                noise = sweep_noise(q, 1, g, FEWER)
+                j = torch.full((FEWER, 1), step % q.S)
+                out = gibbs_sweep(q, out, missing, Scan(j, torch.ones(FEWER, 1, dtype=torch.bool)), noise).x
             means[name] = out.mean(0)
-    assert bool((means["block"].abs() < 4.5 / R**0.5).all())
+    assert bool((means["block"].abs() < 4.5 / FEWER**0.5).all())
     expected = torch.tensor([3 * 0.98**5, 3 * 0.98**6], dtype=torch.float64)
-    assert bool(((means["single"] - expected).abs() < 4.5 / R**0.5).all()), means["single"]
+    assert bool(((means["single"] - expected).abs() < 4.5 / FEWER**0.5).all()), means["single"]
 
 
 @pytest.mark.parametrize("extended", [False, True])
