@@ -177,7 +177,7 @@ def test_conditionals_that_were_hardly_trained_are_warned_of(vgi: Vgi, law: Path
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "no-data.csv", "--conditionals")
     assert error == "run 'run' was fitted by 'em', which leaves no conditionals to compare"
-    assert hint.endswith("comparing them needs a fit by vgi")
+    assert hint.endswith("comparing them needs a fit by vgi or vbgi")
     Path("same.csv").write_text("a,b\n1,2\n1,2\n,2\n")
     assert vgi("fit", "same.csv", "--out", "none").code == 0
     error, hint = refused(vgi, "evaluate", "--checkpoint", "none", "same.csv", "--conditionals")
