@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
+from gaussians import gaussian
 from make_frey import FACTORS, Truth
 
 import vgi_cli
@@ -48,13 +47,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def divergence(run: Path, truth: Truth) -> float:
     """KL(truth || fitted model), nats, in the units of the data."""
-    fitted = load_run(run, Silent())
-    scale = [column.scale for column in fitted.schema.encoded]
-    sd, centre = np.array([s.sd for s in scale]), np.array([s.mean for s in scale])
-    with torch.no_grad():
-        F, psi = fitted.model.F.double(), fitted.model.log_psi.double().exp()
-        covariance, mean = (F @ F.T + torch.diag(psi)).numpy(), fitted.model.mean.double().numpy()
-    return truth.divergence(centre + sd * mean, sd[:, None] * covariance * sd)
+    return truth.divergence(*gaussian(load_run(run, Silent())))
 
 
 def fit(folder: Path, mask: int, method: str, name: str, settings: Mapping[str, Any], recipe: Path | None) -> Any:

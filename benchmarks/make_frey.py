@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import torch
+from gaussians import divergence
 from tables import SIXTHS, write, write_masked
 from torch import Tensor
 
@@ -61,10 +62,7 @@ class Truth:
 
     def divergence(self, mean: np.ndarray, covariance: np.ndarray) -> float:
         """KL(truth || N(mean, covariance)), nats."""
-        truth, shift = self.covariance(), self.mean - mean
-        inverse = np.linalg.inv(covariance)
-        logs = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(truth)[1]
-        return float(0.5 * ((inverse * truth).sum() - len(mean) + shift @ inverse @ shift + logs))
+        return divergence(self.mean, self.covariance(), mean, covariance)
 
 
 def read_faces(path: Path) -> tuple[list[str], np.ndarray]:

@@ -30,36 +30,22 @@ from unittest import mock
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
-import torch
+from gaussians import divergence, gaussian
 from paper_families import COMPLETE, FAMILIES, Family, Fit
 
 import vgi_cli
 from vgi_cli.methods.latent_targets import BlockLatents, CarriedLatents
 from vgi_cli.methods.targets import Columns
-from vgi_cli.run.load import Fitted, load_run
+from vgi_cli.run.load import load_run
 from vgi_cli.run.reporting import Silent
 
 Figures = dict[str, Any]
 
 
-def gaussian(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [D] and covariance [D, D] of a fitted fa model in data units, from the affine map that encoding is."""
-    model = fitted.model.double()
-    with torch.no_grad():
-        covariance = (model.F @ model.F.T + torch.diag(model.log_psi.exp())).numpy()
-        mean = model.mean.numpy()
-    scale = [column.scale for column in fitted.schema.encoded]
-    sd, centre = np.array([s.sd for s in scale]), np.array([s.mean for s in scale])
-    return centre + sd * mean, sd[:, None] * covariance * sd
-
-
-def divergence(truth: Path, mean: np.ndarray, covariance: np.ndarray) -> float:
+def divergence_from(truth: Path, mean: np.ndarray, covariance: np.ndarray) -> float:
     """KL(truth || N(mean, covariance)), nats; the truth is a factor analysis in `truth.json`."""
     kept = {key.lower(): np.array(value) for key, value in json.loads(truth.read_text()).items() if key != "columns"}
-    true, shift = kept["f"] @ kept["f"].T + np.diag(kept["psi"]), kept["mean"] - mean
-    inverse = np.linalg.inv(covariance)
-    logs = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(true)[1]
-    return float(0.5 * ((inverse * true).sum() - len(mean) + shift @ inverse @ shift + logs))
+    return divergence(kept["mean"], kept["f"] @ kept["f"].T + np.diag(kept["psi"]), mean, covariance)
 
 
 @contextmanager
@@ -122,7 +108,7 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
     done = max(1, *(json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()))
     found: Figures = {"cpu": cpu, "epochs": done, "imputing": imputing[0]}
     if family.measure == "kl":
-        found["kl"] = divergence(folder / "truth.json", *gaussian(load_run(run, Silent())))
+        found["kl"] = divergence_from(folder / "truth.json", *gaussian(load_run(run, Silent())))
     else:
         found["loglik"] = vgi_cli.evaluate(run, folder / "test.parquet", threads=1)["loglik"]["mean"]
     kept.parent.mkdir(exist_ok=True)

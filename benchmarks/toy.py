@@ -23,6 +23,7 @@ from typing import Any
 import make_toy
 import numpy as np
 import torch
+from gaussians import divergence, gaussian
 
 import vgi_cli
 from vgi_cli.run.load import Fitted, load_run
@@ -37,25 +38,6 @@ VARIANTS = {
         ("metropolis", "gibbs"), ("standard", "extended"), ("independent", "shared")
     )
 }
-
-
-def gaussian(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [6] and covariance [6, 6] of a fitted fa model in data units, from the affine map that encoding is."""
-    model = fitted.model
-    with torch.no_grad():
-        F, psi = model.F.double(), model.log_psi.double().exp()
-        covariance, mean = (F @ F.T + torch.diag(psi)).numpy(), model.mean.double().numpy()
-    scale = [column.scale for column in fitted.schema.encoded]
-    sd, centre = np.array([s.sd for s in scale]), np.array([s.mean for s in scale])
-    return centre + sd * mean, sd[:, None] * covariance * sd
-
-
-def kl(mean: np.ndarray, covariance: np.ndarray) -> float:
-    """KL(truth || fitted), nats, between Gaussians."""
-    truth, shift = make_toy.covariance(), make_toy.MEAN - mean
-    inverse = np.linalg.inv(covariance)
-    logs = np.linalg.slogdet(covariance)[1] - np.linalg.slogdet(truth)[1]
-    return float(0.5 * (np.trace(inverse @ truth) - len(mean) + shift @ inverse @ shift + logs))
 
 
 def mean_log_prob(mean: np.ndarray, covariance: np.ndarray, x: np.ndarray) -> float:
@@ -91,7 +73,7 @@ def fit(
     test = read_table([folder / "test.parquet"])
     x = np.stack([test.numeric(column) for column in make_toy.NAMES], 1)
     result |= {
-        "kl": kl(mean, covariance),
+        "kl": divergence(make_toy.MEAN, make_toy.covariance(), mean, covariance),
         "loglik": observed_loglik(fitted, table),
         "loses": make_toy.mean_log_prob(x) - mean_log_prob(mean, covariance, x),
     }

@@ -11,21 +11,14 @@ from torch import Tensor, nn
 from vgi_cli.maths.noise import mix64
 
 
-class CountedNormal(nn.Module):
-    """Standard normal noise for the rows of a batch.
-
-    In training it depends on a key, on the number of calls so far and on the place in the batch, as `nets.Dropout`
-    does; key and count are buffers. In evaluation mode it depends on the key and on the row itself, bit for bit: the
-    same row meets the same noise in any batch, different rows meet independent noise, and nothing is counted.
-    """
+class Counted(nn.Module):
+    """Randomness by a key and the number of calls so far: buffers, so that a restored model goes on exactly."""
 
     key: Tensor
     count: Tensor
 
-    def __init__(self, width: int) -> None:
-        """`width`: normals for each row."""
+    def __init__(self) -> None:
         super().__init__()
-        self.width = width
         self.register_buffer("key", torch.zeros((), dtype=torch.int64))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
 
@@ -35,13 +28,31 @@ class CountedNormal(nn.Module):
         self.key.copy_(torch.randint(2**62, (), generator=generator, device=generator.device))
         self.count.zero_()
 
+    def next_seed(self) -> Tensor:
+        """Count a call and return its seed: a 64-bit integer."""
+        self.count.add_(1)
+        return mix64(self.key ^ mix64(self.count))
+
+
+class CountedNormal(Counted):
+    """Standard normal noise for the rows of a batch.
+
+    In training it depends on a key, on the number of calls so far and on the place in the batch, as `nets.Dropout`
+    does; key and count are buffers. In evaluation mode it depends on the key and on the row itself, bit for bit: the
+    same row meets the same noise in any batch, different rows meet independent noise, and nothing is counted.
+    """
+
+    def __init__(self, width: int) -> None:
+        """`width`: normals for each row."""
+        super().__init__()
+        self.width = width
+
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """Noise [.., width] for rows x [.., D], in their precision; without gradient."""
         if self.training:
-            self.count.add_(1)
             rows = torch.arange(math.prod(x.shape[:-1]), device=x.device).view(x.shape[:-1])
-            seed = mix64(self.key ^ mix64(self.count))
+            seed = self.next_seed()
         else:
             rows, seed = row_bits(x), mix64(self.key)
         unit = mix64(torch.arange(self.width, device=x.device))

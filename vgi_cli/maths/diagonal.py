@@ -54,11 +54,6 @@ class DiagonalNormal(NamedTuple):
         return 0.5 * (self.mean.square() + (2 * self.log_scale).exp() - 1.0 - 2 * self.log_scale).sum(-1)
 
 
-def log_standard(z: Tensor) -> Tensor:
-    """Log density of N(0, I) at z [.., P]: [..]."""
-    return (-0.5 * z.square() - HALF_LOG_2PI).sum(-1)
-
-
 def log_sum_scale(log_variance: Tensor, floor: float) -> Tensor:
     """Half the logarithm of floor + exp(log_variance): the log standard deviation over a variance floor."""
     if floor == 0.0:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.maths.counted import Counted
 from vgi_cli.maths.noise import mix64
 
 Activation: TypeAlias = Literal["relu", "leaky_relu", "sigmoid", "tanh"]
@@ -55,15 +56,12 @@ def initialise_layers(module: nn.Module, generator: torch.Generator) -> None:
                 child.initialise(generator)
 
 
-class Dropout(nn.Module):
+class Dropout(Counted):
     """Dropout with randomness of its own: which units drop depends on a key and on the number of calls so far.
 
     Key and count are buffers, so that a restored model goes on exactly as one that was never stopped, on every device,
     and a captured graph drops other units at each replay. Without effect in evaluation mode.
     """
-
-    key: Tensor
-    count: Tensor
 
     def __init__(self, share: float) -> None:
         """`share` in [0, 1) of the units is set to 0, the others are scaled by 1 / (1 - share)."""
@@ -71,22 +69,13 @@ class Dropout(nn.Module):
         if not 0 <= share < 1:
             raise ValueError(f"the share of dropped units must be in [0, 1), got {share}")
         self.share = share
-        self.register_buffer("key", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
-
-    @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw the key and start counting anew."""
-        self.key.copy_(torch.randint(2**62, (), generator=generator, device=generator.device))
-        self.count.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """x [...] -> [...]."""
         if not self.training or self.share == 0:
             return x
-        self.count.add_(1)
         unit = torch.arange(x.numel(), device=x.device).view(x.shape)
-        bits = mix64(unit ^ mix64(self.key ^ mix64(self.count)))  # uniform on the 64-bit integers
+        bits = mix64(unit ^ self.next_seed())  # uniform on the 64-bit integers
         threshold = round((self.share - 0.5) * 2.0**64)
         return x * (bits >= threshold).to(x.dtype).mul_(1 / (1 - self.share))
 
