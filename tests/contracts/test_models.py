@@ -5,20 +5,11 @@ import math
 import pytest
 import torch
 
+from tests.capabilities import CAPABILITY
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model, Relaxable
-from vgi_cli.models.gaussian_family import GaussianFamily
+from vgi_cli.models.base import Model
 from vgi_cli.run import registry
 
-CAPABILITY = {
-    "bound": Model,
-    "density": Model,
-    "marginal": Marginal,
-    "bijective": Bijective,
-    "gaussian": GaussianFamily,
-    "latent": Latent,
-    "relaxable": Relaxable,
-}
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])

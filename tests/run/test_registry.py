@@ -7,28 +7,18 @@ import sys
 
 import pytest
 
+from tests.capabilities import CAPABILITY
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
-from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
-from vgi_cli.models.gaussian_family import GaussianFamily
+from vgi_cli.models.base import Model, ModelConfig
 from vgi_cli.run import registry
-
-TYPES = {
-    "bound": Model,
-    "density": Model,
-    "marginal": Marginal,
-    "bijective": Bijective,
-    "gaussian": GaussianFamily,
-    "latent": Latent,
-    "relaxable": Relaxable,
-}
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_models_are_what_their_entry_says(name: str) -> None:
     cls, entry = registry.load_model(name), registry.MODELS[name]
     assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
-    given = {word for word, kind in TYPES.items() if issubclass(cls, kind)}
+    given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
     assert entry.provides == (given if cls.exact else given - {"density"})
     registry.check_pair(name, entry.method)
 
