@@ -20,6 +20,7 @@ from works import Work, config, incomplete, works
 
 from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.vgi_epoch import end_epoch
 from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.run.training import work_of_step
 
@@ -40,7 +41,7 @@ def timed(state: VgiState, threads: int) -> tuple[float, float]:
     vgi.main_step(state, state.batch())
     state.position += 1
     if state.position == state.batches:
-        vgi.end_epoch(state)
+        end_epoch(state)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 

@@ -185,7 +185,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--select", "best"], "--select: expected 'loglik' or 'objective', got 'best'", ""),
         (
             ["data.csv", "--model", "fa", "--val", "0.5", "--select", "objective"],
-            "--select: objective needs fitted conditionals (a fit by vgi)",
+            "--select: method 'em' has no loss of its own on held-out rows",
             "--method vgi",
         ),
         (["data.csv", "--id", "nmae"], "--id nmae: data.csv has no such column", "did you mean 'name'?"),

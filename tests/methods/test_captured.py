@@ -10,6 +10,7 @@ from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import draw_noise, sweep_noise
 from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_epoch import end_epoch
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.flow import Flow
 from vgi_cli.models.flow_ar import AutoregressiveFlow
@@ -32,7 +33,7 @@ def take_steps(state, count=STEPS):
         vgi.main_step(state, state.batch())
         state.position += 1
         if state.position == state.batches:
-            vgi.end_epoch(state)
+            end_epoch(state)
     return state
 
 

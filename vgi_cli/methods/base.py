@@ -81,6 +81,10 @@ class State(ABC):
         """Take up what `parts` gave (in place)."""
 
 
+Tuning: TypeAlias = tuple[Any, Iterator[Step | EpochEnd]]
+"""A fit to other rows that has not begun (a State with `chains`), and what runs it."""
+
+
 def anything_goes(family: type[Model], config: Any) -> None:
     """Every setting works with every family of models that the method takes."""
 
@@ -98,6 +102,10 @@ class Method(NamedTuple):
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
     target     target(family, config) -> Target (methods/targets.py) of a method that fits conditionals; None: of others
+    tune       tune(state, table, inside, generator, epochs) -> (state, events): fine-tuning of what is amortised
+               (conditionals, encoder; copies) to other rows, the rest of the published model frozen. The objective of
+               its epochs is the method's own loss on those rows; the first proposals stay in the box inside [2, D].
+               None: the method's objective is the log-likelihood itself, or bounds none
     fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
     """
@@ -109,4 +117,5 @@ class Method(NamedTuple):
     check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
     target: Callable[[type[Model], Any], Any] | None = None
+    tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})

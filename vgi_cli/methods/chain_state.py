@@ -123,3 +123,13 @@ class ChainState(State):
         self.seed, stage, self.stage_epoch, self.position, self.averaged = counters.tolist()
         self.stage = Stage(stage)
         self.order = []
+
+
+@torch.no_grad()
+def draw_empty_rows(state: ChainState) -> None:
+    """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
+    if len(state.empty):
+        x = state.chains.x
+        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1)).to(x.dtype)
+        latents = rows.new_zeros(len(rows), x.shape[1] - rows.shape[1])  # of rows that have such columns: never read
+        state.chains.store(state.empty, torch.cat([rows, latents], 1))

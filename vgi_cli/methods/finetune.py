@@ -1,4 +1,5 @@
-"""Fine-tuning of the conditionals on new rows with the model frozen: Algorithm 6 of the paper (appendix H).
+"""Fine-tuning of the conditionals on new rows with the model frozen: Algorithm 6 of the paper (appendix H). The encoder
+of a model with latents is no part of its density and learns with them, as in the authors' code.
 
 Its result, the fine-tuned objective, is not a log-likelihood: it leaves out the entropy of the other missing cells.
 """
@@ -22,10 +23,10 @@ from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import joined
 from vgi_cli.methods.optimisation import default_batch_size, set_rate
 from vgi_cli.methods.targets import Columns, Target
-from vgi_cli.methods.vgi import ascend, end_epoch, frozen
 from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_epoch import ascend, end_epoch
 from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Model, only_encoder
 
 WARM_UP_SWEEPS = 5  # G_W of Algorithm 6, in visits of every missing cell
 EPOCHS = 20
@@ -42,6 +43,7 @@ def init(
     target: Target | None = None,
 ) -> VgiState:
     """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed.
+    What learns are copies of the conditionals and of an encoder.
 
     room    where chains may live, as in `vgi.begin`
     target  of the method that fitted the model; none: plain columns
@@ -53,13 +55,23 @@ def init(
     chains = make_chains(table.x, table.missing, config.imputations, config.chains, room)
     empirical(chains, generator)  # 2
     target.start_latents(chains, model, generator)
-    theta = copy.deepcopy(model).requires_grad_(False).eval()
+    theta = only_encoder(copy.deepcopy(model)).eval()
     q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
     batch_size = config.optim.batch_size or default_batch_size(n)
-    state = VgiState(theta, q, chains, config, 0.0, batch_size, seed, target)
+    lr = config.optim.lr or model.learning_rate  # of the encoder
+    state = VgiState(theta, q, chains, config, lr, batch_size, seed, target)
     state.stage = Stage.FINETUNE
     state.epochs = EPOCHS if epochs is None else epochs
     return state
+
+
+def tune(
+    state: VgiState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
+) -> tuple[VgiState, Iterator[Step | EpochEnd]]:
+    """See Method: the published model and the conditionals of a fit, for rows that are few."""
+    config = state.config.model_copy(update={"chains": "device"})
+    tuned = init(state.model, state.q, table, config, generator, epochs, target=state.target)
+    return tuned, run(tuned, inside)
 
 
 def run(state: VgiState, inside: Tensor) -> Iterator[Step | EpochEnd]:
@@ -90,11 +102,15 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
             state.tally["accepted"] += sweep.accepted
             x = joined(sweep.x, x[n:])
         state.chains.store(batch.rows, x[:n])
+    falling = 1.0 - state.stage_epoch / state.epochs
+    set_rate(state.optim_theta, state.lr * falling)
     for optimiser in state.optimisers_q:
-        set_rate(optimiser, config.optim.lr_conditionals * (1.0 - state.stage_epoch / state.epochs))
+        set_rate(optimiser, config.optim.lr_conditionals * falling)
     fresh = target.draw_noise(state, n, len(x), g)
-    with frozen(state.theta):
-        objective = target.objective(state, x, batch.missing, batch.weight, fresh)
-        if n:
-            ascend(state, objective, *state.optimisers_q)
+    encoder = isinstance(state.theta, Latent)
+    state.theta.train(encoder)  # where something of it learns, the noise of its bound is drawn anew
+    objective = target.objective(state, x, batch.missing, batch.weight, fresh)
+    if n or encoder:
+        ascend(state, objective, *(state.optimisers if encoder else state.optimisers_q))
+    state.theta.eval()
     state.tally["objective"] += objective.detach()

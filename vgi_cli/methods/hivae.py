@@ -17,7 +17,7 @@ from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, run
-from vgi_cli.methods.mvae import bound_state, normals
+from vgi_cli.methods.mvae import bound_state, normals, tune
 from vgi_cli.models.base import Model, Relaxable
 
 
@@ -42,4 +42,4 @@ def relaxed_bound(state: GradientState, batch: Batch, generator: torch.Generator
     return (batch.weight * theta.relaxed_elbo(batch.x, noise, batch.missing, temperature)).sum()
 
 
-METHOD = Method(requires=(Relaxable,), Config=HivaeConfig, init=init, run=run, fixes={"prior": "mixture"})
+METHOD = Method(requires=(Relaxable,), Config=HivaeConfig, init=init, run=run, tune=tune, fixes={"prior": "mixture"})

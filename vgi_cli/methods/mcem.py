@@ -18,6 +18,7 @@ from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import Method
+from vgi_cli.methods.chain_state import draw_empty_rows
 from vgi_cli.methods.gradient import (
     GradientState,
     ImputingConfig,
@@ -28,7 +29,7 @@ from vgi_cli.methods.gradient import (
     no_refresh,
     run,
 )
-from vgi_cli.methods.vgi import INITIAL_ROWS, draw_empty_rows
+from vgi_cli.methods.vgi import INITIAL_ROWS
 from vgi_cli.models.base import Marginal, Model
 
 ROWS = 256

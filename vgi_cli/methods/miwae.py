@@ -17,7 +17,7 @@ from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, run
-from vgi_cli.methods.mvae import bound_state, normals
+from vgi_cli.methods.mvae import bound_state, normals, tune
 from vgi_cli.models.base import Latent, Model
 
 
@@ -45,4 +45,4 @@ def importance_bound(state: GradientState, batch: Batch, generator: torch.Genera
     return (batch.weight * bound).sum()
 
 
-METHOD = Method(requires=(Latent,), Config=MiwaeConfig, init=init, run=run)
+METHOD = Method(requires=(Latent,), Config=MiwaeConfig, init=init, run=run, tune=tune)

@@ -6,6 +6,8 @@ Frellsen 2019; paper, section 6.3). Missing cells are integrated out of the deco
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -14,10 +16,10 @@ from torch import Tensor
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import Method
+from vgi_cli.methods.base import EpochEnd, Method, Step
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, Objective, chains_of, run
 from vgi_cli.methods.vgi import initial_rows
-from vgi_cli.models.base import Latent, Model
+from vgi_cli.models.base import Latent, Model, only_encoder
 
 
 def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
@@ -44,10 +46,22 @@ def evidence_bound(state: GradientState, batch: Batch, generator: torch.Generato
     return (batch.weight * theta.elbo(batch.x, normals(theta, batch, generator), batch.missing, q)).sum()
 
 
+def tune(
+    state: GradientState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
+) -> tuple[GradientState, Iterator[Step | EpochEnd]]:
+    """See Method: the bound on other rows, which climbs in the encoder alone. Nothing is proposed, nothing boxed."""
+    optim = state.config.optim.model_copy(update={"schedule": "cosine", "average": 0.0})
+    config = state.config.model_copy(update={"epochs": epochs, "optim": optim})
+    seed = int(torch.randint(2**62, (), generator=generator))
+    theta = only_encoder(copy.deepcopy(state.model))
+    tuned = GradientState(theta, chains_of(table, config), config, seed, state.objective, keeps=False)
+    return tuned, run(tuned)
+
+
 def normals(theta: Latent, batch: Batch, generator: torch.Generator, *count: int) -> Tensor:
     """Standard normal noise [*count, R, L] for the latents of a batch."""
     x = batch.x
     return torch.randn(*count, len(x), theta.latents, generator=generator, dtype=x.dtype, device=x.device)
 
 
-METHOD = Method(requires=(Latent,), Config=LikelihoodConfig, init=init, run=run)
+METHOD = Method(requires=(Latent,), Config=LikelihoodConfig, init=init, run=run, tune=tune)

@@ -9,4 +9,6 @@ from vgi_cli.methods.base import Method
 from vgi_cli.methods.gradient import LikelihoodConfig, run
 from vgi_cli.models.base import Latent
 
-METHOD = Method(requires=(Latent,), Config=LikelihoodConfig, init=mvae.init, run=run, fixes={"encoding": "set"})
+METHOD = Method(
+    requires=(Latent,), Config=LikelihoodConfig, init=mvae.init, run=run, tune=mvae.tune, fixes={"encoding": "set"}
+)

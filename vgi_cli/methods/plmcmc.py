@@ -19,9 +19,9 @@ from vgi_cli.chains.placement import Room
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
+from vgi_cli.methods.chain_state import draw_empty_rows
 from vgi_cli.methods.gradient import GradientState, ImputingConfig, log_likelihood, run
 from vgi_cli.methods.mcem import imputing_state
-from vgi_cli.methods.vgi import draw_empty_rows
 from vgi_cli.models.base import Bijective, Model
 
 CHAINS, CHAINS_GPU = 1024, 32_768

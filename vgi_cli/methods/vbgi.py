@@ -10,7 +10,7 @@ import torch
 
 from vgi_cli.chains.placement import Room
 from vgi_cli.data import TensorTable
-from vgi_cli.methods import vgi
+from vgi_cli.methods import finetune, vgi
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.latent_targets import BlockLatents, check_blocks
 from vgi_cli.methods.targets import Target
@@ -40,4 +40,4 @@ def init(
     return vgi.begin(model, table, config, generator, room, target_of(type(model), config))
 
 
-METHOD = Method((), VgiConfig, init, vgi.run, check, vgi.speed_up, target_of)
+METHOD = Method((), VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)

@@ -22,9 +22,9 @@ from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Univariate
 from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
-from vgi_cli.methods import optimisation
+from vgi_cli.methods import finetune
 from vgi_cli.methods.base import EpochEnd, Method, Step
-from vgi_cli.methods.chain_state import ChainState, Stage
+from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.em_start import gaussian_pieces
 from vgi_cli.methods.latent_targets import CarriedLatents
 from vgi_cli.methods.objective import DrawNoise, joined, warm_up_loss
@@ -32,6 +32,7 @@ from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_ra
 from vgi_cli.methods.scans import check_scan
 from vgi_cli.methods.targets import Columns, Target
 from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_epoch import ascend, end_epoch
 from vgi_cli.methods.vgi_state import VgiState
 from vgi_cli.models.base import Latent, Model
 
@@ -249,42 +250,6 @@ def set_rates(state: VgiState) -> None:
         set_rate(optimiser, state.config.optim.lr_conditionals * factor)
 
 
-def ascend(state: VgiState, objective: Tensor, *optimisers: torch.optim.Optimizer) -> None:
-    """One gradient step up the objective with each optimiser."""
-    optimisation.ascend(objective, state.config.optim.clip, *optimisers)
-
-
-def end_epoch(state: VgiState) -> EpochEnd:
-    """Close an epoch: metrics of it, counters to the next."""
-    tally = {name: value / (state.batches if name == "objective" else 1) for name, value in state.tally.items()}
-    metrics: dict[str, object] = {"stage": state.stage.name.lower(), "objective": float(tally["objective"])}
-    state.publish()
-    if state.stage >= Stage.MAIN:
-        draw_empty_rows(state)
-        if len(state.incomplete):
-            state.visits.learn(tally["tried"], tally["accepted"])
-            rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
-            rates = [None if r != r else round(r, 4) for r in rate.tolist()]
-            d = state.chains.x.shape[1] - state.target.latents(state.theta)
-            metrics["acceptance"] = rates[:d]
-            if len(rates) > d:
-                metrics["acceptance_latents"] = rates[d]  # they are one block
-    for value in state.tally.values():
-        value.zero_()
-    state.stage_epoch, state.position = state.stage_epoch + 1, 0
-    return EpochEnd(state.stage_epoch, metrics)
-
-
-@torch.no_grad()
-def draw_empty_rows(state: ChainState) -> None:
-    """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
-    if len(state.empty):
-        x = state.chains.x
-        rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1)).to(x.dtype)
-        latents = rows.new_zeros(len(rows), x.shape[1] - rows.shape[1])  # of rows that have such columns: never read
-        state.chains.store(state.empty, torch.cat([rows, latents], 1))
-
-
 class frozen:  # noqa: N801 (reads like a keyword)
     """Within this context no gradient reaches the parameters of `module`; it is evaluated without dropout."""
 
@@ -302,4 +267,4 @@ class frozen:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-METHOD = Method(requires=(), Config=VgiConfig, init=init, run=run, check=check, speed_up=speed_up, target=target_of)
+METHOD = Method((), VgiConfig, init, run, check, speed_up, target_of, finetune.tune)

@@ -6,8 +6,8 @@ Every family is final: it implements the abstract methods once and nobody overri
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +19,7 @@ from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_on_grid
 
+ModelT = TypeVar("ModelT", bound="Model")
 FILL_ROUNDS = 5
 """Reconstructions in `Latent.filled`."""
 
@@ -147,6 +148,10 @@ class Latent(Model):
         there never enters."""
 
     @abstractmethod
+    def encoder_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters of q(z | x): with the others frozen, they can be fitted anew to other rows."""
+
+    @abstractmethod
     def decode(self, z: Tensor) -> DiagonalNormal:
         """p(x | z): [.., L] -> normals [.., D]."""
 
@@ -210,3 +215,12 @@ class Relaxable(Latent):
     def relaxed_elbo(self, x: Tensor, noise: Tensor, missing: Tensor, temperature: float) -> Tensor:
         """The ELBO of the observed cells [..] with one draw of z, by noise [.., L], in which the category is a draw of
         the Gumbel-softmax. It tends to the ELBO on average as the temperature falls to 0, and bounds nothing before."""
+
+
+def only_encoder(model: ModelT) -> ModelT:
+    """The model with all parameters frozen (in place) but those of an encoder, where it has one."""
+    model.requires_grad_(False)
+    if isinstance(model, Latent):
+        for parameter in model.encoder_parameters():
+            parameter.requires_grad_(True)
+    return model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,10 @@ class Code(nn.Module, ABC):
         self, encoder: RowNetwork, x: Tensor, missing: Tensor | None, noise: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """A draw of z [.., width] whose category is a Gumbel-softmax, and the KL divergence [..] that belongs to it."""
+
+    def encoder_parameters(self) -> Iterator[nn.Parameter]:
+        """Those that q(z | x) has beside the encoder's."""
+        return iter(())
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
@@ -92,6 +97,10 @@ class MixtureCode(Code):
         self.categories = categories
         self.classifier = classifier
         self.means = nn.Parameter(torch.zeros(categories, latents))
+
+    def encoder_parameters(self) -> Iterator[nn.Parameter]:
+        """See Code: the classifier's."""
+        return self.classifier.parameters()
 
     @property
     def prior(self) -> CategoricalNormal:

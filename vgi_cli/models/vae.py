@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import torch
@@ -99,6 +99,11 @@ class VariationalAutoencoder(Relaxable):
     def encode(self, x: Tensor, missing: Tensor | None = None) -> LatentLaw:
         """See Latent."""
         return self.code.encode(self.encoder, x, missing)
+
+    def encoder_parameters(self) -> Iterator[nn.Parameter]:
+        """See Latent."""
+        yield from self.encoder.parameters()
+        yield from self.code.encoder_parameters()
 
     def decode(self, z: Tensor) -> DiagonalNormal:
         """See Latent."""

@@ -78,11 +78,11 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
         problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
-    if recipe.select == "objective" and "conditionals" not in entry.makes:
+    if recipe.select == "objective" and not entry.tunes:
         where = origin(settings, "select", "--select")
-        problems.append(
-            Problem(where, f"objective needs {registry.words(frozenset({'conditionals'}))}", "--method vgi")
-        )
+        tuning = " or ".join(name for name, other in registry.METHODS.items() if other.tunes)
+        message = f"method '{method}' has no loss of its own on held-out rows"
+        problems.append(Problem(where, message, f"leave it out, or take --method {tuning}"))
     return problems
 
 

@@ -93,8 +93,9 @@ def register_method(
         raise UsageError(f"{where}: precision: expected 'float32' or 'float64', got {precision!r}", "float32 is usual")
     requires = required(where, method)
     example = f"vgi fit data.csv --plugin FILE.py --method {name}"
+    tunes = method.tune is not None
     methods[name] = MethodEntry(
-        about, method.init.__module__, requires, frozenset(makes), precision, gpu, example, method
+        about, method.init.__module__, requires, frozenset(makes), precision, gpu, example, method, tunes=tunes
     )
 
 

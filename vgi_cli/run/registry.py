@@ -36,7 +36,8 @@ class MethodEntry(NamedTuple):
     the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
     plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
     that EM can refit it for the bootstrap; `like`: the method whose settings suit a model for it too; `blocks`:
-    `table.blocks` where nobody says; `own_blocks`: capabilities of models for which the method has blocks of its own.
+    `table.blocks` where nobody says; `own_blocks`: capabilities of models for which the method has blocks of its own;
+    `tunes`: whether its objective can be had on held-out rows (Method.tune), to select by.
     """
 
     about: str
@@ -51,6 +52,7 @@ class MethodEntry(NamedTuple):
     like: str | None = None
     blocks: str | None = None
     own_blocks: frozenset[str] = frozenset()
+    tunes: bool = False
 
 
 class SamplerEntry(NamedTuple):
@@ -144,6 +146,7 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model flow --method vgi --set method.imputations=10",
+        tunes=True,
     ),
     "vbgi": MethodEntry(
         "vgi by blocks: columns missing together; latents and missing cells of a vae",
@@ -156,6 +159,7 @@ METHODS: dict[str, MethodEntry] = {
         like="vgi",
         blocks="auto",
         own_blocks=frozenset({"latent"}),
+        tunes=True,
     ),
     "vbgi-m": MethodEntry(
         "vbgi with the missing cells integrated out of the decoder, for vae",
@@ -166,6 +170,7 @@ METHODS: dict[str, MethodEntry] = {
         True,
         "vgi fit data.csv --model vae --method vbgi-m",
         like="vgi",
+        tunes=True,
     ),
     "mcem": MethodEntry(
         "Monte-Carlo EM by gradients: imputations drawn exactly, for fa and mixture",
@@ -202,6 +207,7 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model vae --method mvae",
+        tunes=True,
     ),
     "miwae": MethodEntry(
         "importance-weighted bound of the observed cells, for vae",
@@ -211,6 +217,7 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model vae --method miwae --set method.samples=50",
+        tunes=True,
     ),
     "hivae": MethodEntry(
         "mvae with a mixture as prior, its category relaxed, for vae",
@@ -220,6 +227,7 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model vae --method hivae --set model.components=5",
+        tunes=True,
     ),
     "partial-vae": MethodEntry(
         "mvae whose encoder sees the set of observed cells, for vae",
@@ -229,6 +237,7 @@ METHODS: dict[str, MethodEntry] = {
         "float32",
         True,
         "vgi fit data.csv --model vae --method partial-vae",
+        tunes=True,
     ),
     "impute-then-fit": MethodEntry(
         "fill the table first with an imputer, then fit any model to the fills",

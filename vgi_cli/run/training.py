@@ -167,7 +167,8 @@ def _validator(job: Job, state: State) -> Validator | None:
         return None
     dtype = next(state.model.parameters()).dtype
     train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
-    return make_validator(job.recipe.select, train, held, job.held.keys, state.epochs, job.recipe.seed)
+    tune = registry.load_method(job.recipe.method["name"]).tune
+    return make_validator(job.recipe.select, tune, train, held, job.held.keys, state.epochs, job.recipe.seed)
 
 
 def _held_rows(job: Job, state: Any) -> Parts:

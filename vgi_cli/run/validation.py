@@ -1,18 +1,17 @@
-"""Scores on held-out rows during a fit: observed-data log-likelihood, or the paper's fine-tuned objective."""
+"""Scores on held-out rows during a fit: observed-data log-likelihood, or the method's own loss."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast, final
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
-from vgi_cli.methods import finetune
-from vgi_cli.methods.base import EpochEnd, State
-from vgi_cli.methods.vgi_state import VgiState
+from vgi_cli.methods.base import EpochEnd, State, Tuning
 from vgi_cli.run.driver import Validator
 
 VALIDATIONS = 50
@@ -20,7 +19,11 @@ VALIDATIONS = 50
 ROWS = 2000
 """Held-out rows beyond which the estimator looks at a fixed subset."""
 BUDGET = Budget(particles=16, pilot=8, moves=64, samples=4000, simulated=0, latents=64)
-TUNING_EPOCHS = 2
+FEWEST_TUNING, TUNING_SHARE = 2, 0.1
+"""Epochs of a fine-tuning: so many at least, else this share of the rows that the fit saw since the last one."""
+COUNTED = 0.25
+"""Share of these epochs, at their end, over which the objective is averaged."""
+Tune = Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning]
 
 
 def spacing(epochs: int) -> int:
@@ -55,36 +58,35 @@ class LogLikValidator(Validator):
 
 @final
 class ObjectiveValidator(Validator):
-    """The paper's rule: the objective on the held-out rows after fine-tuning a copy of the conditionals (Algorithm 6).
+    """The paper's rule (section 3.5 and appendix H): a method's own loss on the held-out rows, after copies of its
+    conditionals or its encoder were fine-tuned to them (Algorithm 6).
 
     The chains persist between validations. The value is no log-likelihood.
     """
 
     name = "val_objective"
 
-    def __init__(self, table: TensorTable, inside: Tensor, every: int, seed: int) -> None:
+    def __init__(self, tune: Tune, table: TensorTable, inside: Tensor, every: int, epochs: int, seed: int) -> None:
+        """`epochs`: of each fine-tuning."""
+        self._tune = tune
         self._table = table
         self._inside = inside
+        self._epochs = epochs
         self._seed = seed
         self._values: Tensor | None = None
         self._count = 0
         self.every = every
 
     def score(self, state: State) -> float:
-        """See Validator."""
-        vgi = cast(VgiState, state)
+        """See Validator: the mean over the last epochs of the fine-tuning."""
         generator = torch.Generator().manual_seed(self._seed + self._count)
-        config = vgi.config.model_copy(update={"chains": "device"})  # few rows
-        tuned = finetune.init(vgi.model, vgi.q, self._table, config, generator, epochs=TUNING_EPOCHS, target=vgi.target)
+        tuned, events = self._tune(state, self._table, self._inside, generator, self._epochs)
         if self._values is not None:
             tuned.chains.values[:-1] = self._values
-        objective = float("nan")
-        for event in finetune.run(tuned, self._inside):
-            if isinstance(event, EpochEnd):
-                objective = event.metrics["objective"]
+        objectives = [event.metrics["objective"] for event in events if isinstance(event, EpochEnd)]
         self._values = tuned.chains.values[:-1].clone()
         self._count += 1
-        return objective
+        return statistics.fmean(objectives[-max(1, round(COUNTED * len(objectives))) :])
 
     def tensors(self) -> dict[str, Tensor]:
         """The chains, and how often the rows have been scored."""
@@ -108,12 +110,21 @@ def observed_box(*tables: TensorTable) -> Tensor:
 
 
 def make_validator(
-    select: str, train: TensorTable, held: TensorTable | None, keys: Tensor | None, epochs: int, seed: int
+    select: str,
+    tune: Tune | None,
+    train: TensorTable,
+    held: TensorTable | None,
+    keys: Tensor | None,
+    epochs: int,
+    seed: int,
 ) -> Validator | None:
-    """The validator of a fit; none without held-out rows."""
+    """The validator of a fit; none without held-out rows. `tune`: that of the method (see Method)."""
     if held is None:
         return None
     assert keys is not None
+    every = spacing(epochs)
     if select == "objective":
-        return ObjectiveValidator(held, observed_box(train, held), spacing(epochs), seed)
-    return LogLikValidator(held, keys, spacing(epochs), seed)
+        assert tune is not None
+        tuning = max(FEWEST_TUNING, round(TUNING_SHARE * every * train.N / max(held.N, 1)))
+        return ObjectiveValidator(tune, held, observed_box(train, held), every, tuning, seed)
+    return LogLikValidator(held, keys, every, seed)
