@@ -143,16 +143,20 @@ class LatentBlocks(Conditionals):
         latents = torch.cat(of_latents, 1)[:, None].expand(-1, j.shape[1], -1)
         if j.device.type == "cpu" and bool((j == 1).all()):  # elsewhere reading j would wait
             return latents
-        if self.network is None:
-            mean, log_scale = self._model[0].decode(z)
-        else:
-            mean, raw = self.network(torch.cat([z, row.masked_fill(missing, 0.0)], 1)).chunk(2, -1)
-            log_scale = MAX_LOG_STD * torch.tanh(raw / MAX_LOG_STD)
+        mean, log_scale = self.cells(row, z, missing)
         parts = torch.where(missing, mean, row), log_scale.expand_as(row), missing.to(x.dtype), x.new_zeros(len(x), 1)
         widths = (self.W, self.W, self.W, 1)
         padded = [F.pad(part, (0, W - part.shape[1])) for part, W in zip(parts, widths, strict=True)]
         cells = torch.cat(padded, 1)[:, None].expand(-1, j.shape[1], -1)
         return torch.where((j == 1)[..., None], latents, cells)
+
+    def cells(self, row: Tensor, z: Tensor, missing: Tensor) -> DiagonalNormal:
+        """q(x_mis | z, x_obs) of rows [R, d] with holes missing [R, d] given their latents z [R, L]; what it says of
+        observed cells means nothing."""
+        if self.network is None:
+            return self._model[0].decode(z)
+        mean, raw = self.network(torch.cat([z, row * (~missing).to(row.dtype)], 1)).chunk(2, -1)
+        return DiagonalNormal(mean, MAX_LOG_STD * torch.tanh(raw / MAX_LOG_STD))
 
     def _parts(self, params: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean, log_scale, wanted = params[..., : 3 * self.W].split(self.W, -1)

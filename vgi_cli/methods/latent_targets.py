@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Conditionals
-from vgi_cli.conditionals.vae_blocks import LatentBlocks
+from vgi_cli.conditionals.vae_blocks import HALF_LOG_2PIE, LatentBlocks
 from vgi_cli.data import Blocks
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.conditionals import build_conditionals
@@ -162,18 +162,27 @@ class BlockLatents(Target):
 
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
         """See Target. z first, then the missing cells; a path needs an order that is as likely backwards."""
-        noise = sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g)
+        x = state.chains.x
+        if state.config.accept == "gibbs":
+            L = self.latents(state.theta)
+            nothing = x.new_empty(0)
+            return SweepNoise(nothing, normal((n, x.shape[1] - L), x, g), nothing, normal((n, L), x, g))
+        noise = sweep_noise(state.q, n, G, state.config.accept, x, g)
         return noise if state.config.scan == "path" else noise._replace(order=torch.ones_like(noise.order))
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
-        """See Target: of complete rows too, whose z is redrawn."""
-        return draw_noise(state.q, R, 1 if self.marginal else state.config.blocks_per_row, state.chains.x, g)
+        """See Target: for the latents of all rows and the cells of incomplete ones."""
+        x, L = state.chains.x, self.latents(state.theta)
+        cells = 0 if self.marginal else x.shape[1] - L
+        return DrawNoise(x.new_empty(0), normal((n, cells), x, g), normal((R, L), x, g))
 
     def update(
         self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
     ) -> Sweep:
-        """See Target."""
+        """See Target. A cell whose draw leaves the box keeps its value (without a correction), or both blocks do."""
         model = cast(Latent, state.theta)
+        if state.config.accept == "gibbs":
+            return self._redraw(model, cast(LatentBlocks, state.q), x, missing, noise, inside)
         if inside is not None:
             wide = inside.new_full((1, model.latents), torch.inf)
             inside = torch.cat([inside, torch.cat([-wide, wide])], 1)
@@ -189,21 +198,39 @@ class BlockLatents(Target):
             inside=inside,
         )
 
+    @torch.no_grad()
+    def _redraw(
+        self, model: Latent, q: LatentBlocks, x: Tensor, missing: Tensor, noise: SweepNoise, inside: Tensor | None
+    ) -> Sweep:
+        """z ~ q(z | x), then x_mis ~ q(x_mis | z, x_obs)."""
+        rows = model.split(x)[0]
+        holes = missing[:, : rows.shape[1]]
+        z = model.encode(rows).draw(noise.latents)
+        cells = q.cells(rows, z, holes).draw(noise.normal)
+        kept = holes
+        if inside is not None:
+            kept = holes & (cells >= inside[0]) & (cells <= inside[1])
+        rows = rows.lerp(cells, kept.to(x.dtype))
+        moved = kept.any(1)
+        tried = x.new_full((2,), len(x))
+        return Sweep(torch.cat([rows, z], 1), tried, torch.stack([moved.sum().to(x.dtype), tried[1]]), moved[:, None])
+
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
-        """See Target. Each row stands for itself here: K is 1."""
-        model = cast(Latent, state.theta)
-        holes = missing[:, : -model.latents]
-        no_latents = torch.ones_like(missing[:, -model.latents :])
-
-        def joint(xz: Tensor, missing: Tensor) -> Tensor:
-            return model.joint_log_prob(xz)
-
-        def observed(xz: Tensor, missing: Tensor) -> Tensor:
-            return model.observed_log_prob(xz, holes)
-
-        redrawn = torch.zeros_like(holes) if self.marginal else holes
-        log_p = observed if self.marginal else joint
-        return vgi_objective(log_p, state.q, x, torch.cat([redrawn, no_latents], 1), weight, 1, noise)
+        """See Target. J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing."""
+        model, q = cast(Latent, state.theta), cast(LatentBlocks, state.q)
+        rows, z = model.split(x)
+        holes = missing[:, : rows.shape[1]]
+        if self.marginal:
+            return (weight * model.elbo(rows, noise.latents, holes, model.encode(rows))).sum()
+        elbo = weight * model.elbo(rows, noise.latents)
+        n = len(noise.normal)
+        if n == 0:
+            return elbo.sum()
+        law, wanted = q.cells(rows[:n], z[:n], holes[:n]), holes[:n].to(x.dtype)
+        completed = rows[:n].lerp(law.draw(noise.normal), wanted)
+        entropy = ((law.log_scale + HALF_LOG_2PIE) * wanted).sum(1)
+        cells = weight[:n] * (model.joint_log_prob(torch.cat([completed, z[:n]], 1)) + entropy)
+        return 0.5 * (elbo[:n].sum() + cells.sum()) + elbo[n:].sum()
 
     def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """UsageError: see `check_blocks`."""
@@ -215,6 +242,7 @@ def check_blocks(config: VgiConfig, method: str) -> None:
     check_scan(config)
     needed = {
         "gibbs_steps": (config.gibbs_steps, 2, "a sweep redraws the latents and the missing cells once"),
+        "blocks_per_row": (config.blocks_per_row, 2, "the objective has a term for each of these two"),
         "kernel": (config.kernel, "standard", "the encoder and the decoder see no previous value"),
         "layout": (config.layout, "auto", "the conditionals are the encoder and one network of the missing cells"),
         "conditional": (config.conditional, "gaussian", "the conditionals are diagonal normals"),

@@ -35,10 +35,11 @@ class Sweep(NamedTuple):
 
 class DrawNoise(NamedTuple):
     """For M redrawn blocks of n rows: uniform `order` chooses them, normal [n, M, fresh_width] draws them; where B
-    columns are redrawn together, normal [n, M, B, fresh_width]."""
+    columns are redrawn together, normal [n, M, B, fresh_width]. `latents`: for latents that are drawn too."""
 
     order: Tensor
     normal: Tensor
+    latents: Tensor = torch.empty(0)
 
 
 def draw_noise(

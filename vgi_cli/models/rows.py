@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.maths.diagonal import finite
 from vgi_cli.maths.nets import MLP, Activation, initialise_layers, zero_linear
 
 
@@ -44,7 +45,7 @@ class MaskedRows(RowNetwork):
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
         """See RowNetwork."""
-        return self.net(x if missing is None else x.masked_fill(missing, 0.0), beside)
+        return self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
 
     def initialise(self, generator: torch.Generator) -> None:
         """See RowNetwork."""
