@@ -5,7 +5,7 @@ random.
 
 FACES as for `make_frey.py`. As in the paper (Simkus, Rhodes and Gutmann 2023, section 6.3) an autoencoder with 10
 latent variables, layers of 200 sigmoid units and a variance for each column as a function of z is fitted to the logits
-of the images (705 epochs, Adam at 1e-3, batches of 100), and rows are simulated from it.
+of the images as they are (705 epochs, Adam at 1e-3, batches of 100), and rows are simulated from it.
 
 Written into the folder: `truth` (the run of that fit), `train` (2,400 rows), `val` (600) and `test` (3,000), complete,
 and for each fraction k/6 and each mask m `train-k-m` with holes.
@@ -27,7 +27,13 @@ from vgi_cli.run.reporting import Silent
 from vgi_cli.table.encoder import decode
 
 ROWS = {"train": 2400, "val": 600, "test": 3000}
-MODEL = {"model.latents": 10, "model.encoder": [200], "model.decoder": [200], "model.variance": "latent"}
+MODEL = {
+    "table.transform": "none",
+    "model.latents": 10,
+    "model.encoder": [200],
+    "model.decoder": [200],
+    "model.variance": "latent",
+}
 OPTIM = {"optim.lr": 0.001, "optim.batch_size": 100, "optim.schedule": "constant", "optim.average": 0.0}
 
 

@@ -63,7 +63,8 @@ TOY_FIT = {
 
 
 def toy_vgi(accept: str) -> Way:
-    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept})
+    """The recipe; twice its epochs where most cells are missing."""
+    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept}, 300 if k > 3 else 150)
 
 
 def toy_imputed(imputer: str) -> Way:
@@ -139,7 +140,13 @@ FA_FREY = Family(
 # -- autoencoders on Frey faces --------------------------------------------------------------------------------------
 
 VAE_FREY = RECIPES / "paper" / "vae-frey.yaml"
-VAE_MODEL = {"model.latents": 10, "model.encoder": [200], "model.decoder": [200], "model.variance": "latent"}
+VAE_MODEL = {
+    "table.transform": "none",
+    "model.latents": 10,
+    "model.encoder": [200],
+    "model.decoder": [200],
+    "model.variance": "latent",
+}
 VAE_FIT = {
     **VAE_MODEL,
     "optim.lr": 0.001,

@@ -3,7 +3,7 @@
     python benchmarks/make_vae_frey.py FACES results/vae-frey
     python benchmarks/vae_frey.py results/vae-frey --methods vbgi mvae --sixths 3 --epochs 250 500 1000
 
-One seed (mask 1), one thread, the settings of `paper.py vae-frey`. A fit is one run that is continued from one number of
+One seed (mask 1), one thread, the settings of `paper.py vae-frey`. A fit is one run, continued from one number of
 epochs to the next, so an interrupted command goes on where it stopped. At each of them the complete validation rows and
 the complete test rows are evaluated by the importance-weighted bound, the encoder fine-tuned to them (paper, section
 6.3). Written: curves/METHOD-K.json; printed: a line for each point, and at the end, for each method, the last point and

@@ -5,7 +5,7 @@ import torch
 
 from vgi_cli.data import Blocks, make_table
 from vgi_cli.methods.base import EpochEnd, Step
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Model
 from vgi_cli.run import registry
 from vgi_cli.run.plan import merged
 
@@ -123,3 +123,26 @@ def test_registry_says_what_the_method_makes(model, method):
     _, state = start(model, method)
     made = {stem for stem in state.parts() if stem in {"conditionals", "imputations"}}
     assert made == set(registry.METHODS[method].makes)
+
+
+@every
+def test_tuning_changes_copies_of_what_is_amortised_alone(model, method):
+    made, state = start(model, method)
+    assert (made.tune is not None) == registry.METHODS[method].tunes
+    if made.tune is None:
+        return
+    events(made, state)
+    before = state.parts()
+    rows = table().rows(torch.arange(40))._replace(blocks=BLOCKS.get(method, table().blocks))
+    box = torch.tensor([[-3.0] * 4, [3.0] * 4], dtype=torch.float64)
+    objectives = []
+    for _ in range(2):
+        tuned, seen = made.tune(state, rows, box, torch.Generator().manual_seed(1), 3)
+        objectives.append([e.metrics["objective"] for e in seen if isinstance(e, EpochEnd)])
+    assert len(objectives[0]) == 3 and objectives[0] == objectives[1]
+    own = dict(state.model.named_parameters())
+    learnt = {name for name, p in tuned.model.named_parameters() if not torch.equal(p, own[name])}
+    encoder = set(map(id, tuned.model.encoder_parameters())) if isinstance(tuned.model, Latent) else set()
+    assert learnt == {name for name, p in tuned.model.named_parameters() if id(p) in encoder}
+    for stem, tensors in state.parts().items():
+        assert all(torch.equal(value, before[stem][key]) for key, value in tensors.items()), stem

@@ -6,6 +6,7 @@ import torch
 from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import Interrupted
 from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.objective import draw_noise, sweep_noise
@@ -88,6 +89,23 @@ def test_a_compiled_density_changes_nothing_but_rounding():
     state = state_of(toy())
     assert vgi.speed_up(state, "on", said.append) == "the density is compiled" and said == []
     assert_equal_states(take_steps(state), take_steps(state_of(toy())), rtol=1e-9)
+
+
+def test_a_signal_while_compiling_stops_and_is_no_failed_compilation(monkeypatch):
+    def stopped(*_, **__):
+        def run(x):
+            try:
+                raise Interrupted("stopped by SIGTERM", 143)
+            except Interrupted as error:
+                raise RuntimeError(f"backend failed: {error}") from None  # as torch.compile wraps what happens in it
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", stopped)
+    said = []
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        vgi.speed_up(state_of(toy()), "on", said.append)
+    assert said == []
 
 
 @pytest.mark.gpu

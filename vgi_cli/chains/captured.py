@@ -14,6 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.errors import Interrupted
+
 Result = TypeVar("Result", Tensor, tuple[Tensor, ...])
 
 PLAIN_STEPS = 3
@@ -107,8 +109,18 @@ def compiled_density(
         with torch.no_grad():
             compiled(trial)
     except RuntimeError as error:  # no C++ compiler, or an operation that cannot be compiled
+        _raise_interrupted(error)
         failed(f"the density is not compiled: {str(error).strip().splitlines()[0]}")
         return log_prob
     finally:
         model.zero_grad(set_to_none=True)
     return compiled
+
+
+def _raise_interrupted(error: BaseException) -> None:
+    """Raise the signal that came while something was compiled, which the compiler takes for an error of its own."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Interrupted):
+            raise cause
+        cause = cause.__cause__ or cause.__context__

@@ -46,7 +46,7 @@ def command(
         typer.Option(
             "--select",
             metavar="RULE",
-            help="With --val: loglik (of the observed cells, default) or objective (the paper's fine-tuned objective).",
+            help="With --val: loglik (of the observed cells, default) or objective (the method's own loss, fine-tuned).",
         ),
     ] = None,
     epochs: o.Epochs = None,
