@@ -63,8 +63,7 @@ TOY_FIT = {
 
 
 def toy_vgi(accept: str) -> Way:
-    """The recipe; twice its epochs where most cells are missing."""
-    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept}, 300 if k > 3 else 150)
+    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept})
 
 
 def toy_imputed(imputer: str) -> Way:

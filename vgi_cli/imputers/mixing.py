@@ -51,9 +51,14 @@ class Record:
         return torch.where(proposed > 0, self.accepted.sum(1) / proposed.clamp(min=1), 1.0)
 
 
+FEWEST_DEGREES = 20
+"""Chains of a column less its rows, below which a correlation between two states is noise."""
+
+
 class Memory:
     """What a chain remembers: the correlation, between chains of one row, of a cell's state after the first half and at
-    the end. Near 0 when the second half alone would have been long enough. Needs two draws."""
+    the end. Near 0 when the second half alone would have been long enough. Said of columns with enough chains: n draws
+    of R missing cells have (n - 1) R degrees of freedom."""
 
     def __init__(self) -> None:
         self._totals: dict[str, Tensor] = {}
@@ -63,16 +68,20 @@ class Memory:
         if end.shape[0] < 2:
             return
         a, b = ((s.double() - s.double().mean(0)) * missing for s in (middle, end))
-        for key, value in {"ab": a * b, "aa": a.square(), "bb": b.square()}.items():
+        degrees = missing.double() * (len(end) - 1) / len(end)
+        parts = {"ab": a * b, "aa": a.square(), "bb": b.square(), "degrees": degrees.expand(end.shape)}
+        for key, value in parts.items():
             total = value.sum((0, 1)).cpu()
             self._totals[key] = self._totals[key] + total if key in self._totals else total
 
     def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
-        """For the report: the largest over the columns, and each; columns without a hole are left out."""
+        """For the report: the largest over the columns, and each; columns with too few chains are left out."""
         if not self._totals:
             return {}
         scale = (self._totals["aa"] * self._totals["bb"]).sqrt()
-        memory = {c: float(ab / s) for c, ab, s in zip(columns, self._totals["ab"], scale, strict=True) if s > 0}
+        enough = self._totals["degrees"].round() >= FEWEST_DEGREES
+        known = zip(columns, self._totals["ab"], scale, enough & (scale > 0), strict=True)
+        memory = {c: float(ab / s) for c, ab, s, said in known if said}
         return {"memory": max(memory.values()), "memory_by_column": memory} if memory else {}
 
 
