@@ -46,7 +46,7 @@ def command(
         typer.Option(
             "--select",
             metavar="RULE",
-            help="With --val: loglik (of the observed cells, default) or objective (the method's own loss, fine-tuned).",
+            help="With --val: loglik (of the observed cells, default) or objective (the method's own loss).",
         ),
     ] = None,
     epochs: o.Epochs = None,

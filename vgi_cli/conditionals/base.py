@@ -128,10 +128,6 @@ class Conditionals(nn.Module, ABC):
         """[R, S] bool: which blocks may be redrawn in each row; missing [R, D]."""
 
     @abstractmethod
-    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
-        """Redraw block j [R, M] of x [R, D], each m on its own; noise [R, M, fresh_width] standard normal."""
-
-    @abstractmethod
     def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """Redraw block j [R] of x [R, D] with the densities that a Metropolis step needs; noise [R, noise_width].
 
@@ -167,13 +163,21 @@ class Conditionals(nn.Module, ABC):
     def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
         """[R] log density of the (widened) proposal at value [R, (W)]."""
 
+
+class OfColumns(Conditionals):
+    """Conditionals of data columns alone: what Algorithm 3 redraws with gradients and Algorithm 2 scores."""
+
+    @abstractmethod
+    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
+        """Redraw block j [R, M] of x [R, D], each m on its own; noise [R, M, fresh_width] standard normal."""
+
     @abstractmethod
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """log q [R, M] of the cells of block j [R, M] that are `wanted` [R, D], given all others; the block is hidden
         from its own input, also in the extended kernel."""
 
 
-class Univariate(Conditionals):
+class Univariate(OfColumns):
     """Conditionals of single columns, of which several may move together, each from its own at the row as it stands."""
 
     def __init__(self, D: int) -> None:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.amortised import WIDE_SCALE, WIDE_SHARE, log_normal
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import BlockNetwork, Draw, OfColumns, Proposal, Rows
 from vgi_cli.conditionals.joint import JointFamily
 from vgi_cli.data import Blocks
 
 
-class BlockConditionals(Conditionals):
+class BlockConditionals(OfColumns):
     """One joint conditional for each block, all read off one BlockNetwork.
 
     partition  of the D columns

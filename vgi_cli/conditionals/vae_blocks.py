@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vgi_cli.conditionals.amortised import log_normal
-from vgi_cli.conditionals.base import Conditionals, Draw, Proposal, Rows
+from vgi_cli.conditionals.base import Conditionals, Proposal, Rows
 from vgi_cli.conditionals.gaussian import MAX_LOG_STD
 from vgi_cli.data import Blocks
 from vgi_cli.maths.diagonal import DiagonalNormal
@@ -68,21 +68,6 @@ class LatentBlocks(Conditionals):
         """See Conditionals."""
         return torch.stack([missing[:, : self.d].any(1), missing[:, self.d :].any(1)], 1)
 
-    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
-        """See Conditionals. log_q is minus the entropy for the cells; for the latents log p(z) - log_q is
-        -KL(q ‖ p(z)) in closed form. The gradient in a category is that of `LatentLaw.draw`."""
-        (model,) = self._model
-        params = self._params(x, missing, j)
-        mean, log_scale, wanted = self._parts(params)
-        value = mean + log_scale.exp() * noise[..., : self.W] * wanted
-        log_q = -((log_scale + HALF_LOG_2PIE) * wanted).sum(-1)
-        if self._some_latents(j):
-            law = model.encode(mean[..., : self.d])
-            z = law.draw(noise[..., : self.L])
-            value = torch.where((j == 1)[..., None], F.pad(z, (0, self.W - self.L)), value)
-            log_q = torch.where(j == 1, model.prior.log_prob(z) + law.kl(model.prior), log_q)
-        return Draw(self._put(x[:, None], j, value), log_q)
-
     def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
         """See Conditionals."""
         params = self._params(x, missing, j[:, None])[:, 0]
@@ -129,11 +114,6 @@ class LatentBlocks(Conditionals):
             law = self._model[0].encode(mean[..., : self.d])
             log_q = torch.where(latent, law.log_prob(value[..., : self.L]), log_q)
         return log_q
-
-    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
-        """See Conditionals."""
-        value = x[:, None].expand(-1, j.shape[1], -1).gather(2, self.members[j])
-        return self.log_proposal(self._params(x, wanted, j), value)
 
     def _params(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """[R, M, 3 W + 1]: for the cells mean (the value itself where it is given), log standard deviation and wanted;

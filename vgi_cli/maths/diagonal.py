@@ -53,10 +53,6 @@ class DiagonalNormal(NamedTuple):
         ratio = 2 * (self.log_scale - other.log_scale)
         return 0.5 * (shift.square() + ratio.exp() - 1.0 - ratio).sum(-1)
 
-    def kl_from_standard(self) -> Tensor:
-        """KL(this ‖ N(0, I)) in closed form, nats: [..]."""
-        return 0.5 * (self.mean.square() + (2 * self.log_scale).exp() - 1.0 - 2 * self.log_scale).sum(-1)
-
 
 def log_sum_scale(log_variance: Tensor, floor: float) -> Tensor:
     """Half the logarithm of floor + exp(log_variance): the log standard deviation over a variance floor."""

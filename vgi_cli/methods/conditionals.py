@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.base import BlockNetwork, Conditionals
+from vgi_cli.conditionals.base import BlockNetwork, OfColumns
 from vgi_cli.conditionals.blocks import BlockConditionals
 from vgi_cli.conditionals.families import make_family
 from vgi_cli.conditionals.joint import JointFamily
@@ -13,7 +13,7 @@ from vgi_cli.data import Blocks
 from vgi_cli.methods.vgi_config import VgiConfig
 
 
-def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = None) -> Conditionals:
+def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = None) -> OfColumns:
     """The conditionals that the settings describe, for D columns; parameters not yet initialised.
 
     partition  of the columns into blocks; none: each on its own

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.base import Conditionals, OfColumns
 from vgi_cli.conditionals.vae_blocks import HALF_LOG_2PIE, LatentBlocks
 from vgi_cli.data import Blocks
 from vgi_cli.errors import UsageError
@@ -122,7 +122,7 @@ class CarriedLatents(Target):
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """See Target: on the data columns, with the ELBO."""
         rows, holes = self._data(state, x, missing)
-        return vgi_objective(state.log_p, state.q, rows, holes, weight, state.chains.K, noise)
+        return vgi_objective(state.log_p, cast(OfColumns, state.q), rows, holes, weight, state.chains.K, noise)
 
     def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """See Target."""

@@ -15,7 +15,7 @@ from vgi_cli.chains.blocks import block_scan, gibbs_blocks, metropolis_blocks
 from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, Swept, gibbs_sweep, metropolis_path, metropolis_sweep
 from vgi_cli.conditionals.amortised import WIDE_SHARE
-from vgi_cli.conditionals.base import Conditionals, Move, Univariate
+from vgi_cli.conditionals.base import Conditionals, Move, OfColumns, Univariate
 from vgi_cli.methods.scans import SINGLE, Moves
 from vgi_cli.notation import LogDensity
 
@@ -79,7 +79,7 @@ def _scan(q: Conditionals, missing: Tensor, K: int, order: Tensor, steps: int) -
 
 def vgi_objective(
     log_p: LogDensity,
-    q: Conditionals,
+    q: OfColumns,
     x: Tensor,
     missing: Tensor,
     weight: Tensor,
@@ -107,7 +107,7 @@ def vgi_objective(
 
 
 def _block_objective(
-    log_p: LogDensity, q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise
+    log_p: LogDensity, q: OfColumns, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise
 ) -> Tensor:
     """The same with M blocks of B columns that are redrawn together: log p(x with the block redrawn) - sum_j log q_j.
 
@@ -132,7 +132,7 @@ def joined(first: Tensor, second: Tensor) -> Tensor:
 
 
 def warm_up_loss(
-    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
+    q: OfColumns, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
 ) -> Tensor:
     """Minus the mean log q(x_j | rest) of M observed blocks per row (Algorithm 2): scalar, nats.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vgi_cli.chains.store import Chains
 from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.base import Conditionals, OfColumns
 from vgi_cli.data import Blocks, TensorTable
 from vgi_cli.methods.conditionals import build_conditionals
 from vgi_cli.methods.objective import (
@@ -138,7 +138,7 @@ class Columns(Target):
 
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """See Target."""
-        return vgi_objective(state.log_p, state.q, x, missing, weight, state.chains.K, noise)
+        return vgi_objective(state.log_p, cast(OfColumns, state.q), x, missing, weight, state.chains.K, noise)
 
     def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """See Target."""

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Univariate
+from vgi_cli.conditionals.base import OfColumns, Univariate
 from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import finetune
@@ -161,7 +162,7 @@ def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     d = batch.x.shape[1] - state.target.latents(state.theta)
     x, missing = batch.x[:, :d], batch.missing[:, :d]
     M = max(2, state.config.blocks_per_row, state.columns)
-    loss = warm_up_loss(state.q, x, missing, batch.weight, M, g)
+    loss = warm_up_loss(cast(OfColumns, state.q), x, missing, batch.weight, M, g)
     ascend(state, -loss, *state.optimisers_q)
     state.tally["objective"] -= loss.detach()
 
