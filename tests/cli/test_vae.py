@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.test_refusals import FA, refused, text
 from tests.cli.test_works import cells
@@ -42,6 +43,9 @@ def test_fit_evaluate_and_finetune(vgi: Vgi, data: Path) -> None:
     assert "importance-weighted bound, 400 draws of the latents a row" in page
     assert "fine-tuned to these rows for 7 epochs" in page
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
+    before, after = (RunFolder.open(Path(run)).tensors("model") for run in ("run", "tuned"))
+    changed = {name.split(".")[0] for name, value in after.items() if not torch.equal(value, before[name])}
+    assert "encoder" in changed and changed <= {"encoder", "noise"}  # the counter of random numbers goes on
     done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "-o", "out.csv")
     assert done.code == 0 and "sampler latent: chains 4, sweeps 100, acceptance encoder" in done.err
     assert all(all(row) for row in cells("out.1.csv"))

@@ -51,12 +51,13 @@ def test_fit_resume_evaluate_and_impute(vgi: Vgi, data: Path, method: str) -> No
     assert vgi("fit", "--resume", "--out", "run", "--epochs", "4").code == 0
 
 
+@pytest.mark.parametrize("select", ["loglik", "objective"])
 @every
-def test_held_out_rows_select(vgi: Vgi, data: Path, method: str) -> None:
-    flags = ["--model", "vae", "--method", method, *SMALL, "--val", "0.4", "--out", "run"]
+def test_held_out_rows_select(vgi: Vgi, data: Path, method: str, select: str) -> None:
+    flags = ["--model", "vae", "--method", method, *SMALL, "--val", "0.4", "--select", select, "--out", "run"]
     assert vgi("fit", "data.csv", *flags).code == 0
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
-    assert len({line["val_loglik"] for line in lines}) == 3
+    assert len({line[f"val_{select}"] for line in lines}) == 3
 
 
 @every
