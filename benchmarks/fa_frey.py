@@ -35,13 +35,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "gibbs, 28 together, 3 times": {**BLOCK, "method.gibbs_steps": 3},
     "gibbs, 28 together, 10 times": BLOCK,
     "gibbs, 70 together, 4 times": {**BLOCK, "method.block_columns": 70, "method.gibbs_steps": 4},
-    "gibbs, 28 together, 10 times, alpha -0.5": {**BLOCK, "method.relax": -0.5},
-    "gibbs, 28 together, 10 times, alpha -0.9": {**BLOCK, "method.relax": -0.9},
     "metropolis, single, 10 a visit": {**METROPOLIS, "method.scan": "step", "method.gibbs_steps": 10},
     "metropolis, 8 together, 10 times": {**METROPOLIS, **BLOCK, "method.block_columns": 8},
     "metropolis, 28 together, 10 times": {**METROPOLIS, **BLOCK},
-    "metropolis, 28 together, 10 times, alpha -0.5": {**METROPOLIS, **BLOCK, "method.relax": -0.5},
-    "metropolis, 28 together, 10 times, adaptive": {**METROPOLIS, **BLOCK, "method.visit": "adaptive"},
 }
 
 

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Draw, Move, Proposal, Rows, Univariate
+from vgi_cli.conditionals.base import Draw, Proposal, Rows, Univariate
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -138,14 +138,11 @@ class GaussianConditionals(Univariate):
         new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
         return Draw(new, torch.where(active, log_q, 0.0).sum(1))
 
-    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
-        mean, std = params.unbind(-1)
-        new = mean + move.relax * (old - mean) + (1 - move.relax**2) ** 0.5 * std * noise[..., 0]
-        return new, self.log_moved(params, old, new, move)
+    def proposed_apart(self, params: Tensor, noise: Tensor, wide: float) -> tuple[Tensor, Tensor]:
+        return self.proposed(params, noise)
 
-    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
-        mean, std = params.unbind(-1)
-        return self._log(new, mean + move.relax * (old - mean), (1 - move.relax**2) ** 0.5 * std)
+    def log_proposal_apart(self, params: Tensor, value: Tensor, wide: float) -> Tensor:
+        return self.log_proposal(params, value)
 
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         rows = x[:, None].expand(*j.shape, x.shape[-1])

@@ -1,4 +1,4 @@
-"""Columns redrawn together, relaxed and weighted: Metropolis keeps the model, and each law is what it says."""
+"""Columns redrawn together: Metropolis keeps the model, and each law is what it says."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from tests.oracles import GaussianConditionals
 from vgi_cli.chains.blocks import FEWEST_PARTS, BlockScan, block_scan, gibbs_blocks, metropolis_blocks, whole_sweep
 from vgi_cli.chains.kernels import holes_scan
 from vgi_cli.chains.sweeps import SweepNoise, metropolis_sweep
-from vgi_cli.conditionals.base import Move
+from vgi_cli.conditionals.amortised import WIDE_SCALE, WIDE_SHARE
 
 
 def pairs(missing, uniform):
@@ -25,25 +25,21 @@ def noise_of(q, g, G, B, n=R):
     return SweepNoise(torch.rand(n, D, generator=g), normal, torch.rand(n, G, generator=g, dtype=torch.float64).log())
 
 
-MOVES = [Move(wide=0.05), Move(relax=-0.8), Move(relax=0.6, wide=0.1)]
+NARROW = 1e-300  # a widened share of nothing
 
 
 @pytest.mark.parametrize(
-    ("family", "move"),
-    [
-        *(("gaussian", move) for move in MOVES),
-        pytest.param("spline", Move(relax=-0.5, wide=0.05), marks=pytest.mark.slow),
-    ],
+    ("family", "wide"), [("gaussian", NARROW), ("gaussian", 0.1), pytest.param("spline", 0.05, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("extended", [False, True])
-def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extended, move):
+def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extended, wide):
     q = conditionals(family, "shared", extended, seed=1)
     x, missing, g = start(3)
     moved = torch.zeros(R, dtype=torch.bool)
     with torch.no_grad():
         for _ in range(6):
             noise = noise_of(q, g, 2, 2)
-            swept = metropolis_blocks(log_p, q, x, missing, pairs(missing, noise.order), noise, move)
+            swept = metropolis_blocks(log_p, q, x, missing, pairs(missing, noise.order), noise, wide)
             assert torch.equal(swept.x[~missing], x[~missing])
             x, moved = swept.x, moved | swept.accepted.any(2).any(1)
     assert moved[missing.any(1)].float().mean() > 0.05  # q is rough
@@ -62,34 +58,21 @@ def test_strongly_correlated_columns_redrawn_together_keep_the_model():
     moved = 0.0
     for _ in range(10):
         noise = noise_of(q, g, 1, 2, n)
-        swept = metropolis_blocks(lambda x, missing: normal.log_prob(x), q, x, missing, scan, noise, Move())
+        swept = metropolis_blocks(lambda x, missing: normal.log_prob(x), q, x, missing, scan, noise, NARROW)
         x, moved = swept.x, moved + float(swept.accepted.double().mean())
     assert moved > 1
     spread = ((S**2 + S.diagonal().outer(S.diagonal())) / n).sqrt()
     assert bool(((x.T @ x / n - S).abs() < 4.5 * spread).all())
 
 
-def test_weights_of_the_columns_keep_the_model():
-    q = conditionals("gaussian", "shared", True, seed=1)
-    x, missing, g = start(3)
-    weights = torch.tensor([8.0, 1.0, 0.5, 2.0])
-    with torch.no_grad():
-        for _ in range(10):
-            noise = noise_of(q, g, 2, 2)
-            scan = pairs(missing, noise.order ** (1 / weights))
-            x = metropolis_blocks(log_p, q, x, missing, scan, noise, MOVES[0]).x
-    assert_distributed_as_the_model(x)
-
-
-@pytest.mark.parametrize("relax", [0.0, -0.8])
-def test_uncorrected_blocks_do_not_keep_the_model(relax):
+def test_uncorrected_blocks_do_not_keep_the_model():
     """The same test fails without the correction: it can tell."""
     q = conditionals("gaussian", "shared", False, seed=1)
     x, missing, g = start(3)
     with torch.no_grad():
         for _ in range(10):
             noise = noise_of(q, g, 2, 2)
-            x = gibbs_blocks(q, x, missing, pairs(missing, noise.order), noise, Move(relax)).x
+            x = gibbs_blocks(q, x, missing, pairs(missing, noise.order), noise).x
     with pytest.raises(AssertionError):
         assert_distributed_as_the_model(x)
 
@@ -104,35 +87,29 @@ def test_blocks_of_one_column_are_the_sweep_of_single_columns(extended):
     with torch.no_grad():
         one = metropolis_sweep(log_p, q, x, missing, scan, noise._replace(normal=noise.normal[:, :, 0]))
         block = BlockScan(scan.j[..., None], scan.active[..., None])
-        together = metropolis_blocks(log_p, q, x, missing, block, noise, Move(wide=0.05))
+        together = metropolis_blocks(log_p, q, x, missing, block, noise, WIDE_SHARE)
     assert torch.equal(together.accepted[..., 0], one.accepted)
     torch.testing.assert_close(together.x, one.x)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "spline"])
-@pytest.mark.parametrize("move", MOVES)
-def test_a_move_has_the_density_that_it_says(family, move):
-    """Its own draws' density; it integrates to 1; and without a widened share it leaves q itself as it is."""
+@pytest.mark.parametrize("wide", [NARROW, 0.05, 0.3])
+def test_a_proposal_has_the_density_that_it_says(family, wide):
+    """Its own draws' density; it integrates to 1; the widened share of its draws is what is said."""
     q = conditionals(family, "shared", False, seed=2)
     params = q.params(
         q.see(torch.zeros(1, D, dtype=torch.float64), torch.ones(1, D, dtype=torch.bool)), torch.tensor([[1]])
     )[0].detach()
-    g = torch.Generator().manual_seed(0)
-    old, _ = q.family.to_value(params, torch.tensor([0.7], dtype=torch.float64))
-    noise = torch.randn(1000, 2, generator=g, dtype=torch.float64)
-    new, log_density = q.moved(params.expand(1000, -1), old.expand(1000), noise, move)
-    torch.testing.assert_close(log_density, q.log_moved(params.expand(1000, -1), old.expand(1000), new, move))
+    n = 50_000
+    noise = torch.randn(n, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    new, log_density = q.proposed_apart(params.expand(n, -1), noise, wide)
+    torch.testing.assert_close(log_density, q.log_proposal_apart(params.expand(n, -1), new, wide))
     base = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
     grid, _ = q.family.to_value(params.expand(len(base), -1), base)
-    density = q.log_moved(params.expand(len(base), -1), old.expand(len(base)), grid, move).exp()
+    density = q.log_proposal_apart(params.expand(len(base), -1), grid, wide).exp()
     assert torch.trapezoid(density, grid).item() == pytest.approx(1, abs=1e-4)
-    n = 200_000
-    start_base, noise = torch.randn(n, generator=g, dtype=torch.float64), torch.randn(n, 1, generator=g)
-    before, _ = q.family.to_value(params.expand(n, -1), start_base)
-    after, _ = q.moved(params.expand(n, -1), before, noise.double(), Move(move.relax))
-    u, _ = q.family.to_base(params.expand(n, -1), after)
-    assert abs(u.mean().item()) < 4.5 / n**0.5 and u.var().item() == pytest.approx(1, abs=4.5 * (2 / n) ** 0.5)
-    assert (u * start_base).mean().item() == pytest.approx(move.relax, abs=4.5 * (2 / n) ** 0.5)
+    u, _ = q.family.to_base(params.expand(n, -1), new)
+    assert u.var().item() == pytest.approx(1 + wide * (WIDE_SCALE**2 - 1), abs=0.05 + wide * 0.3)
 
 
 @given(
@@ -170,9 +147,9 @@ def test_a_box_refuses_what_leaves_it():
     noise = noise_of(q, g, 1, 2, 2000)._replace(log_uniform=torch.full((2000, 1), -1e9, dtype=torch.float64))
     scan = BlockScan(*(part[:, :1] for part in pairs(missing, noise.order)))
     with torch.no_grad():
-        free = metropolis_blocks(log_p, q, x, missing, scan, noise, Move())
-        boxed = metropolis_blocks(log_p, q, x, missing, scan, noise, Move(), box)
-        cells = gibbs_blocks(q, x, missing, scan, noise, Move(), box)
+        free = metropolis_blocks(log_p, q, x, missing, scan, noise, NARROW)
+        boxed = metropolis_blocks(log_p, q, x, missing, scan, noise, NARROW, box)
+        cells = gibbs_blocks(q, x, missing, scan, noise, box)
     outside = (free.x.abs() > 1).any(1)
     assert bool(outside.any()) and not bool(outside.all())
     assert torch.equal(boxed.x[outside], x[outside]) and torch.equal(boxed.x[~outside], free.x[~outside])

@@ -17,7 +17,6 @@ from vgi_cli.methods import finetune, vbgi, vbgi_m, vgi
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.latent_targets import BlockLatents, Carried, CarriedLatents
 from vgi_cli.methods.objective import uniform
-from vgi_cli.methods.scans import SINGLE, Moves
 from vgi_cli.methods.targets import Columns
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.flow import Flow
@@ -27,7 +26,7 @@ D, L, R = 4, 2, 12_000
 OPTIM = {"warmup_conditionals": 0, "warmup_model": 1, "batch_size": 32}
 
 
-def state_of(target, model, q, moves=SINGLE, **settings):
+def state_of(target, model, q, moved=1, **settings):
     """What a target needs of a state."""
     target.bind(q, model)
     like = torch.zeros(0, D + L, dtype=torch.float64)
@@ -38,9 +37,8 @@ def state_of(target, model, q, moves=SINGLE, **settings):
         chains=SimpleNamespace(K=1, x=like),
         config=config,
         log_p=lambda x, missing: model.log_prob(x),
-        moves=moves,
+        moved=moved,
         columns=1,
-        visits=SimpleNamespace(weights=None),
     )
 
 
@@ -100,7 +98,7 @@ def swept(target, state, xz, missing, g, sweeps, scan="step"):
 def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, scan):
     model, law, xz, missing, g = rows_of_the_model(exact_encoder)
     target, q = CarriedLatents(), conditionals("gaussian", "shared", False, seed=1)
-    state = state_of(target, model, q, Moves(2) if scan == "block" else SINGLE, scan=scan)
+    state = state_of(target, model, q, 2 if scan == "block" else 1, scan=scan)
     out, moved = swept(target, state, xz, missing, g, 6, scan)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
@@ -198,7 +196,7 @@ METHODS = {
     "vgi-path": (vgi, {"accept": "metropolis", "scan": "path", "gradient": "accepted", "hidden": (4,), "trunk": ()}),
     "vgi-block": (
         vgi,
-        {"accept": "metropolis", "scan": "block", "block_columns": 2, "relax": -0.3, "visit": "adaptive"},
+        {"accept": "metropolis", "scan": "block", "block_columns": 2},
     ),
     "vbgi": (vbgi, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
     "vbgi-m": (vbgi_m, {"accept": "gibbs", "gibbs_steps": 2, "blocks_per_row": 2}),

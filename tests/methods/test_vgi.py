@@ -120,15 +120,11 @@ class ExactConditionals(Univariate):
     def _stacked(self, x, j):
         return torch.stack(self._moments(x, j), -1)
 
-    def moved(self, params, old, noise, move):
-        mean, sd = params.unbind(-1)
-        new = mean + move.relax * (old - mean) + (1 - move.relax**2) ** 0.5 * sd * noise[..., 0]
-        return new, self.log_moved(params, old, new, move)
+    def proposed_apart(self, params, noise, wide):
+        return self.proposed(params, noise)
 
-    def log_moved(self, params, old, new, move):
-        mean, sd = params.unbind(-1)
-        centre = mean + move.relax * (old - mean)
-        return torch.distributions.Normal(centre, (1 - move.relax**2) ** 0.5 * sd).log_prob(new)
+    def log_proposal_apart(self, params, value, wide):
+        return self.log_proposal(params, value)
 
     def propose(self, x, missing, j, noise):
         raise AssertionError("not needed")
@@ -242,7 +238,7 @@ VARIANTS = [
     {"accept": "metropolis", "conditional": "spline", "layout": "independent"},
     {"accept": "metropolis", "scan": "path", "kernel": "extended", "blocks_per_row": 2},
     {"gradient": "accepted", "optim": {"average": 0.5, "schedule": "constant", "clip": None}},
-    {"scan": "block", "block_columns": 2, "relax": -0.5, "visit": "adaptive", "kernel": "extended"},
+    {"scan": "block", "block_columns": 2, "kernel": "extended"},
     {"scan": "block", "block_columns": 2, "accept": "gibbs", "blocks_per_row": 2},
 ]
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.sweeps import SweepNoise, Swept
-from vgi_cli.conditionals.base import Move, Rows, Univariate
+from vgi_cli.conditionals.base import Rows, Univariate
 from vgi_cli.notation import LogDensity
 
 FEWEST_PARTS = 8
@@ -63,7 +63,6 @@ def gibbs_blocks(
     missing: Tensor,
     scan: BlockScan,
     noise: SweepNoise,
-    move: Move,
     box: Tensor | None = None,
 ) -> Swept:
     """Every draw is kept (unless it leaves the box [2, D]): the paper's pseudo-Gibbs rule, B columns at a time."""
@@ -72,7 +71,7 @@ def gibbs_blocks(
     for g in range(scan.j.shape[1]):
         j, active = scan.j[:, g], scan.active[:, g]
         old = x.gather(1, j)
-        value, _ = q.moved(q.params(q.see(x, missing), j), old, noise.normal[:, g], move)
+        value = q.fresh(q.params(q.see(x, missing), j), noise.normal[:, g])
         kept.append(active if box is None else active & _inside(value, j, box))
         x.scatter_(1, j, torch.where(kept[-1], value, old))
     return Swept(x, torch.stack(kept, 1))
@@ -85,12 +84,13 @@ def metropolis_blocks(
     missing: Tensor,
     scan: BlockScan,
     noise: SweepNoise,
-    move: Move,
+    wide: float,
     box: Tensor | None = None,
 ) -> Swept:
     """B columns are kept together with probability min(1, p(x')/p(x) · prod_j k_j(x_j | x')/k_j(x'_j | x)).
 
-    k_j is the law of a move of column j, its parameters read off the whole row before (x) or after (x') the step.
+    k_j is the proposal of column j, its parameters read off the whole row before (x) or after (x') the step; `wide`:
+    the share of a widened q in it.
     """
     rows = q.see(x.clone(), missing)
     log_p_x = log_p(rows.x, missing)
@@ -98,11 +98,11 @@ def metropolis_blocks(
     for g in range(scan.j.shape[1]):
         j, active = scan.j[:, g], scan.active[:, g]
         old = rows.x.gather(1, j)
-        value, forward = q.moved(q.params(rows, j), old, noise.normal[:, g], move)
+        value, forward = q.proposed_apart(q.params(rows, j), noise.normal[:, g], wide)
         value = torch.where(active, value, old)
         new = q.see(rows.x.scatter(1, j, value), missing)
         log_p_new = log_p(new.x, missing)
-        reverse = q.log_moved(q.params(new, j), value, old, move)
+        reverse = q.log_proposal_apart(q.params(new, j), old, wide)
         ratio = log_p_new - log_p_x + torch.where(active, reverse - forward, 0.0).sum(1)
         accepted = noise.log_uniform[:, g] < ratio  # False where the ratio is NaN
         if box is not None:

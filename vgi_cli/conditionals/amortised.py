@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import BlockNetwork, Draw, Move, Proposal, Rows, Univariate
+from vgi_cli.conditionals.base import BlockNetwork, Draw, Proposal, Rows, Univariate
 from vgi_cli.conditionals.family import Family
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
@@ -19,34 +19,16 @@ def log_normal(u: Tensor) -> Tensor:
     return -0.5 * u.square() - 0.5 * math.log(2.0 * math.pi)
 
 
-def log_widened(u: Tensor) -> Tensor:
-    """log of (1 - w) N(u; 0, 1) + w N(u; 0, s^2), the base density of proposals."""
-    wide = log_normal(u / WIDE_SCALE) + math.log(WIDE_SHARE / WIDE_SCALE)
-    return torch.logaddexp(log_normal(u) + math.log1p(-WIDE_SHARE), wide)
+def log_widened(u: Tensor, share: float = WIDE_SHARE) -> Tensor:
+    """log of (1 - w) N(u; 0, 1) + w N(u; 0, s^2), the base density of proposals; w is the share."""
+    wide = log_normal(u / WIDE_SCALE) + math.log(share / WIDE_SCALE)
+    return torch.logaddexp(log_normal(u) + math.log1p(-share), wide)
 
 
-def widened(noise: Tensor) -> Tensor:
+def widened(noise: Tensor, share: float = WIDE_SHARE) -> Tensor:
     """A draw of that base density from two standard normals [.., 2]: the second chooses the component."""
-    wide = torch.special.ndtr(noise[..., 1]) < WIDE_SHARE
+    wide = torch.special.ndtr(noise[..., 1]) < share
     return noise[..., 0] * torch.where(wide, WIDE_SCALE, 1.0)
-
-
-def log_step(u: Tensor, new: Tensor, move: Move) -> Tensor:
-    """log density in base space of going from u to `new` by a Move: what `stepped` draws."""
-    spread = math.sqrt(1.0 - move.relax**2)
-    own = log_normal((new - move.relax * u) / spread) - math.log(spread)
-    if move.wide == 0:
-        return own
-    wide = log_normal(new / WIDE_SCALE) + math.log(move.wide / WIDE_SCALE)
-    return torch.logaddexp(own + math.log1p(-move.wide), wide)
-
-
-def stepped(u: Tensor, noise: Tensor, move: Move) -> Tensor:
-    """The new place in base space of a column at u, from standard normals [.., 1], or [.., 2] with a widened share."""
-    new = move.relax * u + math.sqrt(1.0 - move.relax**2) * noise[..., 0]
-    if move.wide == 0:
-        return new
-    return torch.where(torch.special.ndtr(noise[..., 1]) < move.wide, WIDE_SCALE * noise[..., 0], new)
 
 
 class AmortisedConditionals(Univariate):
@@ -131,27 +113,22 @@ class AmortisedConditionals(Univariate):
 
     def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """See Conditionals."""
-        u = widened(noise)
-        value, log_det = self.family.to_value(params, u)
-        return value, log_widened(u) - log_det
+        return self.proposed_apart(params, noise, WIDE_SHARE)
 
     def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
         """See Conditionals."""
+        return self.log_proposal_apart(params, value, WIDE_SHARE)
+
+    def proposed_apart(self, params: Tensor, noise: Tensor, wide: float) -> tuple[Tensor, Tensor]:
+        """See Univariate."""
+        u = widened(noise, wide)
+        value, log_det = self.family.to_value(params, u)
+        return value, log_widened(u, wide) - log_det
+
+    def log_proposal_apart(self, params: Tensor, value: Tensor, wide: float) -> Tensor:
+        """See Univariate."""
         u, log_det = self.family.to_base(params, value)
-        return log_widened(u) + log_det
-
-    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
-        """See Univariate."""
-        u = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
-        new = stepped(u, noise, move)
-        value, log_det = self.family.to_value(params, new)
-        return value, log_step(u, new, move) - log_det
-
-    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
-        """See Univariate."""
-        there, log_det = self.family.to_base(params, new)
-        here = self.family.to_base(params, old)[0] if move.relax else torch.zeros_like(old)
-        return log_step(here, there, move) + log_det
+        return log_widened(u, wide) + log_det
 
     def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
         """See Conditionals."""

@@ -49,18 +49,6 @@ class Proposal(NamedTuple):
     log_reverse: Tensor
 
 
-class Move(NamedTuple):
-    """How a column moves within its conditional, in the base space where q is N(0, 1).
-
-    relax  alpha in (-1, 1): u' = alpha u + sqrt(1 - alpha^2) e. 0: a fresh draw; below 0: over-relaxed, the draw falls
-           on the other side of the middle (Adler 1981). It leaves q invariant whatever alpha is
-    wide   share of moves that are fresh draws from a widened q instead: a light-tailed q would make a chain stick
-    """
-
-    relax: float = 0.0
-    wide: float = 0.0
-
-
 class Conditionals(nn.Module, ABC):
     """The S conditionals, one for each block of a partition of the D columns (paper, section 3.4).
 
@@ -189,15 +177,13 @@ class Univariate(OfColumns):
         and the sum of their log q [R]; noise [R, B, fresh_width]."""
 
     @abstractmethod
-    def moved(self, params: Tensor, old: Tensor, noise: Tensor, move: Move) -> tuple[Tensor, Tensor]:
-        """New values [..] of columns that stand at `old` [..], and their log densities given `old`.
-
-        params [.., width]; noise [.., noise_width], or [.., fresh_width] where no share is widened.
-        """
+    def proposed_apart(self, params: Tensor, noise: Tensor, wide: float) -> tuple[Tensor, Tensor]:
+        """[..] draws, each from its own proposal, of which the share `wide` comes from a widened q, and their log
+        densities [..]; params [.., width], noise [.., noise_width]."""
 
     @abstractmethod
-    def log_moved(self, params: Tensor, old: Tensor, new: Tensor, move: Move) -> Tensor:
-        """[..] log density of going from old to new."""
+    def log_proposal_apart(self, params: Tensor, value: Tensor, wide: float) -> Tensor:
+        """[..] log density of that proposal at value [..]."""
 
 
 class BlockNetwork(nn.Module, ABC):

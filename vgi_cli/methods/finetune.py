@@ -94,7 +94,7 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     if n:
         first = state.stage_epoch == 0
         for _ in range(WARM_UP_SWEEPS if first else 1):
-            steps = whole_sweep(x.shape[1], state.moves.columns) if first else config.gibbs_steps
+            steps = whole_sweep(x.shape[1], state.moved) if first else config.gibbs_steps
             noise = target.sweep_noise(state, n, steps, g)
             scan, box = ("step", inside) if first else (config.scan, None)
             sweep = target.update(state, x[:n], batch.missing[:n], noise, scan, box)

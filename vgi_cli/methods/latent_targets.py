@@ -89,7 +89,7 @@ class CarriedLatents(Target):
 
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
         """See Target: each proposal has a z of its own."""
-        plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g, state.moves)
+        plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g, state.moved)
         return plain._replace(latents=normal((n, plain.normal.shape[1], self.latents(state.theta)), state.chains.x, g))
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
@@ -114,8 +114,6 @@ class CarriedLatents(Target):
             accept="metropolis",
             scan=scan,
             inside=inside,
-            moves=state.moves,
-            weights=state.visits.weights,
         )
         return sweep._replace(x=torch.cat([sweep.x, carried.latents(sweep.steps)], 1))
 

@@ -15,8 +15,7 @@ from vgi_cli.chains.blocks import block_scan, gibbs_blocks, metropolis_blocks
 from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, Swept, gibbs_sweep, metropolis_path, metropolis_sweep
 from vgi_cli.conditionals.amortised import WIDE_SHARE
-from vgi_cli.conditionals.base import Conditionals, Move, OfColumns, Univariate
-from vgi_cli.methods.scans import SINGLE, Moves
+from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
 from vgi_cli.notation import LogDensity
 
 RANKED = 12
@@ -54,15 +53,15 @@ def draw_noise(
 
 
 def sweep_noise(
-    q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator, moves: Moves = SINGLE
+    q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator, columns: int = 1
 ) -> SweepNoise:
-    """Randomness of one sweep of G steps."""
+    """Randomness of one sweep of G steps; `columns`: B of them are redrawn together at each."""
     G = min(G, q.S)
     width = q.noise_width if accept == "metropolis" else q.fresh_width
     log_uniform = uniform((R, G), like, generator).log()
-    if moves.together:
+    if columns > 1:
         order = uniform((R, q.S), like, generator)
-        return SweepNoise(order, normal((R, G, min(moves.columns, q.S), width), like, generator), log_uniform)
+        return SweepNoise(order, normal((R, G, min(columns, q.S), width), like, generator), log_uniform)
     return SweepNoise(_order(q, R, G, like, generator), normal((R, G, width), like, generator), log_uniform)
 
 
@@ -156,17 +155,14 @@ def update_imputations(
     accept: str,
     scan: str,
     inside: Tensor | None = None,
-    moves: Moves = SINGLE,
-    weights: Tensor | None = None,
 ) -> Sweep:
     """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction.
 
     x, missing [R, D]: K chains of a row next to each other
     inside      [2, D] box: updates that leave it are rejected (Algorithm 6, line 7)
-    weights     [S] of the columns, positive, fixed before the sweep (`moves.weighted`)
     """
-    if moves.together:
-        return _together(log_p, q, x, missing, noise, accept, inside, moves, weights)
+    if noise.normal.ndim == 4:
+        return _together(log_p, q, x, missing, noise, accept, inside)
     order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
     if accept == "gibbs":
         swept = gibbs_sweep(q, x, missing, order, noise, inside)
@@ -185,19 +181,16 @@ def _together(
     noise: SweepNoise,
     accept: str,
     inside: Tensor | None,
-    moves: Moves,
-    weights: Tensor | None,
 ) -> Sweep:
     """The sweeps of `chains/blocks.py`."""
     assert isinstance(q, Univariate), "see scans.moves_of"
     G, B = noise.normal.shape[1:3]
-    keys = noise.order if weights is None else noise.order ** (1.0 / weights)  # Efraimidis and Spirakis 2006
-    order = block_scan(q.blocks(missing), keys, G, B)
+    order = block_scan(q.blocks(missing), noise.order, G, B)
     if accept == "gibbs":
-        swept = gibbs_blocks(q, x, missing, order, noise, Move(moves.relax), inside)
+        swept = gibbs_blocks(q, x, missing, order, noise, inside)
     else:
-        move = Move(moves.relax, WIDE_SHARE / B)  # B widened columns would be refused: the share is that of a step
-        swept = metropolis_blocks(log_p, q, x, missing, order, noise, move, inside)
+        wide = WIDE_SHARE / B  # B widened columns would be refused: the share is that of a step
+        swept = metropolis_blocks(log_p, q, x, missing, order, noise, wide, inside)
     return _counted(q, swept, order.j, order.active)
 
 

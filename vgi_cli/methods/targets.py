@@ -112,7 +112,7 @@ class Columns(Target):
 
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
         """See Target."""
-        return sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g, state.moves)
+        return sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g, state.moved)
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
         """See Target."""
@@ -132,8 +132,6 @@ class Columns(Target):
             accept=state.config.accept,
             scan=scan,
             inside=inside,
-            moves=state.moves,
-            weights=state.visits.weights,
         )
 
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from vgi_cli.chains.placement import Setting
 from vgi_cli.methods.base import MethodConfig
@@ -36,9 +35,6 @@ class VgiConfig(MethodConfig):
                      (Metropolis); `block`: B columns redrawn together at each step; `auto`: block in rows with many
                      holes (methods/scans.py), else step
     block_columns    B, also of the objective; none: by the number of holes, 1 where the scan is not by blocks
-    relax            alpha: x_j' = mean + alpha (x_j - mean) + sqrt(1 - alpha^2) sd e, the same in base space for
-                     splines; below 0: over-relaxed (Adler 1981)
-    visit            columns chosen `uniform`ly, or `adaptive`: the more often, the less of their moves are accepted
     gradient         where theta's gradient is taken: `objective`, at the redrawn block (Algorithm 3), or `accepted`,
                      at the state of the chain (Fisher's identity)
     kernel           `standard` hides a column's previous value from its conditional, `extended` shows it
@@ -58,8 +54,6 @@ class VgiConfig(MethodConfig):
     accept: Literal["gibbs", "metropolis"] = "metropolis"
     scan: Literal["auto", "step", "path", "block"] = "auto"
     block_columns: int | None = Field(None, ge=1)
-    relax: float = Field(0.0, gt=-1, lt=1)
-    visit: Literal["uniform", "adaptive"] = "uniform"
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
     layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
@@ -72,13 +66,3 @@ class VgiConfig(MethodConfig):
     chains: Setting = "auto"
     epochs: int | None = Field(None, ge=1)
     optim: OptimConfig = OptimConfig()
-
-    @field_validator("relax", "visit")
-    @classmethod
-    def _symmetric(cls, value: float | str, info: ValidationInfo) -> float | str:
-        """A path is accepted as a whole, which fresh and uniformly chosen draws allow only."""
-        if info.data.get("scan") == "path" and value not in (0, "uniform"):
-            raise PydanticCustomError("scan", "needs method.scan=step or block, not path")
-        if value == "adaptive" and info.data.get("accept") == "gibbs":
-            raise PydanticCustomError("scan", "needs method.accept=metropolis: with gibbs every draw is accepted")
-        return value

@@ -24,7 +24,6 @@ def end_epoch(state: VgiState) -> EpochEnd:
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
-            state.visits.learn(tally["tried"], tally["accepted"])
             rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
             rates = [None if r != r else round(r, 4) for r in rate.tolist()]
             d = state.chains.x.shape[1] - state.target.latents(state.theta)

@@ -13,7 +13,7 @@ from vgi_cli.conditionals.base import Conditionals, Univariate
 from vgi_cli.methods.base import Parts
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
-from vgi_cli.methods.scans import SINGLE, Visits, block_columns, moves_of
+from vgi_cli.methods.scans import block_columns, moved_columns
 from vgi_cli.methods.targets import Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
@@ -46,9 +46,8 @@ class VgiState(ChainState):
         self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True) if own else None
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi.py)
         univariate, L = isinstance(q, Univariate), target.latents(theta)
-        self.moves = moves_of(config, chains, L) if univariate else SINGLE
+        self.moved = moved_columns(config, chains, L) if univariate else 1
         self.columns = block_columns(config, chains, L) if univariate else 1
-        self.visits = Visits(self.moves.weighted, chains.x.new_zeros(q.S))
         zeros = chains.x.new_zeros
         self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
 
@@ -58,7 +57,6 @@ class VgiState(ChainState):
         state = {"counters": self.counters()}
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
         state |= {f"tally/{k}": v for k, v in self.tally.items()}
-        state |= {f"scan/{k}": v for k, v in self.visits.tensors().items()}
         state |= optimiser_tensors("optim_theta", self.optim_theta)
         parts = {"model": dict(self.model.state_dict()), "state": state}
         if self.optim_q is not None:
@@ -78,7 +76,6 @@ class VgiState(ChainState):
         self.chains.values[:-1] = parts["imputations"]["values"]
         for name, value in self.tally.items():
             value.copy_(state[f"tally/{name}"])
-        self.visits.restore(prefixed(state, "scan/"))
         restore_optimiser("optim_theta", self.optim_theta, state)
         if self.optim_q is not None:
             self.q.load_state_dict(parts["conditionals"])
