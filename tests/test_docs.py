@@ -147,6 +147,20 @@ def flags_of(command: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", help_of(command)))
 
 
+def test_readme_says_which_method_works_for_which_model() -> None:
+    table = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in README.splitlines() if line[:3] == "| `"]
+    rows = {row[0]: row[2:] for row in table if row[0] in registry.METHODS}
+    head = next(line for line in README.splitlines() if line.startswith("| method |"))
+    models = [cell.strip(" `") for cell in head.split("|")[3:-1]]
+    assert models == list(registry.MODELS) and rows.keys() == registry.METHODS.keys()
+    for method, cells in rows.items():
+        for model, cell in zip(models, cells, strict=True):
+            entry = registry.MODELS[model]
+            works = registry.METHODS[method].requires <= entry.provides
+            assert cell == ("default" if method == entry.method else "yes" if works else "–"), (model, method)
+    assert [row[0] for row in table if row[0] in registry.MODELS] == models
+
+
 def test_every_flag_that_the_pages_use_exists() -> None:
     known = {name: flags_of(name) for name in ("fit", "impute", "evaluate", "finetune")}
     used = [line for page in PAGES for line in commands(page.read_text(encoding="utf-8"))]
