@@ -1,4 +1,4 @@
-"""The flow: an exact density, its inverse, its draws, and what a run keeps of it."""
+"""What both flows promise: an exact density, its inverse, its draws, and what a run keeps of it."""
 
 from __future__ import annotations
 
@@ -11,34 +11,45 @@ from pydantic import ValidationError
 from scipy import stats
 from torch import Tensor
 
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.models.flow import Flow
+from vgi_cli.models.flow_ar import AutoregressiveFlow
+from vgi_cli.models.spline_flow import FlowConfig, SplineFlow
+
+FAMILIES: list[type[SplineFlow]] = [Flow, AutoregressiveFlow]
+every = pytest.mark.parametrize("family", FAMILIES)
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def random_flow(
-    D: int, *, seed: int = 0, noise: float = 0.15, dtype: torch.dtype = torch.float64, **settings: float
-) -> Flow:
-    """A flow far from the identity: every parameter is moved."""
-    config = {"steps": 3, "hidden": 16, "bins": 5, "blocks": 1} | settings
-    flow = Flow.build(FlowConfig(**config), D).to(dtype)
-    flow.initialise(rows(50, D, seed).to(dtype), generator(seed))
-    draws = generator(seed + 1)
-    with torch.no_grad():
-        for parameter in flow.parameters():
-            parameter.add_(noise * torch.randn(parameter.shape, generator=draws, dtype=dtype))
-    return flow.eval()
-
-
 def rows(n: int, D: int, seed: int = 5) -> Tensor:
     return 1.5 * torch.randn(n, D, generator=generator(seed), dtype=torch.float64) + 0.5
 
 
+def shaken(module: torch.nn.Module, noise: float = 0.15, seed: int = 1) -> None:
+    """Move every parameter."""
+    draws = generator(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(noise * torch.randn(parameter.shape, generator=draws, dtype=parameter.dtype))
+
+
+def random_flow(
+    family: type[SplineFlow], D: int, *, seed: int = 0, dtype: torch.dtype = torch.float64, **settings: float
+) -> SplineFlow:
+    """A flow far from the identity."""
+    config = {"steps": 3, "hidden": 16, "bins": 5, "blocks": 1} | settings
+    flow = family.build(FlowConfig(**config), D).to(dtype)
+    flow.initialise(rows(50, D, seed).to(dtype), generator(seed))
+    shaken(flow, seed=seed + 1)
+    return flow.eval()
+
+
+@every
 @pytest.mark.parametrize("D", [1, 2, 3, 6])
-def test_log_determinant_is_that_of_the_jacobian(D: int) -> None:
-    flow = random_flow(D)
+def test_log_determinant_is_that_of_the_jacobian(family: type[SplineFlow], D: int) -> None:
+    flow = random_flow(family, D)
     x = rows(8, D)
     u, log_det = flow.to_base(x)
     jacobians = torch.stack([torch.autograd.functional.jacobian(lambda row: flow.to_base(row)[0], row) for row in x])
@@ -48,17 +59,19 @@ def test_log_determinant_is_that_of_the_jacobian(D: int) -> None:
     assert float((u - x).detach().abs().max()) > 0.1
 
 
+@every
 @pytest.mark.parametrize("D", [1, 2, 5])
-def test_round_trip(D: int) -> None:
-    flow = random_flow(D)
+def test_round_trip(family: type[SplineFlow], D: int) -> None:
+    flow = random_flow(family, D)
     x = rows(200, D)
     u, _ = flow.to_base(x)
     torch.testing.assert_close(flow.from_base(u), x, atol=1e-9, rtol=0)
     torch.testing.assert_close(flow.to_base(flow.from_base(x))[0], x, atol=1e-9, rtol=0)
 
 
-def test_leading_shapes_are_kept() -> None:
-    flow = random_flow(3)
+@every
+def test_leading_shapes_are_kept(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 3)
     x = rows(24, 3).view(4, 3, 2, 3)
     u, log_det = flow.to_base(x)
     assert u.shape == x.shape and log_det.shape == (4, 3, 2) and flow.from_base(u).shape == x.shape
@@ -67,8 +80,9 @@ def test_leading_shapes_are_kept() -> None:
     assert flow.log_prob(x[:0]).shape == (0, 3, 2)
 
 
-def test_integrates_to_one_in_two_dimensions() -> None:
-    flow = random_flow(2, seed=3)
+@every
+def test_integrates_to_one_in_two_dimensions(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 2, seed=3)
     axis = torch.linspace(-10, 10, 501, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)
     with torch.no_grad():
@@ -76,17 +90,19 @@ def test_integrates_to_one_in_two_dimensions() -> None:
     assert mass == pytest.approx(1.0, abs=2e-3)
 
 
-def test_integrates_to_one_in_one_dimension() -> None:
-    flow = random_flow(1, seed=4)
+@every
+def test_integrates_to_one_in_one_dimension(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 1, seed=4)
     axis = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
     with torch.no_grad():
         mass = float(torch.trapezoid(flow.log_prob(axis[:, None]).exp(), axis))
     assert mass == pytest.approx(1.0, abs=1e-5)
 
 
-def test_samples_follow_the_density() -> None:
+@every
+def test_samples_follow_the_density(family: type[SplineFlow]) -> None:
     """The distribution function of the first column, from the density on a grid, makes that column uniform."""
-    flow = random_flow(2, seed=3)
+    flow = random_flow(family, 2, seed=3)
     x = flow.sample(4000, generator(1))
     axis = torch.linspace(-14, 14, 561, dtype=torch.float64)
     with torch.no_grad():
@@ -99,36 +115,40 @@ def test_samples_follow_the_density() -> None:
     assert abs(float(u.detach().prod(1).mean())) < 4 / math.sqrt(4000)
 
 
-def test_builds_a_standard_normal() -> None:
-    flow = Flow.build(FlowConfig(), 3).double()
+@every
+def test_builds_a_standard_normal(family: type[SplineFlow]) -> None:
+    flow = family.build(FlowConfig(), 3).double()
     x = rows(20, 3)
     expected = torch.as_tensor(stats.norm.logpdf(x.numpy()).sum(-1))
     torch.testing.assert_close(flow.log_prob(x), expected, atol=1e-12, rtol=0)
 
 
-def test_starts_near_the_standardised_columns() -> None:
+@every
+def test_starts_near_the_standardised_columns(family: type[SplineFlow]) -> None:
     scale, shift = torch.tensor([100.0, 0.01, 1.0], dtype=torch.float64), torch.tensor([5e3, 0, 7], dtype=torch.float64)
     x = torch.randn(2000, 3, generator=generator(), dtype=torch.float64) * scale + shift
-    flow = Flow.build(FlowConfig(), 3).double()
+    flow = family.build(FlowConfig(), 3).double()
     flow.initialise(x, generator(1))
     gaussian = torch.distributions.Normal(x.mean(0), x.std(0, correction=0)).log_prob(x).sum(-1)
     assert abs(float((flow.log_prob(x) - gaussian).detach().mean())) < 0.1
 
 
-def test_a_constant_column_starts_finite() -> None:
-    flow = Flow.build(FlowConfig(), 2)
+@every
+def test_a_constant_column_starts_finite(family: type[SplineFlow]) -> None:
+    flow = family.build(FlowConfig(), 2)
     x = torch.tensor([[1.0, 3.0], [2.0, 3.0]])
     flow.initialise(x, generator())
     assert bool(torch.isfinite(flow.log_prob(x)).all())
 
 
-def test_initialise_depends_on_the_generator_alone() -> None:
+@every
+def test_initialise_depends_on_the_generator_alone(family: type[SplineFlow]) -> None:
     x = rows(30, 7).float()
     flows = []
     for global_seed, seed in ((1, 0), (2, 0), (3, 9)):
         torch.manual_seed(global_seed)
         before = torch.get_rng_state()
-        flow = Flow.build(FlowConfig(dropout=0.2), 7)
+        flow = family.build(FlowConfig(dropout=0.2), 7)
         flow.initialise(x, generator(seed))
         flow.train().log_prob(x)
         flow.sample(3, generator(seed))
@@ -142,24 +162,27 @@ def test_initialise_depends_on_the_generator_alone() -> None:
     assert len(orders) > 1 and all(sorted(order) == list(range(7)) for order in orders)
 
 
-def test_state_dict_round_trip() -> None:
-    flow = random_flow(4, dropout=0.1)
-    fresh = Flow.build(FlowConfig(steps=3, hidden=16, bins=5, blocks=1, dropout=0.1), 4).double().eval()
+@every
+def test_state_dict_round_trip(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 4, dropout=0.1)
+    fresh = family.build(FlowConfig(steps=3, hidden=16, bins=5, blocks=1, dropout=0.1), 4).double().eval()
     fresh.load_state_dict(flow.state_dict())
     x = rows(20, 4)
     assert torch.equal(fresh.log_prob(x), flow.log_prob(x))
 
 
-def test_dropout_acts_in_training_only() -> None:
-    flow = random_flow(4, dropout=0.5)
+@every
+def test_dropout_acts_in_training_only(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 4, dropout=0.5)
     x = rows(50, 4)
     assert torch.equal(flow.log_prob(x), flow.log_prob(x))
     flow.train()
     assert not torch.equal(flow.log_prob(x), flow.log_prob(x))
 
 
-def test_every_parameter_learns_and_float32_gradients_are_finite() -> None:
-    flow = random_flow(5, dtype=torch.float32)
+@every
+def test_every_parameter_learns_and_float32_gradients_are_finite(family: type[SplineFlow]) -> None:
+    flow = random_flow(family, 5, dtype=torch.float32)
     x = rows(300, 5).float() * 3
     flow.log_prob(x).mean().backward()
     for name, parameter in flow.named_parameters():
@@ -167,14 +190,16 @@ def test_every_parameter_learns_and_float32_gradients_are_finite() -> None:
         assert bool((parameter.grad != 0).any()), name
 
 
+@every
 @pytest.mark.parametrize("D", [1, 3])
-def test_gradient_of_the_density(D: int) -> None:
-    flow = random_flow(D)
+def test_gradient_of_the_density(family: type[SplineFlow], D: int) -> None:
+    flow = random_flow(family, D)
     x = rows(6, D).requires_grad_()
     assert torch.autograd.gradcheck(flow.log_prob, (x,))
 
 
-def test_learns_a_ring() -> None:
+@every
+def test_learns_a_ring(family: type[SplineFlow]) -> None:
     """Maximum likelihood gets most of the way from the best Gaussian to the truth."""
     draws = generator(2)
     angle = 2 * math.pi * torch.rand(1500, generator=draws)
@@ -184,7 +209,7 @@ def test_learns_a_ring() -> None:
     # Density of the ring: N(r; 1.4, 0.15^2) / (2 pi r).
     r = test.norm(dim=1)
     truth = float((torch.distributions.Normal(1.4, 0.15).log_prob(r) - (2 * math.pi * r).log()).mean())
-    flow = Flow.build(FlowConfig(steps=3, hidden=32, blocks=1), 2)
+    flow = family.build(FlowConfig(steps=3, hidden=32, blocks=1), 2)
     flow.initialise(train, generator(1))
     gaussian = float(torch.distributions.Normal(train.mean(0), train.std(0)).log_prob(test).sum(1).mean())
     optimiser = torch.optim.Adam(flow.parameters(), lr=1e-2)
@@ -205,7 +230,8 @@ def test_settings_out_of_range_are_refused(key: str, value: float) -> None:
         FlowConfig(**{key: value})
 
 
-def test_initialises_wherever_its_parameters_are() -> None:
+@every
+def test_initialises_wherever_its_parameters_are(family: type[SplineFlow]) -> None:
     """Rows and generator are on the CPU, parameters may be on another device (`meta` stands in for it)."""
-    flow = Flow.build(FlowConfig(dropout=0.1), 4).to("meta")
+    flow = family.build(FlowConfig(dropout=0.1), 4).to("meta")
     flow.initialise(rows(20, 4).float(), generator())
