@@ -49,12 +49,13 @@ def evidence_bound(state: GradientState, batch: Batch, generator: torch.Generato
 def tune(
     state: GradientState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
 ) -> tuple[GradientState, Iterator[Step | EpochEnd]]:
-    """See Method: the bound on other rows, which climbs in the encoder alone. Nothing is proposed, nothing boxed."""
+    """See Method: the bound on other rows, which climbs in the encoder alone. Nothing is proposed, nothing boxed.
+
+    Random numbers are the fit's own, the same at every call, so that two calls differ by their models and no more."""
     optim = state.config.optim.model_copy(update={"schedule": "cosine", "average": 0.0})
     config = state.config.model_copy(update={"epochs": epochs, "optim": optim})
-    seed = int(torch.randint(2**62, (), generator=generator))
     theta = only_encoder(copy.deepcopy(state.model))
-    tuned = GradientState(theta, chains_of(table, config), config, seed, state.objective, keeps=False)
+    tuned = GradientState(theta, chains_of(table, config), config, state.seed + 1, state.objective, keeps=False)
     return tuned, run(tuned)
 
 
