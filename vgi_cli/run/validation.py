@@ -19,7 +19,7 @@ VALIDATIONS = 50
 ROWS = 2000
 """Held-out rows beyond which the estimator looks at a fixed subset."""
 BUDGET = Budget(particles=16, pilot=8, moves=64, samples=4000, simulated=0, latents=64)
-FEWEST_TUNING, TUNING_SHARE = 2, 0.1
+FEWEST_TUNING, TUNING_SHARE = 4, 0.1
 """Epochs of a fine-tuning: so many at least, else this share of the rows that the fit saw since the last one."""
 COUNTED = 0.25
 """Share of these epochs, at their end, over which the objective is averaged."""
