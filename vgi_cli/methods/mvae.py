@@ -22,8 +22,8 @@ from vgi_cli.methods.vgi import initial_rows
 from vgi_cli.models.base import Latent, Model, only_encoder
 
 TUNING_RATE = 0.1
-"""Learning rate of `tune`, in units of the fit's (the authors' code: 0.5, 0.1 and 0.05). Where tuning is short and fast,
-an encoder that fits already only gets worse."""
+"""Learning rate of `tune`, in units of the fit's (the authors' code: 0.5, 0.1 and 0.05). Where tuning is short and
+fast, an encoder that fits already only gets worse."""
 
 
 def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
