@@ -306,6 +306,20 @@ def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
     assert any("not comparable" in note for note in report["notes"])
 
 
+def test_a_run_with_settings_of_another_version_is_refused(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *TINY_VGI, "--out", "run").code == 0
+    run = RunFolder.open(Path("run"))
+    lines = "  waltz: 3\n  optim_rate: 1\n"
+    run.save({}, {}, {"recipe.yaml": run.file("recipe.yaml").read_text().replace("method:\n", "method:\n" + lines)})
+    for command in (["evaluate", "data.csv"], ["impute"]):
+        done = vgi(command[0], "--checkpoint", "run", *command[1:])
+        assert done.code == 2 and "Traceback" not in done.err
+        assert (
+            "run 'run' has settings that this version of vgi does not take: method.waltz, method.optim_rate" in done.err
+        )
+        assert "use the version that its manifest.json names, or fit again" in done.err
+
+
 def test_validation_selects_and_imputes_held_out_rows(vgi: Vgi, data: Path) -> None:
     for select in ("loglik", "objective"):
         more = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "3" for i, flag in enumerate(TINY_VGI)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
@@ -76,11 +77,28 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     if alone:
         plugins.say_unused(*names, reporter)
     recipe = recipe.model_copy(update={"plugins": used})
+    _check_settings(recipe, path)
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
     conditionals = _conditionals(recipe, schema, model, run.tensors("conditionals"), path)
     models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
     return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
+
+
+def _check_settings(recipe: Recipe, path: Path) -> None:
+    """RunError where the run's model or method has settings that this version does not take."""
+    wrong = []
+    for prefix, config in (("model.", model_config), ("method.", method_config)):
+        try:
+            config(recipe)
+        except ValidationError as error:
+            keys = (".".join(map(str, problem["loc"])) for problem in error.errors())
+            wrong += [key if key.startswith("optim.") else prefix + key for key in keys]
+    if wrong:
+        raise RunError(
+            f"run '{path}' has settings that this version of vgi does not take: {', '.join(wrong)}",
+            "use the version that its manifest.json names, or fit again",
+        )
 
 
 def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Model:
