@@ -107,10 +107,9 @@ def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
     for optimiser in state.optimisers_q:
         set_rate(optimiser, config.optim.lr_conditionals * falling)
     fresh = target.draw_noise(state, n, len(x), g)
-    encoder = isinstance(state.theta, Latent)
-    state.theta.train(encoder)  # where something of it learns, the noise of its bound is drawn anew
+    state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: the noise of its bound is drawn anew
     objective = target.objective(state, x, batch.missing, batch.weight, fresh)
-    if n or encoder:
-        ascend(state, objective, *(state.optimisers if encoder else state.optimisers_q))
+    if objective.requires_grad:  # else complete rows, and no encoder
+        ascend(state, objective, *state.optimisers)
     state.theta.eval()
     state.tally["objective"] += objective.detach()
