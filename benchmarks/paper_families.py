@@ -172,6 +172,7 @@ FREY_VAE = Family(
     sixths=(1, 2, 3, 4, 5),
     ways={
         "vgi": lambda k: Fit("vae", "vgi", VAE_FREY, {}, 7000 if k > 3 else VAE_EPOCHS[k]),
+        "vgi blocks": lambda k: Fit("vae", "vgi", RECIPES / "vae-frey.yaml"),
         "vbgi": vae_way("vbgi", **{"method.imputations": 5}),
         "vbgi-m": vae_way("vbgi-m", **{"method.imputations": 5}),
         "mvae": vae_way("mvae"),

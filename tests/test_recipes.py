@@ -42,7 +42,7 @@ def toy_module() -> ModuleType:
 def test_there_are_recipes() -> None:
     paper = ["fa-frey", "gas", "hepmass", "miniboone", "power", "toy-fa", "vae-frey"]
     names = [recipe.relative_to(ROOT / "recipes").as_posix() for recipe in RECIPES]
-    assert names == ["fa-frey.yaml", *(f"paper/{name}.yaml" for name in paper), "toy-fa.yaml"]
+    assert names == ["fa-frey.yaml", *(f"paper/{name}.yaml" for name in paper), "toy-fa.yaml", "vae-frey.yaml"]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.relative_to(ROOT).as_posix())

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from vgi_cli.conditionals.modulated import ModulatedNetwork
-from vgi_cli.conditionals.trunk import KEPT_FROM, SLOPE
+from vgi_cli.conditionals.trunk import EVERY_UP_TO, KEPT_FROM, SLOPE, LowRank
 
 
 def network(S, trunk, hidden):
@@ -53,6 +53,30 @@ def test_parameters_are_those_of_the_formula(visible, trunk, hidden, S):
         for r in range(4):
             for m in range(2):
                 torch.testing.assert_close(got[r, m], by_hand(made, x[r], j[r, m], visible))
+
+
+@pytest.mark.parametrize("locations", [1, 2])
+@pytest.mark.parametrize("rows", [3, 12])  # features of a row for all of its blocks, or one for each
+@pytest.mark.parametrize("S", [3 * EVERY_UP_TO, 5 * EVERY_UP_TO])  # one product for all blocks, or gathered weights
+def test_a_low_rank_map_adds_its_blocks_row_to_the_locations(locations, rows, S):
+    g = torch.Generator().manual_seed(9)
+    made = LowRank(S, 6, locations).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.randn(made.weight.shape, generator=g, dtype=torch.float64))
+    params = torch.randn(12, 3, generator=g, dtype=torch.float64)
+    past = torch.randn(rows, 6, generator=g, dtype=torch.float64)
+    j = torch.randint(S, (12,), generator=g)
+    got = made(params, past, j)
+    weight = made.weight.detach().view(S, locations, 6)
+    expected = params.clone()
+    for i in range(12):
+        expected[i, :locations] += weight[j[i]] @ past[i * rows // 12]
+    torch.testing.assert_close(got, expected)
+    (got[:, :locations] * params[:, :locations]).sum().backward()
+    slope = torch.zeros_like(weight)
+    for i in range(12):
+        slope[j[i]] += params[i, :locations, None] * past[i * rows // 12]
+    torch.testing.assert_close(made.weight.grad.view_as(slope), slope)
 
 
 def test_every_parameter_gets_a_gradient():

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vgi_cli.conditionals.base import BlockNetwork
-from vgi_cli.conditionals.trunk import GAIN, KEPT_FROM, RANK, SLOPE, LowRank, Trunk
+from vgi_cli.conditionals.trunk import GAIN, KEPT_FROM, RANK, SLOPE, LowRank, Trunk, rows_of
 
 
 class ModulatedNetwork(BlockNetwork):
@@ -74,12 +74,11 @@ class ModulatedNetwork(BlockNetwork):
         else:
             h = x[:, None].expand(-1, M, -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
         for i, layer in enumerate(cast(list[nn.Linear], list(self.heads))):
-            new = layer(h)
-            if len(new) < len(flat):  # the rows' own part ends here: from now on each block has its row
-                h, new = (part.repeat_interleave(M, 0) for part in (h, new))
-            new = F.leaky_relu(torch.addcmul(self.shift[i][flat], new, self.scale[i][flat]), SLOPE, inplace=True)
+            out = layer(h)  # at first a row for all of its blocks, from then on one for each
+            shift, scale = (rows_of(part[i], flat).view(len(out), -1, out.shape[1]) for part in (self.shift, self.scale))
+            new = F.leaky_relu(torch.addcmul(shift, out[:, None], scale), SLOPE, inplace=True).flatten(0, 1)
             h = h + new if i > 0 and new.shape == h.shape else new
         if len(h) < len(flat):
             h = h.repeat_interleave(M, 0)
-        params = self.last(h) + self.base[flat]
+        params = self.last(h) + rows_of(self.base, flat)
         return (params if self.slope is None else self.slope(params, past, flat)).view(R, M, -1)

@@ -14,6 +14,13 @@ SLOPE = 0.01  # of the leaky ReLU (paper, section 4.3)
 GAIN = (2.0 / (1.0 + SLOPE**2)) ** 0.5  # Kaiming gain of that activation
 RANK = 64  # linear features of a row in many columns
 KEPT_FROM = 64  # columns from which the trunk's first layer is kept up to date instead of being computed anew
+EVERY_UP_TO = 32  # blocks for each of a row's M up to which linear maps of all are one product, less than M gathered
+
+
+def rows_of(weight: Tensor, j: Tensor) -> Tensor:
+    """weight [S, ..] at j [Q]: [Q, ..]. On a CPU a copy row by row; on a GPU its derivative would add in any order,
+    so that two equal fits would differ."""
+    return weight.index_select(0, j) if weight.device.type == "cpu" else weight[j]
 
 
 class Trunk(nn.ModuleList):
@@ -95,9 +102,21 @@ class LowRank(nn.Module):
 
     def forward(self, params: Tensor, past: Tensor, j: Tensor) -> Tensor:
         """params [Q, width] of blocks j [Q], the maps added to the first of them; past [Q or a part of it, rank]."""
-        past = past.view(len(past), 1, -1).expand(-1, len(j) // len(past), -1).reshape(len(j), -1)
-        if self.locations == 1:
-            slope = (past * self.weight[j]).sum(1, keepdim=True)
-        else:
-            slope = (past[:, None] * self.weight[j]).sum(2)
+        M = len(j) // max(len(past), 1)
+        slope = self._every(past, j.view(len(past), M)) if len(self.weight) <= EVERY_UP_TO * M else self._own(past, j)
         return torch.cat([params[:, : self.locations] + slope, params[:, self.locations :]], 1)
+
+    def _own(self, past: Tensor, j: Tensor) -> Tensor:
+        """[Q, locations], from the weights of each row's own block."""
+        past = past.view(len(past), 1, -1).expand(-1, len(j) // len(past), -1).reshape(len(j), -1)
+        weight = rows_of(self.weight, j)
+        if self.locations == 1:
+            return (past * weight).sum(1, keepdim=True)
+        return (past[:, None] * weight).sum(2)
+
+    def _every(self, past: Tensor, j: Tensor) -> Tensor:
+        """The same for blocks j [R, M] of rows past [R, rank], from one product for all blocks."""
+        every = past @ self.weight.flatten(0, -2).t()
+        if self.locations > 1:
+            j = (j[..., None] * self.locations + torch.arange(self.locations, device=j.device)).flatten(1)
+        return every.gather(1, j).view(-1, self.locations)
