@@ -4,9 +4,9 @@
     python benchmarks/paper.py miniboone results/miniboone --sixths 3 --masks 1 --methods vgi plmcmc --epochs 0.05
 
 The folder holds the tables (`make_toy.py`, `make_frey.py`, `make_uci.py`); runs and figures are kept in it, and what is
-there is not run again: an interrupted command goes on where it stopped. `--epochs SHARE` shortens every fit to that
-share of its epochs, `--time-limit T` bounds each (such figures are kept apart). Every fit goes through `vgi_cli.fit`,
-one thread, seed = number of the mask.
+there is not run again: an interrupted command goes on where it stopped. `--epochs SHARE` gives every fit that share of
+its epochs (2: twice as many), `--time-limit T` bounds each (such figures are kept apart). Every fit goes through
+`vgi_cli.fit`, one thread, seed = number of the mask.
 
 Written into the folder: NAME.md (mean over masks ± standard error, number of masks; the published mean below it; CPU
 seconds of an epoch, and the share of them spent in the imputation step, for methods that have one), NAME.json, and
@@ -36,6 +36,7 @@ from paper_families import COMPLETE, FAMILIES, Family, Fit
 import vgi_cli
 from vgi_cli.methods.latent_targets import BlockLatents, CarriedLatents
 from vgi_cli.methods.targets import Columns
+from vgi_cli.run.config import load_recipe
 from vgi_cli.run.load import load_run
 from vgi_cli.run.reporting import Silent
 
@@ -83,8 +84,10 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
         return json.loads(kept.read_text())
     fit: Fit = family.ways[name](k)
     epochs = fit.epochs
+    if epochs is None and fit.recipe is not None:
+        epochs = load_recipe(fit.recipe).epochs
     if args.epochs != 1 and epochs is None:
-        raise SystemExit(f"--epochs: '{name}' has no number of epochs to shorten; leave it out of --methods")
+        raise SystemExit(f"--epochs: '{name}' has no number of epochs to multiply; leave it out of --methods")
     if epochs is not None:
         epochs = max(1, round(epochs * args.epochs))
     run = folder / "runs" / stem
@@ -105,7 +108,8 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
             force=True,
         )
     cpu = time.process_time() - started
-    done = max(1, *(json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()))
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    done = max([1, *(line["epoch"] for line in lines if line.get("stage", "main") == "main")])  # warm-ups left out
     found: Figures = {"cpu": cpu, "epochs": done, "imputing": imputing[0]}
     if family.measure == "kl":
         found["kl"] = divergence_from(folder / "truth.json", *gaussian(load_run(run, Silent())))

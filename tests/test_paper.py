@@ -68,6 +68,10 @@ def test_an_experiment_is_repeated_and_goes_on_where_it_stopped(tmp_path: Path) 
     assert "| em, published | 0.00167 | 0.03194 |" in again.stdout
     values = json.loads((tmp_path / "toy-fa.json").read_text())
     assert values["em"]["1"][0]["kl"] == one and 0 < values["complete"]["0"][0]["kl"] < 0.5
+    short = paper("toy-fa", tmp_path, "--sixths", 1, "--masks", 1, "--methods", "vgi gibbs", "--epochs", "0.02")
+    assert ", 3 epochs, " in short.stdout, short.stderr  # of the recipe's 150
+    refused = paper("toy-fa", tmp_path, "--sixths", 1, "--masks", 1, "--methods", "em", "--epochs", "0.5")
+    assert refused.returncode != 0 and "'em' has no number of epochs to multiply" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ class ModulatedNetwork(BlockNetwork):
             h = x[:, None].expand(-1, M, -1).scatter(2, j[..., None], 0.0).flatten(0, 1)
         for i, layer in enumerate(cast(list[nn.Linear], list(self.heads))):
             out = layer(h)  # at first a row for all of its blocks, from then on one for each
-            shift, scale = (rows_of(part[i], flat).view(len(out), -1, out.shape[1]) for part in (self.shift, self.scale))
+            embedding = (rows_of(part[i], flat) for part in (self.shift, self.scale))
+            shift, scale = (part.view(len(out), -1, out.shape[1]) for part in embedding)
             new = F.leaky_relu(torch.addcmul(shift, out[:, None], scale), SLOPE, inplace=True).flatten(0, 1)
             h = h + new if i > 0 and new.shape == h.shape else new
         if len(h) < len(flat):
