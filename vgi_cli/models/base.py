@@ -40,9 +40,9 @@ class Model(nn.Module, ABC):
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
 
     @classmethod
-    @abstractmethod
     def build(cls, config: Any, D: int) -> Self:
         """A model of D columns with default initial parameters; everything random comes later, in `initialise`."""
+        return cls(config, D)
 
     @abstractmethod
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:

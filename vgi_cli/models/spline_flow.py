@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -64,11 +64,6 @@ class SplineFlow(Bijective):
     @abstractmethod
     def steps(self) -> list[SplineLayer]:
         """The layers of splines, first to last."""
-
-    @classmethod
-    def build(cls, config: Any, D: int) -> Self:
-        """The identity map: a standard normal density."""
-        return cls(config, D)
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:

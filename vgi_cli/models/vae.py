@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -70,11 +70,6 @@ class VariationalAutoencoder(Relaxable):
         self.log_variance: nn.Parameter | None = None
         if config.variance == "column":
             self.log_variance = nn.Parameter(torch.zeros(D))
-
-    @classmethod
-    def build(cls, config: VaeConfig, D: int) -> Self:
-        """Networks of zeros: x and z independent, q(z | x) = p(z)."""
-        return cls(config, D)
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
