@@ -99,6 +99,25 @@ def test_a_set_is_the_sum_over_its_observed_cells(name: str) -> None:
         torch.testing.assert_close(got[n], net.head(total / math.sqrt(D)), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", NETWORKS[1:])
+def test_both_sums_over_observed_cells_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a CPU does at the price of the observed cells, a GPU does with masks; a row without any is among them."""
+    net = network(name)
+    assert isinstance(net, SetRows)
+    x, missing = rows(8)
+    missing[3] = True
+    x = x.masked_fill(missing, math.nan)
+    results = []
+    for _ in range(2):
+        net.zero_grad()
+        out = net(x[:, None], missing[:, None])
+        out.square().sum().backward()
+        results.append([out, *(p.grad for p in net.parameters())])
+        monkeypatch.setattr(net, "_gathered", net._masked)
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
 @every
 def test_what_stands_beside_the_row_broadcasts(name: str) -> None:
     net = network(name, beside=2)

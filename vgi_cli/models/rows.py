@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,10 @@ from torch.nn import functional as F
 
 from vgi_cli.maths.diagonal import finite
 from vgi_cli.maths.nets import MLP, Activation, initialise_layers, zero_linear
+
+HE = math.sqrt(6.0)
+"""From torch's default weights to those that keep the size of a signal through leaky ReLUs (He et al. 2015). Through
+the three layers of a set's head it would shrink fifteenfold, and the encoder learn slowly (docs/benchmarks.md)."""
 
 
 class RowNetwork(nn.Module, ABC):
@@ -78,24 +83,44 @@ class SetRows(RowNetwork):
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
         """See RowNetwork."""
-        if missing is not None:
-            x = x.masked_fill(missing, 0.0)
         weight = self.inlet.weight  # linear in x_j, x_j e_j and b_j: most of it is computed once for all rows
         slope = weight[:, 0] + self.embedding @ weight[:, 1:-1].mT
         offset = self.place[:, None] * weight[:, -1] + self.inlet.bias
-        features = F.leaky_relu(x[..., None] * slope + offset)  # [.., D, cell]
+        if missing is None:
+            total = self._features(x[..., None] * slope + offset).sum(-2)
+        else:
+            observed = self._gathered if x.device.type == "cpu" else self._masked
+            total = observed(x, missing, slope, offset)
+        return self.head(total / math.sqrt(x.shape[-1]), beside)  # a fixed factor: it says where training starts
+
+    def _masked(self, x: Tensor, missing: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
+        """The sum over the observed cells where shapes must not depend on the holes, nor a sum on their order."""
+        features = self._features(x.masked_fill(missing, 0.0)[..., None] * slope + offset)
+        return features.masked_fill(missing[..., None], 0.0).sum(-2)
+
+    def _gathered(self, x: Tensor, missing: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
+        """The same at the price of the observed cells alone."""
+        seen = ~missing.expand_as(x)
+        row, column = seen.flatten(0, -2).nonzero().unbind(1)
+        pre = torch.addcmul(offset.index_select(0, column), x[seen][:, None], slope.index_select(0, column))
+        features = self._features(pre)
+        total = features.new_zeros(x.shape[:-1].numel(), features.shape[1])
+        return total.index_add(0, row, features).view(*x.shape[:-1], -1)
+
+    def _features(self, pre: Tensor) -> Tensor:
+        """[.., cell] features of cells from what the first layer makes of them."""
+        features = F.leaky_relu(pre)
         for layer in self.cell:
             new = F.leaky_relu(layer(features))
             features = features + new if new.shape == features.shape else new
-        if missing is not None:
-            features = features.masked_fill(missing[..., None], 0.0)
-        total = features.sum(-2) / math.sqrt(x.shape[-1])  # a fixed factor: it only says where training starts
-        return self.head(total, beside)
+        return features
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
         """See RowNetwork."""
         initialise_layers(self, generator)
+        for layer in self.head.layers:
+            cast(nn.Linear, layer).weight.mul_(HE)
         for parameter in (self.embedding, self.place):
             draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
             parameter.copy_(draw.normal_(generator=generator))
