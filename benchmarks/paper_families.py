@@ -162,6 +162,16 @@ def vae_way(method: str, **more: Any) -> Way:
     return lambda k: Fit("vae", method, None, {**VAE_FIT, **more}, VAE_EPOCHS[k])
 
 
+def vae_blocks(method: str, *delay: int) -> Way:
+    """`delay`: epochs at 1/6 to 5/6 missing before the imputations move."""
+
+    def way(k: int) -> Fit:
+        settings = {**VAE_FIT, "method.imputations": 5, "optim.warmup_model": delay[k - 1]}
+        return Fit("vae", method, None, settings, VAE_EPOCHS[k])
+
+    return way
+
+
 def vae_set_encoder(k: int) -> Fit:
     """PartialVAE+: the sizes of its encoder are the model's own."""
     settings = {key: value for key, value in VAE_FIT.items() if key != "model.encoder"}
@@ -174,8 +184,8 @@ FREY_VAE = Family(
     ways={
         "vgi": lambda k: Fit("vae", "vgi", VAE_FREY, {}, 7000 if k > 3 else VAE_EPOCHS[k]),
         "vgi blocks": lambda k: Fit("vae", "vgi", RECIPES / "vae-frey.yaml"),
-        "vbgi": vae_way("vbgi", **{"method.imputations": 5}),
-        "vbgi-m": vae_way("vbgi-m", **{"method.imputations": 5}),
+        "vbgi": vae_blocks("vbgi", 20, 20, 20, 90, 120),
+        "vbgi-m": vae_blocks("vbgi-m", 20, 20, 20, 70, 120),
         "mvae": vae_way("mvae"),
         "miwae": vae_way("miwae", **{"method.samples": 50}),
         "hivae": vae_way("hivae"),
