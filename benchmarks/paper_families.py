@@ -185,6 +185,9 @@ FREY_VAE = Family(
         "vgi": lambda k: Fit("vae", "vgi", VAE_FREY, {}, 7000 if k > 3 else VAE_EPOCHS[k]),
         "vgi blocks": lambda k: Fit("vae", "vgi", RECIPES / "vae-frey.yaml"),
         "vbgi": vae_blocks("vbgi", 20, 20, 20, 90, 120),
+        "vbgi, f0 from em": vae_way(
+            "vbgi", **{"method.imputations": 5, "method.initial": "em", "optim.warmup_model": 20}
+        ),
         "vbgi-m": vae_blocks("vbgi-m", 20, 20, 20, 70, 120),
         "mvae": vae_way("mvae"),
         "miwae": vae_way("miwae", **{"method.samples": 50}),
