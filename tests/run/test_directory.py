@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,31 @@ def test_a_reader_meets_a_whole_checkpoint_while_others_are_written(tmp_path: Pa
         opened += 1
     writer.join()
     assert opened > 3
+
+
+def test_a_commit_that_is_moved_into_place_between_two_looks_is_read_at_the_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look into the commit finds that another process has just emptied it."""
+    run = saved(tmp_path / "run")
+    expected = run.tensors("model")
+    (run.path / COMMITTED).mkdir()
+    for name in ("manifest.json", "model.safetensors"):
+        (run.path / name).rename(run.path / COMMITTED / name)
+    looked: list[str] = []
+
+    def moved(read: Callable[[Path], object]) -> Callable[[Path], object]:
+        def look(file: Path) -> object:
+            looked.append(file.parent.name)
+            if file.exists() and file.parent.name == COMMITTED:
+                file.rename(run.path / file.name)
+            return read(file)
+
+        return look
+
+    plain = directory.wherever
+    monkeypatch.setattr(directory, "wherever", lambda path, name, read: plain(path, name, moved(read)))
+    assert RunFolder(run.path, {}).tensors("model").keys() == expected.keys()
+    assert directory._read_manifest(run.path) == run.manifest
+    assert looked == [COMMITTED, "run"] * 2
+    assert run.tensors("conditionals") == {}

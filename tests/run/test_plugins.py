@@ -170,7 +170,7 @@ class Bare(FA):
         ("model('m', 'no_such_module:A', about='')", "register_model('m'): cannot import 'no_such_module:A'", "write"),
         (
             "model('m', Half, about='')",
-            "register_model('m'): Half does not define build, conditional, initialise, log_prob, marginal_log",
+            "register_model('m'): Half does not define conditional, initialise, log_prob, marginal_log",
             "define them",
         ),
         (

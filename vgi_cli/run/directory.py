@@ -7,10 +7,10 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -34,6 +34,8 @@ RECIPE = "recipe.yaml"
 SCHEMA = "schema.json"
 METRICS = "metrics.jsonl"
 STEMS = ("model", "conditionals", "imputations", "state")
+
+Read = TypeVar("Read")
 
 
 class Claim:
@@ -169,11 +171,8 @@ class RunFolder:
                 )
 
     def _sha256(self, name: str, length: int | None) -> str | None:
-        """SHA-256 of a file, wherever it lies; none where it is missing. A commit may move it between two looks."""
-        for _ in range(3):
-            with contextlib.suppress(FileNotFoundError):
-                return file_sha256(self.file(name), length)
-        return None
+        """SHA-256 of a file, wherever it lies; none where it is missing."""
+        return wherever(self.path, name, lambda file: file_sha256(file, length))
 
     @property
     def finished(self) -> bool:
@@ -202,8 +201,7 @@ class RunFolder:
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """The tensors of one file, empty when the run has no such file."""
-        path = self.file(f"{stem}.safetensors")
-        return read_tensors(path) if path.exists() else {}
+        return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
 
     def parts(self) -> Parts:
         """All tensors."""
@@ -243,12 +241,11 @@ class RunFolder:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    file = path / COMMITTED / MANIFEST
-    file = file if file.exists() else path / MANIFEST
-    if not file.exists():
-        raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        text = wherever(path, MANIFEST, lambda file: file.read_text(encoding="utf-8"))
+        if text is None:
+            raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
+        manifest = json.loads(text)
         version = int(manifest["format"])
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise RunError(f"run '{path}' is damaged: cannot read {MANIFEST} ({error})", "fit again") from None
@@ -258,3 +255,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"it was written by vgi {manifest.get('version', '?')}: update this program",
         )
     return dict(manifest)
+
+
+def wherever(path: Path, name: str, read: Callable[[Path], Read]) -> Read | None:
+    """What `read` makes of a file of a run, in the commit or else at the top; none where it is in neither. In this
+    order: a file that is moved into place between two looks is at the top."""
+    for folder in (path / COMMITTED, path):
+        with contextlib.suppress(FileNotFoundError):
+            return read(folder / name)
+    return None

@@ -120,9 +120,11 @@ def _chunks(tensor: Tensor) -> Iterator[Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. RunError when the file is damaged."""
+    """The tensors of a safetensors file. FileNotFoundError where there is none, RunError when it is damaged."""
     try:
         return dict(load_file(path))
+    except FileNotFoundError:
+        raise
     except (OSError, SafetensorError, ValueError) as error:
         raise RunError(f"{path}: damaged ({error})", "restore the file, or fit again") from None
 
