@@ -18,7 +18,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from make_frey import read_faces
 from tables import SIXTHS, write, write_masked
@@ -58,16 +57,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         out=given.out / "truth", force=True,
     )  # fmt: skip
     truth = load_run(given.out / "truth", Silent())
-    centre = np.zeros(len(columns))
+    simulated = {}
     for i, (part, rows) in enumerate(ROWS.items()):
         with torch.no_grad():
             encoded = truth.model.sample(rows, torch.Generator().manual_seed(1000 * given.seed + i))
-        values = decode(encoded.double(), truth.schema)
-        centre = values.mean(0) if part == "train" else centre  # train comes first
-        values = values - centre
-        write(columns, values, None, given.out / f"{part}.parquet")
-        if part == "train":
-            made = write_masked(given.out, columns, values, given.sixths, given.masks, given.seed, "parquet")
+        simulated[part] = decode(encoded.double(), truth.schema)
+    centre = simulated["train"].mean(0)
+    for part, values in simulated.items():
+        write(columns, values - centre, None, given.out / f"{part}.parquet")
+    train = simulated["train"] - centre
+    made = write_masked(given.out, columns, train, given.sixths, given.masks, given.seed, "parquet")
     print(f"{len(made)} tables with holes, train, val, test and the run of the truth in {given.out}")
 
 

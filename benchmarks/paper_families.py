@@ -164,12 +164,7 @@ def vae_way(method: str, **more: Any) -> Way:
 
 def vae_blocks(method: str, *delay: int) -> Way:
     """`delay`: epochs at 1/6 to 5/6 missing before the imputations move."""
-
-    def way(k: int) -> Fit:
-        settings = {**VAE_FIT, "method.imputations": 5, "optim.warmup_model": delay[k - 1]}
-        return Fit("vae", method, None, settings, VAE_EPOCHS[k])
-
-    return way
+    return lambda k: vae_way(method, **{"method.imputations": 5, "optim.warmup_model": delay[k - 1]})(k)
 
 
 def vae_set_encoder(k: int) -> Fit:
