@@ -167,12 +167,11 @@ def latent_grid(model, points=61):
 def marginal_by_quadrature(model, x, missing=None):
     """log p(x_obs) [R], the latents summed out on the grid."""
     z, volume = latent_grid(model)
-    xz = torch.cat([x[:, None].expand(-1, len(z), -1), z.expand(len(x), -1, -1)], -1)
-    log_p = (
-        model.joint_log_prob(xz)
-        if missing is None
-        else model.observed_log_prob(xz, missing[:, None].expand_as(xz[..., : x.shape[1]]))
-    )
+    if missing is None:
+        xz = torch.cat([x[:, None].expand(-1, len(z), -1), z.expand(len(x), -1, -1)], -1)
+        log_p = model.joint_log_prob(xz)
+    else:
+        log_p = model.observed_log_prob(x[:, None], z, missing[:, None])
     return log_p.logsumexp(1) + volume
 
 
@@ -220,11 +219,10 @@ def test_missing_cells_never_enter(name):
     g = torch.Generator().manual_seed(2)
     missing = torch.rand(50, 4, generator=g) < 0.5
     z = torch.randn(50, model.latents, generator=g, dtype=torch.float64)
-    xz = torch.cat([x, z], 1)
-    torch.testing.assert_close(model.observed_log_prob(xz, torch.zeros_like(missing)), model.joint_log_prob(xz))
-    spoilt = torch.cat([torch.where(missing, math.nan, x), z], 1)
-    observed = model.observed_log_prob(spoilt, missing)
-    assert torch.equal(observed, model.observed_log_prob(xz, missing))
+    whole = model.observed_log_prob(x, z, torch.zeros_like(missing))
+    torch.testing.assert_close(whole, model.joint_log_prob(torch.cat([x, z], 1)))
+    observed = model.observed_log_prob(torch.where(missing, math.nan, x), z, missing)
+    assert torch.equal(observed, model.observed_log_prob(x, z, missing))
     observed.sum().backward()
     assert all(p.grad is None or bool(torch.isfinite(p.grad).all()) for p in model.parameters())
     law = model.decode(z)

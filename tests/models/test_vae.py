@@ -45,7 +45,7 @@ def test_marginal_of_observed_cells_of_the_linear_autoencoder() -> None:
     marginal = torch.distributions.MultivariateNormal(exact.mean[o], exact.covariance_matrix[o][:, o])
     z = torch.randn(7, 2, generator=generator(2), dtype=torch.float64)
     with torch.no_grad():
-        observed = vae.observed_log_prob(torch.cat([x.expand(7, -1), z], 1), missing.expand(7, -1))
+        observed = vae.observed_log_prob(x, z, missing)
     expected = marginal.log_prob(x[0, o]).expand(7)
     torch.testing.assert_close(observed - posterior.log_prob(z), expected, rtol=0, atol=1e-9)
 

@@ -129,8 +129,7 @@ def _weights(model: Latent, q: LatentLaw, x: Tensor, missing: Tensor, noise: Key
         log_q = torch.logaddexp(
             q.log_prob(z) + math.log1p(-PRIOR_SHARE), prior.log_prob(z) + math.log(PRIOR_SHARE)
         ).double()
-        cells = x.expand(len(some), -1, -1)
-        joint = model.observed_log_prob(torch.cat([cells, z], -1), missing.expand_as(cells)).double()
+        joint = model.observed_log_prob(x, z, missing).double()
         log_w = (joint - log_q).nan_to_num(nan=-math.inf, posinf=-math.inf)
         total = torch.logaddexp(total, log_w.logsumexp(0))
         squares = torch.logaddexp(squares, (2 * log_w).logsumexp(0))

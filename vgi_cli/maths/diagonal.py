@@ -29,7 +29,7 @@ class DiagonalNormal(NamedTuple):
 
     def log_prob(self, value: Tensor, missing: Tensor | None = None) -> Tensor:
         """Log density at value [.., P], nats: [..]. Cells that are `missing` [.., P] are left out: whatever they hold,
-        NaN included, enters neither the value nor a gradient."""
+        NaN included, enters neither the value nor a gradient. Value and missing broadcast."""
         if missing is None:
             return cast(Tensor, _LogDensity.apply(value, *self.over(value), None))
         return cast(Tensor, _LogDensity.apply(finite(value), *self.over(value), (~missing).to(value.dtype)))
@@ -68,7 +68,7 @@ def finite(x: Tensor) -> Tensor:
 
 class _LogDensity(torch.autograd.Function):
     """sum_p keep (-(x - mean)² / 2 scale² - log scale - log(2 pi) / 2): log densities of rows of many cells, in half
-    the passes over memory that single operations take. mean, log_scale and keep (or none) have one shape."""
+    the passes over memory that single operations take. x and keep (or none) broadcast to the shape of the others."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, log_scale: Tensor, keep: Tensor | None) -> Tensor:

@@ -40,7 +40,7 @@ def importance_bound(state: GradientState, batch: Batch, generator: torch.Genera
     theta, k = cast(Latent, state.theta), cast(MiwaeConfig, state.config).samples
     q = theta.encode(batch.x, batch.missing)
     z = q.draw(normals(theta, batch, generator, k))
-    joint = theta.observed_log_prob(torch.cat([batch.x.expand(k, -1, -1), z], -1), batch.missing)
+    joint = theta.observed_log_prob(batch.x, z, batch.missing)
     bound = (joint - q.log_prob(z)).logsumexp(0) - math.log(k)
     return (batch.weight * bound).sum()
 

@@ -172,10 +172,10 @@ class Latent(Model):
         x, z = self.split(xz)
         return self.decode(z).log_prob(x) + self.prior.log_prob(z)
 
-    def observed_log_prob(self, xz: Tensor, missing: Tensor) -> Tensor:
-        """log p(x_obs | z) + log p(z), nats: [.., D + L], missing [.., D] -> [..]. The missing cells are integrated
-        out: what x holds there never enters."""
-        x, z = self.split(xz)
+    def observed_log_prob(self, x: Tensor, z: Tensor, missing: Tensor) -> Tensor:
+        """log p(x_obs | z) + log p(z), nats: x and missing [.., D], z [.., L] -> [..]; they broadcast, so that rows
+        with many draws of z need not be copied. The missing cells are integrated out: what x holds there never
+        enters."""
         return self.decode(z).log_prob(x, missing) + self.prior.log_prob(z)
 
     def split(self, xz: Tensor) -> tuple[Tensor, Tensor]:
