@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vgi_cli.models.rows import MaskedRows, RowNetwork, SetRows
+from vgi_cli.maths.nets import MLP, initialise_layers
+from vgi_cli.models.rows import HE, SPREAD, MaskedRows, RowNetwork, SetRows
 
 D, OUT = 5, 3
 NETWORKS = ["masked", "set", "set of unequal widths"]
@@ -27,7 +28,7 @@ def network(name: str, beside: int = 0) -> RowNetwork:
     else:
         net = SetRows(D, 4, (6, 6, 6) if name == "set" else (6, 5), (7,), OUT, beside=beside)
     net = net.double()
-    net.initialise(generator(1))
+    net.initialise(rows()[0], generator(1))
     return net
 
 
@@ -95,8 +96,34 @@ def test_a_set_is_the_sum_over_its_observed_cells(name: str) -> None:
             for layer in net.cell:
                 new = F.leaky_relu(layer(h))
                 h = h + new if len(new) == len(h) else new
-            total = total + h
-        torch.testing.assert_close(got[n], net.head(total / math.sqrt(D)), rtol=1e-12, atol=1e-12)
+            total = total + h - net.centre
+        torch.testing.assert_close(got[n], net.head(total), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_the_sums_of_a_set_start_around_zero_whatever_the_scale_of_the_columns(scale: float) -> None:
+    x = scale * rows(200)[0]
+    net, plain = SetRows(D, 4, (6, 6), (7,), OUT, beside=2).double(), MLP(6 + 2, (7,), OUT).double()
+    net.initialise(x, generator(1))
+    initialise_layers(net.inlet, g := generator(1))  # the same draws once more: what the head would have had
+    for module in (*net.cell, plain):
+        initialise_layers(module, g)
+    seen: list[Tensor] = []
+    net.head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    net.initialise(x, generator(1))
+    net(x, beside=torch.ones(200, 2, dtype=torch.float64))
+    factor = (net.head.layers[0].weight / plain.layers[0].weight / HE).detach()
+    torch.testing.assert_close(factor[:, 6:], torch.ones(7, 2, dtype=torch.float64))
+    heard = seen[0].detach()[:, :6] * factor[0, :6]
+    torch.testing.assert_close(heard.mean(0), torch.zeros(6, dtype=torch.float64), rtol=0, atol=1e-9)
+    expected = torch.full((6,), SPREAD * math.sqrt(D), dtype=torch.float64)
+    torch.testing.assert_close(heard.std(0, correction=0), expected)
+
+
+def test_a_set_starts_where_rows_do_not_vary() -> None:
+    net = SetRows(D, 4, (6, 6), (7,), OUT).double()
+    net.initialise(torch.ones(3, D, dtype=torch.float64), generator(1))
+    assert all(bool(p.isfinite().all()) for p in net.parameters())
 
 
 @pytest.mark.parametrize("name", NETWORKS[1:])
@@ -141,8 +168,8 @@ def test_beside_a_row_is_more_columns_of_it() -> None:
 @every
 def test_weights_come_from_the_generator_alone(name: str) -> None:
     one, two = network(name), network(name)
-    two.initialise(generator(9))
+    two.initialise(rows()[0], generator(9))
     assert all(bool((p != 0).any()) for p in one.parameters())
     assert all(not torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
-    two.initialise(generator(1))
+    two.initialise(rows()[0], generator(1))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))

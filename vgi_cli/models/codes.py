@@ -43,8 +43,8 @@ class Code(nn.Module, ABC):
         return iter(())
 
     @abstractmethod
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw the parameters."""
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Draw the parameters, for rows like x [R, D]."""
 
     def split(self, z: Tensor) -> tuple[Tensor, Tensor | None]:
         """The continuous latents and the category of z [.., width]."""
@@ -80,7 +80,7 @@ class NormalCode(Code):
         q = self.encode(encoder, x, missing)
         return q.draw(noise), q.kl(self.prior)
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Nothing is learnt."""
 
 
@@ -129,9 +129,9 @@ class MixtureCode(Code):
         return torch.cat([q.draw(own), s], -1), divergence
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """See Code."""
-        self.classifier.initialise(generator)
+        self.classifier.initialise(x, generator)
         draw = torch.empty(self.means.shape, dtype=self.means.dtype, device=generator.device)
         self.means.copy_(draw.normal_(generator=generator))
 

@@ -16,8 +16,13 @@ from vgi_cli.maths.diagonal import finite
 from vgi_cli.maths.nets import MLP, Activation, initialise_layers, zero_linear
 
 HE = math.sqrt(6.0)
-"""From torch's default weights to those that keep the size of a signal through leaky ReLUs (He et al. 2015). Through
-the three layers of a set's head it would shrink fifteenfold, and the encoder learn slowly (docs/benchmarks.md)."""
+"""From torch's default weights to those that keep the size of a signal through leaky ReLUs (He et al. 2015)."""
+EMBEDDING = 0.2
+"""Standard deviation of embeddings at the start: steps have the learning rate's size, so small numbers learn first."""
+SPREAD = 0.5
+"""Standard deviation of a feature at the start, as the head sees it: the sum over D cells has sqrt(D) times that."""
+CELLS = 2**18
+"""Of so many cells a network of sets takes its centre and spread at the start."""
 
 
 class RowNetwork(nn.Module, ABC):
@@ -29,8 +34,8 @@ class RowNetwork(nn.Module, ABC):
         the value nor a gradient; `beside` [.., b]: more inputs, which broadcast with the rows."""
 
     @abstractmethod
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw the weights."""
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Draw the weights, for rows like x [R, D]."""
 
     @property
     @abstractmethod
@@ -52,7 +57,7 @@ class MaskedRows(RowNetwork):
         """See RowNetwork."""
         return self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """See RowNetwork."""
         self.net.initialise(generator)
 
@@ -68,6 +73,10 @@ class SetRows(RowNetwork):
     Each observed cell is (x_j, x_j e_j, b_j), with an embedding e_j and a number b_j learnt for its column; a network
     that all cells share, with residuals, maps it to features; the features of a row's cells are summed, and a second
     network maps the sum to the output. There is no activation after the sum; elsewhere it is a leaky ReLU.
+
+    Where training starts decides how soon such an encoder learns (docs/benchmarks.md). Features are near 0.2 whatever
+    the cell holds, and the sum of hundreds says first of all how many cells there are: so a `centre`, learnt from there
+    on, is taken from them, the average of the features at the start.
     """
 
     def __init__(
@@ -79,19 +88,25 @@ class SetRows(RowNetwork):
         self.place = nn.Parameter(torch.zeros(D))
         self.inlet = zero_linear(embedding + 2, cell[0])
         self.cell = nn.ModuleList(zero_linear(a, b) for a, b in pairwise(cell))
+        self.centre = nn.Parameter(torch.zeros(cell[-1]))
         self.head = MLP(cell[-1] + beside, hidden, out)
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
         """See RowNetwork."""
-        weight = self.inlet.weight  # linear in x_j, x_j e_j and b_j: most of it is computed once for all rows
-        slope = weight[:, 0] + self.embedding @ weight[:, 1:-1].mT
-        offset = self.place[:, None] * weight[:, -1] + self.inlet.bias
         if missing is None:
-            total = self._features(x[..., None] * slope + offset).sum(-2)
+            total = self._features(x[..., None] * self._slope() + self._offset()).sum(-2)
         else:
             observed = self._gathered if x.device.type == "cpu" else self._masked
-            total = observed(x, missing, slope, offset)
-        return self.head(total / math.sqrt(x.shape[-1]), beside)  # a fixed factor: it says where training starts
+            total = observed(x, missing, self._slope(), self._offset())
+        return self.head(total, beside)
+
+    def _slope(self) -> Tensor:
+        """The first layer is linear in x_j, x_j e_j and b_j: what it has before x_j [D, cell[0]], once for all rows."""
+        return self.inlet.weight[:, 0] + self.embedding @ self.inlet.weight[:, 1:-1].mT
+
+    def _offset(self) -> Tensor:
+        """The rest of the first layer [D, cell[0]]."""
+        return self.place[:, None] * self.inlet.weight[:, -1] + self.inlet.bias
 
     def _masked(self, x: Tensor, missing: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
         """The sum over the observed cells where shapes must not depend on the holes, nor a sum on their order."""
@@ -113,17 +128,25 @@ class SetRows(RowNetwork):
         for layer in self.cell:
             new = F.leaky_relu(layer(features))
             features = features + new if new.shape == features.shape else new
-        return features
+        return features - self.centre
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """See RowNetwork."""
         initialise_layers(self, generator)
         for layer in self.head.layers:
             cast(nn.Linear, layer).weight.mul_(HE)
         for parameter in (self.embedding, self.place):
             draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
-            parameter.copy_(draw.normal_(generator=generator))
+            parameter.copy_(draw.normal_(generator=generator).mul_(EMBEDDING))
+        self.inlet.weight.div_(EMBEDDING)
+        self.centre.zero_()
+        rows = x[: max(1, CELLS // max(x.shape[1], 1))].to(self.centre)
+        features = self._features(rows[..., None] * self._slope() + self._offset())
+        self.centre.copy_(features.mean((0, 1)))
+        spread = (features - self.centre).sum(1).std(0, correction=0) / math.sqrt(x.shape[1])
+        factor = torch.where(spread > 0, SPREAD / spread, 1.0)
+        cast(nn.Linear, self.head.layers[0]).weight[:, : len(factor)].mul_(factor)
 
     @property
     def outlet(self) -> nn.Linear:

@@ -75,9 +75,9 @@ class VariationalAutoencoder(Relaxable):
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Draw the weights; the decoder starts around the mean and variance of the columns of x [R, D]."""
         self.noise.initialise(generator)
-        self.encoder.initialise(generator)
+        self.encoder.initialise(x, generator)
         self.decoder.initialise(generator)
-        self.code.initialise(generator)
+        self.code.initialise(x, generator)
         bias = self.decoder.outlet.bias
         variance = x.double().var(0, correction=0).clamp(min=1e-2).log().to(bias)
         bias[: self.D] = x.double().mean(0).to(bias)
