@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-ROOT = Path(__file__).parents[1]
+from tests.scripts import script
 
 
 def test_tables_are_centred_together_and_have_their_holes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     faces = pd.DataFrame(rng.integers(0, 256, (300, 6), dtype=np.uint8), columns=[f"p{i}" for i in range(6)])
     faces.to_parquet(tmp_path / "faces.parquet")
-    command = ["benchmarks/make_vae_frey.py", tmp_path / "faces.parquet", tmp_path / "out"]
-    options = ["--epochs", "2", "--sixths", "3", "--masks", "2"]
-    done = subprocess.run(
-        [sys.executable, *map(str, command), *options], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    made = ["--epochs", 2, "--sixths", 3, "--masks", 2]
+    done = script("make_vae_frey", tmp_path / "faces.parquet", tmp_path / "out", *made)
+    assert done.code == 0, done.err
     tables = {part: pd.read_parquet(tmp_path / "out" / f"{part}.parquet") for part in ("train", "val", "test")}
     assert {part: len(table) for part, table in tables.items()} == {"train": 2400, "val": 600, "test": 3000}
     assert float(tables["train"].mean().abs().max()) < 1e-9

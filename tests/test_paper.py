@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.scripts import module, script
 from vgi_cli.run.config import gather
 from vgi_cli.run.plan import make_plan
 
-ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "benchmarks"))
-import paper_families as families  # noqa: E402
+families: Any = module("paper_families")
 
 
-def every_fit() -> Iterator[tuple[str, families.Fit]]:
+def every_fit() -> Iterator[tuple[str, Any]]:
     for name, make in families.FAMILIES.items():
         family = make()
         for title, way in family.ways.items():
@@ -27,7 +25,7 @@ def every_fit() -> Iterator[tuple[str, families.Fit]]:
 
 
 @pytest.mark.parametrize(("title", "fit"), list(every_fit()), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_fit_of_every_experiment_is_possible(title: str, fit: families.Fit) -> None:
+def test_every_fit_of_every_experiment_is_possible(title: str, fit: Any) -> None:
     flags = {"data": (["table.csv"], "DATA"), "model.name": (fit.model, "model"), "method.name": (fit.method, "method")}
     flags |= {key: (value, "set") for key, value in fit.settings.items()}
     plan = make_plan(gather(flags, recipe=fit.recipe))
@@ -43,35 +41,30 @@ def test_published_figures_belong_to_methods() -> None:
             assert by_k.keys() <= expected
 
 
-def paper(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "benchmarks/paper.py", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_an_experiment_is_repeated_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    make = [sys.executable, "benchmarks/make_toy.py", tmp_path, "--rows", 300, "--test-rows", 50, "--masks", 2]
-    assert subprocess.run(list(map(str, make)), cwd=ROOT, check=False, capture_output=True).returncode == 0
+    assert script("make_toy", tmp_path, "--rows", 300, "--test-rows", 50, "--masks", 2, "--sixths", 1, 5).code == 0
     choice = ["toy-fa", tmp_path, "--sixths", 1, 5, "--masks", 2]
-    first = paper(*choice, "--methods", "em")
-    assert first.returncode == 0, first.stderr
-    assert len([line for line in first.stdout.splitlines() if line.startswith("toy-fa-em-")]) == 4
+    first = script("paper", *choice, "--methods", "em")
+    assert first.code == 0, first.err
+    assert len([line for line in first.out.splitlines() if line.startswith("toy-fa-em-")]) == 4
     kept = tmp_path / "figures" / "toy-fa-em-1-2.json"
     one = json.loads((tmp_path / "figures" / "toy-fa-em-1-1.json").read_text())["kl"]
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"kl": one + 2.0}))  # must be read, not made anew
-    again = paper(*choice, "--methods", "em", "complete", "--epochs", "1")
-    assert again.returncode == 0, again.stderr
-    assert [line.split(":")[0] for line in again.stdout.splitlines() if ": kl" in line] == [
+    again = script("paper", *choice, "--methods", "em", "complete", "--epochs", "1")
+    assert again.code == 0, again.err
+    assert [line.split(":")[0] for line in again.out.splitlines() if ": kl" in line] == [
         "toy-fa-complete-0-1",
         "toy-fa-complete-0-2",
     ]
     assert f"| em | {one + 1.0:.4g} ± 1 (2) |" in (tmp_path / "toy-fa.md").read_text()
-    assert "| em, published | 0.00167 | 0.03194 |" in again.stdout
+    assert "| em, published | 0.00167 | 0.03194 |" in again.out
     values = json.loads((tmp_path / "toy-fa.json").read_text())
     assert values["em"]["1"][0]["kl"] == one and 0 < values["complete"]["0"][0]["kl"] < 0.5
-    short = paper("toy-fa", tmp_path, "--sixths", 1, "--masks", 1, "--methods", "vgi gibbs", "--epochs", "0.02")
-    assert ", 3 epochs, " in short.stdout, short.stderr  # of the recipe's 150
-    refused = paper("toy-fa", tmp_path, "--sixths", 1, "--masks", 1, "--methods", "em", "--epochs", "0.5")
-    assert refused.returncode != 0 and "'em' has no number of epochs to multiply" in refused.stderr
+    single = ["toy-fa", tmp_path, "--sixths", 1, "--masks", 1]
+    short = script("paper", *single, "--methods", "vgi gibbs", "--epochs", "0.02")
+    assert ", 3 epochs, " in short.out, short.err  # of the recipe's 150
+    refused = script("paper", *single, "--methods", "em", "--epochs", "0.5")
+    assert refused.code != 0 and "'em' has no number of epochs to multiply" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -82,5 +75,5 @@ def test_an_experiment_is_repeated_and_goes_on_where_it_stopped(tmp_path: Path) 
     ],
 )
 def test_refusals(arguments: list[str], says: str) -> None:
-    done = paper(*arguments)
-    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+    done = script("paper", *arguments)
+    assert done.code == 2 and says in done.err and "Traceback" not in done.err

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import shlex
-import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.scripts import module, script
+from vgi_cli.cli.app import main
 from vgi_cli.run.config import gather, load_recipe
 from vgi_cli.run.plan import make_plan
 from vgi_cli.run.truth_model import parse_truth
@@ -27,16 +25,6 @@ def first_comment(recipe: Path) -> list[str]:
     lines = recipe.read_text(encoding="utf-8").splitlines()
     end = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return [line.removeprefix("#").strip() for line in lines[:end]]
-
-
-def toy_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_toy", ROOT / "benchmarks" / "make_toy.py")
-    assert spec is not None and spec.loader is not None
-    if str(ROOT / "benchmarks") not in sys.path:
-        sys.path.append(str(ROOT / "benchmarks"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_there_are_recipes() -> None:
@@ -61,25 +49,23 @@ def test_recipe_has_only_valid_settings(recipe: Path) -> None:
     assert plan.recipe.model["name"] == load_recipe(recipe).model["name"]
 
 
-def test_toy_recipe_runs_on_toy_data(tmp_path: Path) -> None:
+def test_toy_recipe_runs_on_toy_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The two commands of its first line, small and short."""
     make, fit = (shlex.split(part) for part in first_comment(ROOT / "recipes" / "toy-fa.yaml")[0].split("&&"))
     out = str(tmp_path / "toy")
     small = ["--rows", "200", "--test-rows", "50", "--masks", "1", "--sixths", "3"]
-    made = subprocess.run(
-        [sys.executable, *make[1:2], out, *small], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 0, made.stderr
+    assert make[:2] == ["python", "benchmarks/make_toy.py"]
+    made = script("make_toy", out, *small)
+    assert made.code == 0, made.err
     table = Path(out) / Path(fit[2]).name
     assert table.exists()
-    arguments = [sys.executable, "-m", "vgi_cli", "fit", str(table), *fit[3:], "--epochs", "2", "--out", f"{out}/run"]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(ROOT)
+    assert main(["fit", str(table), *fit[3:], "--epochs", "2", "--out", f"{out}/run"]) == 0
     assert json.loads((Path(out) / "run" / "manifest.json").read_text(encoding="utf-8"))["stopped_by"] == "epochs"
 
 
 def test_toy_truth_and_masks(tmp_path: Path) -> None:
-    toy = toy_module()
+    toy = module("make_toy")
     made = toy.make(tmp_path / "a", rows=600, test_rows=4000, sixths=(1, 5), masks=2, seed=3, suffix="parquet")
     assert [path.name for path in made] == [f"train-{k}-{m}.parquet" for k in (1, 5) for m in (1, 2)]
     truth = json.loads((tmp_path / "a" / "truth.json").read_text(encoding="utf-8"))
@@ -99,7 +85,7 @@ def test_toy_truth_and_masks(tmp_path: Path) -> None:
 
 
 def test_toy_tables_do_not_depend_on_what_else_is_made(tmp_path: Path) -> None:
-    toy = toy_module()
+    toy = module("make_toy")
     toy.make(tmp_path / "a", rows=50, test_rows=10, sixths=(2, 4), masks=2, seed=1, suffix="csv")
     toy.make(tmp_path / "b", rows=50, test_rows=20, sixths=(4,), masks=1, seed=1, suffix="csv")
     toy.make(tmp_path / "c", rows=50, test_rows=20, sixths=(4,), masks=1, seed=2, suffix="csv")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.scripts import Done, script
 
 
-def made(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "benchmarks/make_uci.py", *map(str, arguments), "--masks", "1"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def made(*arguments: object) -> Done:
+    return script("make_uci", *arguments, "--masks", 1)
 
 
 def parts(folder: Path) -> list[np.ndarray]:
@@ -37,8 +34,8 @@ def write_power(path: Path, rows: int) -> None:
 def test_power(tmp_path: Path) -> None:
     write_power(tmp_path / "raw.txt", 1000)
     done = made("power", tmp_path / "raw.txt", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("power: 729 train, 81 val, 90 test rows of 6 columns, 3 tables with holes")
+    assert done.code == 0, done.err
+    assert done.out.startswith("power: 729 train, 81 val, 90 test rows of 6 columns, 3 tables with holes")
     train, val, test = parts(tmp_path / "out")
     known = np.concatenate([train, val])
     np.testing.assert_allclose(known.mean(0), 0, atol=1e-12)
@@ -61,8 +58,8 @@ def test_gas_drops_columns_that_follow_another(tmp_path: Path) -> None:
     lines = ["Time (seconds), CO conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)"]
     (tmp_path / "raw.txt").write_text("\n".join(lines + [" ".join(f"{v:.8f}" for v in row) for row in x]) + "\n")
     done = made("gas", tmp_path / "raw.txt", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "405 train, 45 val, 50 test rows" in done.stdout
+    assert done.code == 0, done.err
+    assert "405 train, 45 val, 50 test rows" in done.out
     # of sensors 1 and 2 the first goes, of 3 and 5 the first; 4 is correlated by -1 and stays
     assert list(pd.read_parquet(tmp_path / "out" / "train.parquet").columns) == ["sensor2", "sensor4", "sensor5"]
     every = np.concatenate(parts(tmp_path / "out"))
@@ -78,8 +75,8 @@ def test_hepmass_keeps_the_signal_and_drops_spikes(tmp_path: Path) -> None:
         with gzip.open(tmp_path / f"{name}.csv.gz", "wt") as file:
             frame.to_csv(file, index=False)
     done = made("hepmass", tmp_path / "train.csv.gz", tmp_path / "test.csv.gz", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "180 train, 20 val, 50 test rows of 2 columns" in done.stdout
+    assert done.code == 0, done.err
+    assert "180 train, 20 val, 50 test rows of 2 columns" in done.out
     assert list(pd.read_parquet(tmp_path / "out" / "train.parquet").columns) == ["f0", "f2"]
 
 
@@ -91,8 +88,8 @@ def test_miniboone_keeps_the_signal_and_drops_outliers_and_spikes(tmp_path: Path
     text = "\n".join([" 103 47", *("  ".join(f"{v:.6e}" for v in row) for row in x)])
     (tmp_path / "raw.txt").write_text(text + "\n")
     done = made("miniboone", tmp_path / "raw.txt", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert "81 train, 9 val, 10 test rows of 3 columns" in done.stdout
+    assert done.code == 0, done.err
+    assert "81 train, 9 val, 10 test rows of 3 columns" in done.out
     train = parts(tmp_path / "out")[0]
     signal = x[3:103][:, [0, 1, 3]]
     mean, sd = signal[:90].mean(0), signal[:90].std(0)
@@ -108,4 +105,4 @@ def test_miniboone_keeps_the_signal_and_drops_outliers_and_spikes(tmp_path: Path
 )
 def test_refusals(arguments: tuple[str, ...], says: str) -> None:
     done = made(*arguments)
-    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+    assert done.code == 2 and says in done.err and "Traceback" not in done.err
