@@ -6,8 +6,8 @@
 One seed (mask 1), one thread, the settings of `paper.py vae-frey`. A fit is one run, continued from one number of
 epochs to the next, so an interrupted command goes on where it stopped. At each of them the complete validation rows and
 the complete test rows are evaluated by the importance-weighted bound, the encoder fine-tuned to them (paper, section
-6.3). Written: curves/METHOD-K.json; printed: a line for each point, and at the end, for each method, the last point and
-the one that the validation rows select.
+6.3). Written: curves/METHOD-K.json, and with matplotlib the curves of the command's methods, curves/K.svg; printed: a
+line for each point, and at the end, for each method, the last point and the one that the validation rows select.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,34 @@ def curve(folder: Path, name: str, k: int, points: Sequence[int], samples: int, 
     return found
 
 
+def draw(curves: Mapping[str, list[dict[str, Any]]], path: Path) -> None:
+    """Test log-likelihood by epoch, a line for each method; a dot where the validation rows stop it. Nothing without
+    matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for name, points in curves.items():
+        (line,) = axes.plot([p["epochs"] for p in points], [p["test"] for p in points], label=name)
+        best = selected(points)
+        axes.plot(best["epochs"], best["test"], "o", color=line.get_color())
+    axes.set_xscale("log")
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("test log-likelihood, nats a row")
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def selected(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """The point that the validation rows select."""
+    return max(points, key=lambda point: point["val"])
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,11 +111,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--refit-epochs", type=int, default=84, help="of the encoder (the authors': 1000)")
     args = parser.parse_args(argv)
     rows = []
+    curves: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for name in args.methods:
         for k in (COMPLETE,) if name in FREY_VAE.complete else args.sixths:
             points = curve(args.folder, name, k, sorted(args.epochs), args.samples, args.refit_epochs)
-            best = max(points, key=lambda point: point["val"])
-            last = points[-1]
+            curves.setdefault(k, {})[name] = points
+            best, last = selected(points), points[-1]
             share = "0" if k == COMPLETE else f"{k}/6"
             rows.append(
                 f"| {name} | {share} | {last['epochs']} | {last['test']:.1f} | {best['epochs']} | {best['test']:.1f} "
@@ -96,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("\n| method | missing | epochs | test | selected epochs | test | CPU s an epoch |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     print("\n".join(rows))
+    for k, by_name in curves.items():
+        draw(by_name, args.folder / "curves" / f"{k}.svg")
 
 
 if __name__ == "__main__":
