@@ -13,7 +13,7 @@ from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from vgi_cli.evaluation.importance import EncoderProposal, distrust, importance_weighted
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.evaluation.loglik import LogLik
-from vgi_cli.evaluation.refit import refit_encoder
+from vgi_cli.evaluation.refit import refit_encoder, rounds
 from vgi_cli.evaluation.units import Encoded, data_log_prob
 from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
 
@@ -110,6 +110,28 @@ def test_fine_tuned_encoder_brings_the_bound_closer_and_leaves_the_model_alone()
     assert abs(float((tuned.values - exact).mean())) < abs(float((plain.values - exact).mean()))
     again = refit_encoder(vae, x, missing, epochs=400)
     assert again.after == refit.after
+
+
+def test_rounds_double_up_to_the_most() -> None:
+    assert list(rounds(24)) == [84, 84, 168, 336, 328] and sum(rounds(24)) == 1000
+    assert list(rounds(1)) == [1000]
+    assert list(rounds(5000))[:3] == [1, 1, 2]
+
+
+def test_without_a_number_fine_tuning_goes_on_while_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    vae, x, missing, _ = case()
+    monkeypatch.setattr("vgi_cli.evaluation.refit.STEPS", 30)  # one batch: 30 epochs, 30, 60, ..
+    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", 0.1)
+    shown: list[float] = []
+    refit = refit_encoder(vae, x, missing, progress=shown.append)
+    assert refit.epochs in (60, 120, 240, 480, 960) and shown[-1] == refit.epochs / 1000
+    once = refit_encoder(vae, x, missing, epochs=30)
+    assert refit.before == once.before and refit.after > once.after + 0.005
+    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", 1e6)
+    assert refit_encoder(vae, x, missing).epochs == 30
+    monkeypatch.setattr("vgi_cli.evaluation.refit.MOST_EPOCHS", 50)
+    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", -1e6)
+    assert refit_encoder(vae, x, missing).epochs == 50
 
 
 def test_encoder_is_kept_where_fine_tuning_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,11 @@ def command(
     ] = None,
     refit_epochs: Annotated[
         int | None,
-        typer.Option("--refit-epochs", metavar="N", help="Fine-tune their encoder to DATA for so many epochs; 0: not."),
+        typer.Option(
+            "--refit-epochs",
+            metavar="N",
+            help="Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.",
+        ),
     ] = None,
     force: o.Force = False,
     mask: o.Mask = None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,10 @@ from vgi_cli.models.base import Latent
 
 RATE, BATCH = 1e-3, 128  # as in the authors' code
 STEPS, MOST_EPOCHS = 2000, 1000
-"""Where no number of epochs is given: enough for so many steps, at most so many epochs (the authors': 1000)."""
+"""Where no number of epochs is given: rounds of about so many steps and then as many epochs as before, up to so many
+epochs in all (the authors': 1000) ..."""
+ENOUGH = 0.1
+"""... or until a round gains less than this, nats a row."""
 
 
 class Refit(NamedTuple):
@@ -41,33 +44,69 @@ def refit_encoder(
     """Fine-tune a copy of the model's encoder on rows x [R, D] with holes missing [R, D]; the model is not changed.
 
     What climbs is the ELBO of the observed cells: the decoder's missing terms are left out, the encoder sees the rows
-    as `better_proposal` finds best with the encoder before. Adam, the rate falls to 0 as half a cosine. The encoder
-    before is kept where the one after is not better. Fully missing rows are not used.
+    as `better_proposal` finds best with the encoder before. Adam, in rounds in which the rate falls to 0 as half a
+    cosine: one of so many `epochs`, or without a number as many as bring something (see ENOUGH). The best encoder is
+    kept, be it the one before. Fully missing rows are not used.
     """
     proposal = better_proposal(model, x, missing, seed)
     used = (~missing.all(1)).nonzero()[:, 0]
     if len(used) == 0 or epochs == 0:
         return Refit(proposal, 0, math.nan, math.nan)
     x, missing = x[used], missing[used]
-    rows, holes = proposal.inputs(x, missing)
     decoder = copy.deepcopy(model).requires_grad_(False).eval()
     tuned = copy.deepcopy(model).requires_grad_(True).eval()
-    batches = -(-len(x) // BATCH)
-    epochs = min(MOST_EPOCHS, -(-STEPS // batches)) if epochs is None else epochs
+    inputs = proposal.inputs(x, missing)
     generator = torch.Generator(x.device).manual_seed(seed)
+    most = MOST_EPOCHS if epochs is None else epochs
+    best, value = proposal, proposal.elbo(decoder, x, missing, seed + 1)
+    before, after, done = value, value, 0
+    for length in [most] if epochs is not None else rounds(-(-len(x) // BATCH)):
+        for _ in _climb(tuned, decoder, x, missing, inputs, length, generator):
+            done += 1
+            progress(done / most)
+        candidate = proposal.tuned(copy.deepcopy(tuned))
+        after = candidate.elbo(decoder, x, missing, seed + 1)
+        gain = after - value
+        if gain > 0:
+            best, value = candidate, after
+        if gain < ENOUGH:
+            break
+    return Refit(best, done, before, after)
+
+
+def rounds(batches: int) -> Iterator[int]:
+    """Epochs of each round for rows of so many batches, if none is the last: each doubles the sum."""
+    done = min(MOST_EPOCHS, -(-STEPS // batches))
+    yield done
+    while done < MOST_EPOCHS:
+        more = min(done, MOST_EPOCHS - done)
+        yield more
+        done += more
+
+
+def _climb(
+    tuned: Latent,
+    decoder: Latent,
+    x: Tensor,
+    missing: Tensor,
+    inputs: tuple[Tensor, Tensor | None],
+    epochs: int,
+    generator: torch.Generator,
+) -> Iterator[None]:
+    """One round; yields after each epoch."""
+    rows, holes = inputs
     optimiser = torch.optim.Adam(tuned.parameters(), lr=RATE)
+    batches = -(-len(x) // BATCH)
     for epoch in range(epochs):
         for number, index in enumerate(torch.randperm(len(x), generator=generator, device=x.device).split(BATCH)):
             done = (epoch + number / batches) / epochs
             optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * done))
-            noise = _normal(len(index), model.latents, x, generator)
+            noise = _normal(len(index), tuned.latents, x, generator)
             optimiser.zero_grad(set_to_none=True)  # what only the decoder uses gets no gradient and stays
             q = tuned.encode(rows[index], None if holes is None else holes[index])
             (-decoder.elbo(x[index], noise, missing[index], q).mean()).backward()
             optimiser.step()
-        progress((epoch + 1) / epochs)
-    before, after = (p.elbo(decoder, x, missing, seed + 1) for p in (proposal, proposal.tuned(tuned)))
-    return Refit(proposal.tuned(tuned) if after > before else proposal, epochs, before, after)
+        yield
 
 
 def _normal(n: int, width: int, like: Tensor, generator: torch.Generator) -> Tensor:
