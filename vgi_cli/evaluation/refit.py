@@ -16,9 +16,9 @@ from vgi_cli.evaluation.importance import EncoderProposal, better_proposal
 from vgi_cli.models.base import Latent
 
 RATE, BATCH = 1e-3, 128  # as in the authors' code
-STEPS, MOST_EPOCHS = 2000, 1000
-"""Where no number of epochs is given: rounds of about so many steps and then as many epochs as before, up to so many
-epochs in all (the authors': 1000) ..."""
+STEPS, MOST_STEPS, MOST_EPOCHS = 2000, 32000, 1000
+"""Where no number of epochs is given: rounds of about so many steps and then as many epochs as before, up to about so
+many steps and to so many epochs (the authors': 1000) in all ..."""
 ENOUGH = 0.1
 """... or until a round gains less than this, nats a row."""
 
@@ -57,10 +57,11 @@ def refit_encoder(
     tuned = copy.deepcopy(model).requires_grad_(True).eval()
     inputs = proposal.inputs(x, missing)
     generator = torch.Generator(x.device).manual_seed(seed)
-    most = MOST_EPOCHS if epochs is None else epochs
+    lengths = rounds(-(-len(x) // BATCH)) if epochs is None else [epochs]
+    most = sum(lengths)
     best, value = proposal, proposal.elbo(decoder, x, missing, seed + 1)
     before, after, done = value, value, 0
-    for length in [most] if epochs is not None else rounds(-(-len(x) // BATCH)):
+    for length in lengths:
         for _ in _climb(tuned, decoder, x, missing, inputs, length, generator):
             done += 1
             progress(done / most)
@@ -69,19 +70,19 @@ def refit_encoder(
         gain = after - value
         if gain > 0:
             best, value = candidate, after
-        if gain < ENOUGH:
+        if not gain >= ENOUGH:  # nor where it is NaN
             break
     return Refit(best, done, before, after)
 
 
-def rounds(batches: int) -> Iterator[int]:
+def rounds(batches: int) -> list[int]:
     """Epochs of each round for rows of so many batches, if none is the last: each doubles the sum."""
     done = min(MOST_EPOCHS, -(-STEPS // batches))
-    yield done
-    while done < MOST_EPOCHS:
-        more = min(done, MOST_EPOCHS - done)
-        yield more
-        done += more
+    most, lengths = min(MOST_EPOCHS, max(done, MOST_STEPS // batches)), [done]
+    while done < most:
+        lengths.append(min(done, most - done))
+        done += lengths[-1]
+    return lengths
 
 
 def _climb(

@@ -139,7 +139,7 @@ class SetRows(RowNetwork):
         for parameter in (self.embedding, self.place):
             draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
             parameter.copy_(draw.normal_(generator=generator).mul_(EMBEDDING))
-        self.inlet.weight.div_(EMBEDDING)
+        self.inlet.weight.div_(EMBEDDING)  # products with embeddings and places are as large as ever, x_j counts more
         self.centre.zero_()
         rows = x[: max(1, CELLS // max(x.shape[1], 1))].to(self.centre)
         features = self._features(rows[..., None] * self._slope() + self._offset())
