@@ -162,16 +162,22 @@ def report(family: Family, results: dict[str, dict[int, list[Figures]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def empty_figure() -> tuple[Any, Any] | None:
+    """A figure and its axes; none without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    return figure, figure.subplots()
+
+
 def draw(family: Family, results: dict[str, dict[int, list[Figures]]], path: Path) -> bool:
     """The figure: the measure against the fraction missing, with standard errors. False without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
+    empty = empty_figure()
+    if empty is None:
         return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, axes = empty
     for name, by_k in results.items():
         points = sorted(k for k in by_k if k != COMPLETE)
         if COMPLETE in by_k:
@@ -186,7 +192,6 @@ def draw(family: Family, results: dict[str, dict[int, list[Figures]]], path: Pat
         axes.set_yscale("log")
     axes.legend()
     figure.savefig(path, dpi=150)
-    plt.close(figure)
     return True
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from paper import table_of
+from paper import empty_figure, table_of
 from paper_families import COMPLETE, FREY_VAE
 
 import vgi_cli
@@ -77,14 +77,10 @@ def curve(
 def draw(curves: Mapping[str, list[dict[str, Any]]], path: Path) -> None:
     """Test log-likelihood by epoch, a line for each method; a dot where the validation rows stop it. Nothing without
     matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
+    empty = empty_figure()
+    if empty is None:
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure, axes = empty
     for name, points in curves.items():
         (line,) = axes.plot([p["epochs"] for p in points], [p["test"] for p in points], label=name)
         best = selected(points)
@@ -94,7 +90,6 @@ def draw(curves: Mapping[str, list[dict[str, Any]]], path: Path) -> None:
     axes.set_ylabel("test log-likelihood, nats a row")
     axes.legend()
     figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
 
 
 def selected(points: list[dict[str, Any]]) -> dict[str, Any]:
