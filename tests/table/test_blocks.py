@@ -16,13 +16,14 @@ import pytest
 from tests.table.helpers import save
 from vgi_cli.errors import InputError, VgiError
 from vgi_cli.table import csv_rows, opening, parquet_source, write_parquet
+from vgi_cli.table.check import Check, check
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.encoder import RowKeys, encode
 from vgi_cli.table.fills import find_styles
 from vgi_cli.table.numerals import SingleDecimals, shorten
 from vgi_cli.table.opening import open_table
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.schema import Check, check, infer_schema
+from vgi_cli.table.schema import infer_schema
 from vgi_cli.table.source import block_rows
 from vgi_cli.table.writer import Content, write_blocks, write_imputed
 

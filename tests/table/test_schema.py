@@ -14,9 +14,10 @@ import pytest
 
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, RunError, UsageError
+from vgi_cli.table.check import check
 from vgi_cli.table.columns import Column
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.schema import Schema, check, infer_schema
+from vgi_cli.table.schema import Schema, infer_schema
 
 
 def column(cells: list[str], **options: object) -> Column:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vgi_cli.errors import UsageError
 from vgi_cli.models.base import Model
+from vgi_cli.run.arguments import Data, reading, source
 from vgi_cli.run.config import gather
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.evaluate import EvaluateOptions
@@ -22,11 +23,10 @@ from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
 from vgi_cli.run.prepare import match
 from vgi_cli.run.reporting import Lines, Reporter, Silent
-from vgi_cli.table.memory import Frame, from_frame, is_frame, to_frames
+from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
 
 Say = Callable[[str], None] | None
-Data = str | Path | Sequence[str | Path] | Frame
 Plugins = str | Path | Sequence[str | Path]
 
 
@@ -103,7 +103,7 @@ def fit(
 
     Raises UsageError, InputError, RunError (nothing was created), FitError, Interrupted (after saving).
     """
-    table, paths = _source(data)
+    table, paths = source(data)
     flags = {
         "data": (paths, "data"),
         "model.name": (model, "model"),
@@ -119,7 +119,7 @@ def fit(
         "table.unbounded": (list(unbounded), "unbounded"),
         "table.blocks": (blocks if isinstance(blocks, str) else [list(group) for group in blocks], "blocks"),
         "compile": (compile, "compile"),
-        **_reading(mask, na_values, delimiter, seed, device, threads),
+        **reading(mask, na_values, delimiter, seed, device, threads),
     }
     for key, value in (set or {}).items():
         if flags.get(key, (None, ""))[0] not in (None, [], {}, value):
@@ -156,12 +156,12 @@ def finetune(
     say: Say = None,
 ) -> Run:
     """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
-    table, paths = _source(data)
+    table, paths = source(data)
     flags = {
         "data": (paths, "data"),
         "epochs": (epochs, "epochs"),
         "time_limit": (time_limit, "time_limit"),
-        **_reading(mask, na_values, delimiter, seed, device, threads),
+        **reading(mask, na_values, delimiter, seed, device, threads),
     }
     plugins = _plugins(checkpoint, plugins)
     with plugged(plugins):
@@ -190,7 +190,7 @@ def impute(
     plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
         return checkpoint.impute(plugins=plugins, **options)
-    table, paths = _source(data)
+    table, paths = source(data)
     with plugged(plugins):
         return _impute(_path(checkpoint), table, paths=paths, arrow=is_frame(data) == "arrow", **options)
 
@@ -218,7 +218,7 @@ def _impute(
     compile: str | None = None,
     say: Say = None,
 ) -> Any:
-    flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
+    flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
     destination = None if out is None else str(out)
     options = ImputeOptions(m, layout, point, sampler, uncertainty, original, destination, force)
@@ -261,8 +261,8 @@ def evaluate(
     truth_model   the law that the data come from, a run or a JSON file: adds the distance from it
     conditionals  whether to compare the fitted conditionals with the model's own
     """
-    table, paths = _source(data)
-    true_table, true_paths = _source(truth)
+    table, paths = source(data)
+    true_table, true_paths = source(truth)
     options = EvaluateOptions(
         truth=true_paths[0] if true_paths else None,
         objective=objective,
@@ -275,7 +275,7 @@ def evaluate(
         samples=samples,
         refit_epochs=refit_epochs,
     )
-    flags = {"data": (paths, "data"), **_reading(mask, na_values, delimiter, seed, device, threads)}
+    flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags, environ=os.environ)
     with plugged(_plugins(checkpoint, plugins)), plugged(_plugins(truth_model, None)):
         return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
@@ -287,35 +287,6 @@ def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
     plugins  for what is done with the run; they are imported when they are needed, not here
     """
     return Run(RunFolder.open(Path(checkpoint)), plugins=plugins)
-
-
-def _reading(
-    mask: str | Path | None,
-    na_values: Sequence[str],
-    delimiter: str | None,
-    seed: int | None,
-    device: str | None,
-    threads: int | None,
-) -> dict[str, tuple[Any, str]]:
-    return {
-        "mask": (None if mask is None else str(mask), "mask"),
-        "table.na_values": (list(na_values), "na_values"),
-        "table.delimiter": (delimiter, "delimiter"),
-        "seed": (seed, "seed"),
-        "device": (device, "device"),
-        "threads": (threads, "threads"),
-    }
-
-
-def _source(data: Data | None) -> tuple[Table | None, list[str] | None]:
-    """(table in memory, paths): one of them, or neither."""
-    if data is None:
-        return None, None
-    if is_frame(data):
-        return from_frame(data), None
-    if isinstance(data, str | Path):
-        return None, [str(data)]
-    return None, [str(path) for path in data]
 
 
 def _path(checkpoint: str | Path | Run) -> Path:

@@ -10,6 +10,7 @@ from vgi_cli.data import Blocks, missing_together
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.run import registry
 from vgi_cli.run.config import MOST_IN_BLOCK, Recipe
+from vgi_cli.run.entries import MethodEntry
 from vgi_cli.run.prepare import Rows
 from vgi_cli.run.problems import Problem, Setting
 from vgi_cli.run.reporting import Reporter
@@ -20,7 +21,7 @@ def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
     """Problems of `table.blocks` with a method that has no conditionals of columns."""
     provides = registry.MODELS[model].provides
 
-    def cuts(entry: registry.MethodEntry) -> bool:
+    def cuts(entry: MethodEntry) -> bool:
         return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
 
     if not setting.value or cuts(registry.METHODS[method]):

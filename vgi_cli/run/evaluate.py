@@ -3,7 +3,6 @@ quality of the conditionals, the fine-tuned objective."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +15,8 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.diagnostics import remarks
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
-from vgi_cli.evaluation.likelihood import Budget
-from vgi_cli.evaluation.loglik import LogLik
-from vgi_cli.evaluation.refit import refit_encoder
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
 from vgi_cli.evaluation.truth import compare
-from vgi_cli.evaluation.units import Encoded, data_log_prob
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.run import registry
@@ -29,6 +24,7 @@ from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
 from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
+from vgi_cli.run.likelihood import DEQUANTISATION_DRAWS, log_likelihood
 from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.plan import method_config, stream
 from vgi_cli.run.prepare import match, read, rows_of
@@ -36,12 +32,10 @@ from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.truth_model import Truth, load_truth
-from vgi_cli.table.encoder import log_scale, log_volume
+from vgi_cli.table.encoder import log_scale
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
 from vgi_cli.table.write_columns import columns_bytes
-
-DEQUANTISATION_DRAWS = 8
 
 
 class EvaluateOptions(NamedTuple):
@@ -128,7 +122,7 @@ def make(
     device = compute_on(fitted, settings)
     seed = seed_of(fitted, settings)
     missing = rows_of(table, fitted.schema, fitted.recipe.seed).table.missing
-    loglik, refit_epochs = _log_likelihood(fitted, table, seed, device, options, reporter)
+    loglik, refit_epochs = log_likelihood(fitted, table, seed, device, options.samples, options.refit_epochs, reporter)
     sd = torch.tensor([column.scale.sd for column in fitted.schema.encoded if column.scale is not None])
     rounded = any(column.dequantise for column in fitted.schema.encoded)
     part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
@@ -213,63 +207,6 @@ def _check_latents(fitted: Fitted, options: EvaluateOptions) -> None:
             raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
         if value < least:
             raise UsageError(f"{flag}: expected a whole number from {least}, got {value}", f"for example {flag} 1000")
-
-
-def _log_likelihood(
-    fitted: Fitted, table: Table, seed: int, device: torch.device, options: EvaluateOptions, reporter: Reporter
-) -> tuple[LogLik, int | None]:
-    """log p(observed cells) of each row, nats, data units; epochs for which the encoder was fine-tuned (models with
-    latents)."""
-    if fitted.empty:
-        return LogLik(torch.zeros(table.N, dtype=torch.float64), "exact"), None
-    rounded = any(column.dequantise for column in fitted.schema.encoded)
-    model = fitted.model.to(device)
-    if fitted.marginal:
-        model = copy.deepcopy(model).double()
-    dtype = next(model.parameters()).dtype
-    draws, missing = [], None
-    for number in range(DEQUANTISATION_DRAWS if rounded else 1):
-        rows = rows_of(table, fitted.schema, seed, draw=number)
-        missing = rows.table.missing
-        volume = log_volume(missing, rows.table.x, fitted.schema)
-        draws.append(Encoded(rows.table.x.to(device, dtype), volume.to(device)))
-    assert missing is not None
-    proposals: Any = None
-    refit_epochs = None
-    if fitted.latent:
-        proposals, refit_epochs = _refit(model, draws[0].x, missing.to(device), seed, options.refit_epochs, reporter)
-    elif not fitted.marginal and fitted.conditionals is not None:
-        proposals = fitted.conditionals.to(device)
-    budget = Budget() if options.samples is None else Budget(latents=options.samples)
-    reporter.progress("log-likelihood", 0.0)
-    loglik = data_log_prob(model, proposals, draws, missing.to(device), budget=budget, seed=seed)
-    reporter.finish_progress()
-    absent = missing.all(1)
-    values = torch.where(absent, 0.0, loglik.values.cpu())
-    return loglik._replace(
-        values=values,
-        ess=None if loglik.ess is None else loglik.ess.cpu(),
-        half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu(),
-    ), refit_epochs
-
-
-def _refit(
-    model: Any, x: Tensor, missing: Tensor, seed: int, epochs: int | None, reporter: Reporter
-) -> tuple[Any, int]:
-    """The proposal of the importance-weighted bound, its encoder fine-tuned to the rows, and for how many epochs."""
-    refit = refit_encoder(
-        model,
-        x,
-        missing,
-        epochs=epochs,
-        seed=seed,
-        progress=lambda done: reporter.progress("fine-tuning the encoder", done),
-    )
-    reporter.finish_progress()
-    reporter.detail(
-        f"encoder fine-tuned for {refit.epochs} epochs: ELBO {refit.before:.4f} -> {refit.after:.4f} (encoded units)"
-    )
-    return refit.proposal, refit.epochs
 
 
 def _score(

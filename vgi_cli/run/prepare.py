@@ -14,11 +14,12 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.reporting import Reporter
+from vgi_cli.table.check import Check, check
 from vgi_cli.table.encoder import encode
 from vgi_cli.table.fills import Style, find_styles
 from vgi_cli.table.opening import open_table
 from vgi_cli.table.reader import Table, read_table
-from vgi_cli.table.schema import Check, Schema, check, infer_schema
+from vgi_cli.table.schema import Schema, infer_schema
 from vgi_cli.table.source import Origin, Source
 
 

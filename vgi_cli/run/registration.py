@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError
-from vgi_cli.run.registry import METHODS, MODELS, MethodEntry, ModelEntry
+from vgi_cli.run.entries import MethodEntry, ModelEntry
+from vgi_cli.run.registry import METHODS, MODELS
 
 
 class Registrations(NamedTuple):

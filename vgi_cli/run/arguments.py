@@ -1,0 +1,42 @@
+"""What the Python twins of the commands share: data as paths or in memory, the settings of reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vgi_cli.table.memory import Frame, from_frame, is_frame
+from vgi_cli.table.reader import Table
+
+Data = str | Path | Sequence[str | Path] | Frame
+
+
+def reading(
+    mask: str | Path | None,
+    na_values: Sequence[str],
+    delimiter: str | None,
+    seed: int | None,
+    device: str | None,
+    threads: int | None,
+) -> dict[str, tuple[Any, str]]:
+    """Settings of reading and computing, by dotted key, with the argument that says each."""
+    return {
+        "mask": (None if mask is None else str(mask), "mask"),
+        "table.na_values": (list(na_values), "na_values"),
+        "table.delimiter": (delimiter, "delimiter"),
+        "seed": (seed, "seed"),
+        "device": (device, "device"),
+        "threads": (threads, "threads"),
+    }
+
+
+def source(data: Data | None) -> tuple[Table | None, list[str] | None]:
+    """(table in memory, paths): one of them, or neither."""
+    if data is None:
+        return None, None
+    if is_frame(data):
+        return from_frame(data), None
+    if isinstance(data, str | Path):
+        return None, [str(data)]
+    return None, [str(path) for path in data]

@@ -1,0 +1,59 @@
+"""Words for cells, columns and rows in the messages about a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vgi_cli.table.base import Bools, Table
+
+
+def example(table: Table, name: str, which: Bools) -> str:
+    """`'?' in row 3 (line 4) and 2 more cells`."""
+    return first_cell(table, name, which) + others(int(which.sum()))
+
+
+def first_cell(table: Table, name: str, which: Bools) -> str:
+    """`'?' in row 3 (line 4)`: the first of the cells."""
+    row = int(np.flatnonzero(which)[0])
+    return f"'{table.raw_text(name)[row]}' in {table.where(row)}"
+
+
+def others(count: int) -> str:
+    """` and 2 more cells` of `count` cells, of which one was named."""
+    return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
+
+
+def token_hint(table: Table, name: str, which: Bools) -> str:
+    """What to do about the first of the cells, which is no number."""
+    row = int(np.flatnonzero(which)[0])
+    carry = f"`--column {name}=carry` to carry the column as it is"
+    if table.numbers(name).padded[row]:
+        return f"a leading zero makes a code, not a number: {carry}"
+    token = str(table.raw_text(name)[row]).strip()
+    return f"`--na-values '{token}'` if that means missing, or {carry}"
+
+
+def named(what: str, names: Sequence[str]) -> str:
+    """`column 'a'`, `columns 'a', 'b' and 3 more`."""
+    shown = ", ".join(f"'{n}'" for n in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def are(items: Sequence[object]) -> str:
+    """`is` of one, `are` of several."""
+    return "is" if len(items) == 1 else "are"
+
+
+def hole_notes(label: str, modelled: bool, incomplete: int, absent: int, fate: str) -> list[str]:
+    """Notes on the holes of a table: none, fully missing rows and their `fate`, no modelled column."""
+    if not modelled:
+        return ["no column varies: there is nothing to model"]
+    if not incomplete:
+        return [f"{label} has no hole in a modelled column"]
+    if absent:
+        rows = "1 row is" if absent == 1 else f"{absent} rows are"
+        return [f"{rows} fully missing: {fate}"]
+    return []
