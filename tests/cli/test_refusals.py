@@ -372,6 +372,27 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
         assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
 
 
+@pytest.mark.parametrize("key", ["method.tolerence", "optim.foo"])
+def test_a_setting_that_the_method_of_the_model_does_not_have(vgi: Vgi, key: str) -> None:
+    error, hint = refused(vgi, "fit", "none.csv", "--model", "fa", "--set", f"{key}=1")
+    assert error == f"--set: unknown key '{key}' for method 'em'"
+    assert hint.startswith(
+        "did you mean 'method.tolerance'" if key == "method.tolerence" else "expected one of: epochs"
+    )
+
+
+@pytest.mark.parametrize("key", ["model.encoder", "model.cell", "model.decoder", "method.trunk", "method.hidden"])
+def test_layers_have_units(vgi: Vgi, key: str) -> None:
+    error, hint = refused(vgi, "fit", "none.csv", "--model", "vae", "--set", f"{key}=[0]")
+    assert (error, hint) == (f"--set: {key}.0: expected a number of at least 1, got 0", "give a number of at least 1")
+
+
+def test_selection_by_the_objective_needs_held_out_rows(vgi: Vgi) -> None:
+    error, hint = refused(vgi, "fit", "none.csv", "--model", "vae", "--select", "objective")
+    assert error == "--select: selecting by the objective needs held-out rows"
+    assert hint == "hold some out, for example --val 0.2, or leave it out"
+
+
 @pytest.mark.parametrize("model", ["fa", "flow"])
 def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: str) -> None:
     Path("data.csv").write_text(text(rows=60))

@@ -161,6 +161,11 @@ def test_rule_of_distrust(ess: float, gap: float, said: str) -> None:
     assert (text is None) if not said else (text is not None and said in text)
 
 
+def test_a_handful_of_draws_is_trusted_where_half_of_them_count() -> None:
+    assert distrust(torch.full((10,), 12.0), torch.zeros(10), 16) is None
+    assert "size below 8 of 16 draws" in str(distrust(torch.full((10,), 4.0), torch.zeros(10), 16))
+
+
 def test_nonlinear_autoencoder_against_quadrature() -> None:
     g = torch.Generator().manual_seed(0)
     vae = VariationalAutoencoder.build(VaeConfig(latents=1, encoder=(5,), decoder=(7,), variance="latent"), 3).double()

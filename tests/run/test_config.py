@@ -248,7 +248,7 @@ def test_a_recipe_survives_its_text(tmp_path: Path) -> None:
 def test_settings_of_families(item: str, message: str, hint: str | None) -> None:
     settings = gather({}, ["model=a", "method=m", item])
     recipe = to_recipe(settings)
-    problems = check_model(FakeModelConfig, recipe, settings) + check_method(FakeMethodConfig, recipe, settings)
+    problems = check_model(FakeModelConfig, recipe, settings) + check_method(FakeMethodConfig, "m", recipe, settings)
     with pytest.raises(UsageError) as caught:
         raise_problems(problems)
     assert caught.value.message == message
@@ -259,7 +259,7 @@ def test_settings_of_families(item: str, message: str, hint: str | None) -> None
 def test_families_without_settings() -> None:
     settings = gather({}, ["model=a", "method=m", "optim.lr=1", "epochs=2", "model.x=1"])
     recipe = to_recipe(settings)
-    problems = check_method(MethodConfig, recipe, settings) + check_model(ModelConfig, recipe, settings)
+    problems = check_method(MethodConfig, "m", recipe, settings) + check_model(ModelConfig, recipe, settings)
     assert [problem.message for problem in problems] == [
         "unknown key 'optim.lr' for method 'm'",
         "unknown key 'epochs' for method 'm'",

@@ -139,9 +139,10 @@ def _weights(model: Latent, q: LatentLaw, x: Tensor, missing: Tensor, noise: Key
 def distrust(ess: Tensor, gap: Tensor, P: int) -> str | None:
     """The stated rule of when the bound is not to be trusted: it is dominated by few draws."""
     reasons = []
-    low = float((ess < FEW).double().mean()) if len(ess) else 0.0
+    few = min(FEW, P / 2)  # of a handful of draws a half
+    low = float((ess < few).double().mean()) if len(ess) else 0.0
     if low > LOW_SHARE:
-        reasons.append(f"{low:.0%} of the rows have an effective sample size below {FEW:.0f} of {P} draws")
+        reasons.append(f"{low:.0%} of the rows have an effective sample size below {few:g} of {P} draws")
     half = float(gap.mean()) if len(gap) else 0.0
     if not half <= HALF_GAP:
         reasons.append(f"the value at half the budget is {half:.3f} nats a row lower")

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgi_cli.chains.placement import Setting
+from vgi_cli.maths.nets import Width
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.methods.optimisation import GradientConfig
 
@@ -59,8 +60,8 @@ class VgiConfig(MethodConfig):
     layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
     conditional: Literal["gaussian", "spline"] = "gaussian"
     initial: Literal["empirical", "em"] = "empirical"
-    trunk: tuple[int, ...] = (64, 64)
-    hidden: tuple[int, ...] = (32,)
+    trunk: tuple[Width, ...] = (64, 64)
+    hidden: tuple[Width, ...] = (32,)
     spline_steps: int = Field(1, ge=1)
     spline_bins: int = Field(8, ge=2)
     chains: Setting = "auto"

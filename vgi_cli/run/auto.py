@@ -26,4 +26,4 @@ def choose(N: int, d: int, share_missing: float) -> Choice:
     needed = max(FLOW_ROWS, FLOW_ROWS_PER_COLUMN * d)
     if d > 1 and N * (1.0 - share_missing) >= needed:
         return Choice("flow", "vgi", f"{size}: enough rows to learn a flow ({needed:,} after the holes)")
-    return Choice("mixture", "em", f"{size}: a mixture by exact EM (a flow needs {needed:,} rows after the holes)")
+    return Choice("mixture", "em", f"{size}: a mixture (a flow needs {needed:,} rows after the holes)")

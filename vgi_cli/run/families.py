@@ -33,7 +33,8 @@ def method_values(recipe: Recipe) -> dict[str, Any]:
 def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `model.*` against the settings of the named model."""
     known = [f"model.{name}" for name in config.model_fields]
-    return [_family(error, "model", recipe, settings, known) for error in validate(config, model_values(recipe))]
+    found = validate(config, model_values(recipe))
+    return [_family(error, "model", recipe.model["name"], recipe, settings, known) for error in found]
 
 
 def check_fixes(
@@ -54,8 +55,8 @@ def check_fixes(
     return problems
 
 
-def check_method(config: type[MethodConfig], recipe: Recipe, settings: Settings) -> list[Problem]:
-    """Problems of `method.*`, `optim.*` and `epochs` against the settings of the named method."""
+def check_method(config: type[MethodConfig], method: str, recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of `method.*`, `optim.*` and `epochs` against the settings of a method, which nobody need have named."""
     fields = config.model_fields
     known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
     inner: Any = fields["optim"].annotation if "optim" in fields else None
@@ -67,7 +68,7 @@ def check_method(config: type[MethodConfig], recipe: Recipe, settings: Settings)
         if f"method.{name}" in settings
     ]
     values = method_values(recipe)
-    malformed = [_family(error, "method", recipe, settings, known) for error in validate(config, values)]
+    malformed = [_family(error, "method", method, recipe, settings, known) for error in validate(config, values)]
     return [*misplaced, *malformed] or _unusable(config, values, settings)
 
 
@@ -75,19 +76,18 @@ def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Sett
     """Well-formed settings of a method that cannot be used together, or not here."""
     problems = []
     for key, message, hint in config.model_validate_json(json.dumps(values), strict=True).check():
-        origin = settings.get(f"method.{key}", settings["method.name"]).origin
-        problems.append(Problem(origin, message, hint))
+        said = settings.get(f"method.{key}") or settings.get("method.name")
+        problems.append(Problem(said.origin if said else "", message, hint))
     return problems
 
 
-def _family(error: Any, section: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
-    """An error of a family's Config: `optim.*` and `epochs` stand at the top of a recipe."""
+def _family(error: Any, section: str, name: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
+    """An error of the Config of the model or method `name`: `optim.*` and `epochs` stand at the top of a recipe."""
     prefix = "" if error["loc"][0] in ("optim", "epochs") and section == "method" else f"{section}."
     if error["type"] == "extra_forbidden" and error["loc"] == ("optim",):
         error = {**error, "loc": ("optim", next(iter(recipe.optim)))}
     problem = describe(error, prefix, settings, known)
     if error["type"] == "extra_forbidden":
-        name = (recipe.model if section == "model" else recipe.method)["name"]
         hint = problem.hint if known else f"{section} '{name}' has no settings"
         key = f"{prefix}{'.'.join(map(str, error['loc']))}"
         if key in NAMES_METHOD:

@@ -68,7 +68,7 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         return problems
     entry = registry.method_entry(method)
     made = registry.load_method(method)
-    problems += check_method(made.Config, recipe, settings)
+    problems += check_method(made.Config, method, recipe, settings)
     if "table.blocks" in settings and model != "auto":
         problems += check_pairing(settings["table.blocks"], model, method)
     if model != "auto" and not problems:
@@ -78,8 +78,11 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
         problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
+    where = origin(settings, "select", "--select")
+    if recipe.select == "objective" and recipe.val is None:
+        message = "selecting by the objective needs held-out rows"
+        problems.append(Problem(where, message, "hold some out, for example --val 0.2, or leave it out"))
     if recipe.select == "objective" and not entry.tunes:
-        where = origin(settings, "select", "--select")
         tuning = " or ".join(name for name, other in registry.METHODS.items() if other.tunes)
         message = f"method '{method}' has no loss of its own on held-out rows"
         problems.append(Problem(where, message, f"leave it out, or take --method {tuning}"))

@@ -45,11 +45,16 @@ _EXPECTED = {
 
 
 def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
+    """The errors of pydantic, one for each setting."""
     try:
         model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         seen: dict[Any, Any] = {}
-        for item in error.errors(include_url=False):
+        errors = error.errors(include_url=False)
+        within = {item["loc"][:n] for item in errors for n in range(len(item["loc"]))}
+        for item in errors:
+            if item["type"] == "too_short" and item["loc"] in within:  # pydantic counts malformed items as absent
+                continue
             seen.setdefault(item["loc"][:1] if len(item["loc"]) < 2 else item["loc"][:2], item)
         return list(seen.values())
     return []
@@ -58,7 +63,9 @@ def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
 def describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) -> Problem:
     """One pydantic error in this program's words."""
     key = prefix + ".".join(str(part) for part in error["loc"] if not str(part).startswith(("literal[", "constrained")))
-    found = next((settings[k] for k in (key, key.rsplit(".", 1)[0], key.split(".", 1)[0]) if k in settings), None)
+    parts = key.split(".")
+    above = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    found = next((settings[k] for k in above if k in settings), None)
     origin = found.origin if found else "settings"
     if error["type"] == "extra_forbidden":
         return Problem(origin, f"unknown key '{key}'", nearest(key, known))
