@@ -4,18 +4,20 @@
     python benchmarks/paper.py miniboone results/miniboone --sixths 3 --masks 1 --methods vgi plmcmc --epochs 0.05
 
 The folder holds the tables (`make_toy.py`, `make_frey.py`, `make_uci.py`); runs and figures are kept in it, and what is
-there is not run again: an interrupted command goes on where it stopped. `--epochs SHARE` gives every fit that share of
-its epochs (2: twice as many), `--time-limit T` bounds each (such figures are kept apart). Every fit goes through
-`vgi_cli.fit`, one thread, seed = number of the mask.
+there is not run again: an interrupted command goes on where it stopped, inside a fit too. `--epochs SHARE` gives every
+fit that share of its epochs (2: twice as many), `--time-limit T` bounds each (such figures are kept apart). Every fit
+goes through `vgi_cli.fit`, one thread, seed = number of the mask.
 
 Written into the folder: NAME.md (mean over masks ± standard error, number of masks; the published mean below it; CPU
 seconds of an epoch, and the share of them spent in the imputation step, for methods that have one), NAME.json, and
-where matplotlib is installed NAME.png.
+where matplotlib is installed NAME.png (the measure) and NAME-cost.png (CPU seconds of an epoch, and of its imputing):
+of the command's methods.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -74,15 +76,29 @@ def table_of(folder: Path, k: int, m: int) -> Path:
     return folder / ("train.parquet" if k == COMPLETE else f"train-{k}-{m}.parquet")
 
 
+def digest(fit: Fit) -> str:
+    """What a fit is made of, its recipe's text included."""
+    recipe = None if fit.recipe is None else fit.recipe.read_text(encoding="utf-8")
+    said = json.dumps([*fit._replace(recipe=recipe)], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
 def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argparse.Namespace) -> Figures:
-    """Fit and measure once; kept beside the run."""
+    """Fit, or go on with a fit that was interrupted, and measure once; kept beside the run.
+
+    `cpu` is none where the fit was interrupted: its first part was not timed.
+    """
     cut = f"-{args.epochs:g}" if args.epochs != 1 else ""
     cut += f"-{args.time_limit}" if args.time_limit else ""
     stem = re.sub(r"[^a-z0-9]+", "-", f"{args.name} {name} {k} {m}".lower()) + cut
     kept = folder / "figures" / f"{stem}.json"
-    if kept.exists():
-        return json.loads(kept.read_text())
     fit: Fit = family.ways[name](k)
+    made_by = digest(fit)
+    if kept.exists():
+        found = json.loads(kept.read_text())
+        if found.get("made_by") != made_by:
+            raise SystemExit(f"{kept} was made with other settings: remove it and {folder / 'runs' / stem}")
+        return found
     epochs = fit.epochs
     if epochs is None and fit.recipe is not None:
         epochs = load_recipe(fit.recipe).epochs
@@ -92,6 +108,7 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
         epochs = max(1, round(epochs * args.epochs))
     run = folder / "runs" / stem
     run.parent.mkdir(exist_ok=True)
+    begun = (run / "manifest.json").exists()
     started = time.process_time()
     with imputing_timed() as imputing:
         vgi_cli.fit(
@@ -105,12 +122,13 @@ def figures(folder: Path, family: Family, name: str, k: int, m: int, args: argpa
             seed=m,
             threads=1,
             out=run,
-            force=True,
+            resume=begun,
+            force=not begun,
         )
     cpu = time.process_time() - started
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     done = max([1, *(line["epoch"] for line in lines if line.get("stage", "main") == "main")])  # warm-ups left out
-    found: Figures = {"cpu": cpu, "epochs": done, "imputing": imputing[0]}
+    found = {"made_by": made_by, "cpu": None if begun else cpu, "epochs": done, "imputing": imputing[0]}
     if family.measure == "kl":
         found["kl"] = divergence_from(folder / "truth.json", *gaussian(load_run(run, Silent())))
     else:
@@ -133,6 +151,16 @@ def cell(values: Sequence[float]) -> str:
     return f"{mean:.4g}" + (f" ± {error:.2g}" if error is not None else "") + f" ({len(values)})"
 
 
+def cost(found: Sequence[Figures]) -> tuple[float, float] | None:
+    """Medians of the CPU seconds an epoch of the main stage (all that the fit does shared out among them) and of the
+    share of imputing, of the fits that were timed; none without one."""
+    timed = [f for f in found if f["cpu"] is not None]
+    if not timed:
+        return None
+    seconds = statistics.median(f["cpu"] / f["epochs"] for f in timed)
+    return seconds, statistics.median(f["imputing"] / f["cpu"] for f in timed)
+
+
 def report(family: Family, results: dict[str, dict[int, list[Figures]]]) -> str:
     """The tables in Markdown."""
     fractions = sorted({k for by_k in results.values() for k in by_k if k != COMPLETE})
@@ -151,13 +179,8 @@ def report(family: Family, results: dict[str, dict[int, list[Figures]]]) -> str:
     for name, by_k in results.items():
         cells = []
         for k in fractions:
-            found = by_k.get(COMPLETE) or by_k.get(k)
-            if not found:
-                cells.append("")
-                continue
-            share = statistics.median(f["imputing"] / f["cpu"] for f in found)
-            seconds = statistics.median(f["cpu"] / f["epochs"] for f in found)
-            cells.append(f"{seconds:.3g}" + (f" ({share:.0%})" if share else ""))
+            spent = cost(by_k.get(COMPLETE) or by_k.get(k) or [])
+            cells.append("" if spent is None else f"{spent[0]:.3g}" + (f" ({spent[1]:.0%})" if spent[1] else ""))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -195,6 +218,28 @@ def draw(family: Family, results: dict[str, dict[int, list[Figures]]], path: Pat
     return True
 
 
+def draw_cost(results: dict[str, dict[int, list[Figures]]], path: Path) -> bool:
+    """The figure of CPU seconds an epoch against the fraction missing, dotted: the part that imputes."""
+    empty = empty_figure()
+    if empty is None:
+        return False
+    figure, axes = empty
+    for name, by_k in results.items():
+        spent = {k / 6: known for k, found in sorted(by_k.items()) if (known := cost(found)) is not None}
+        if not spent:
+            continue
+        (line,) = axes.plot(list(spent), [seconds for seconds, _ in spent.values()], "o-", label=name)
+        if any(share for _, share in spent.values()):
+            axes.plot(list(spent), [seconds * share for seconds, share in spent.values()], ":", color=line.get_color())
+    axes.set_xlabel("share of cells missing")
+    axes.set_ylabel("CPU seconds an epoch (dotted: imputing)")
+    axes.set_ylim(bottom=0)
+    if axes.lines:
+        axes.legend()
+    figure.savefig(path, dpi=150)
+    return True
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -223,7 +268,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     (args.folder / f"{args.name}.md").write_text(text, encoding="utf-8")
     (args.folder / f"{args.name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     drawn = draw(family, results, args.folder / f"{args.name}.png")
-    print(f"\n{text}\n{args.folder / args.name}.md, .json" + (", .png" if drawn else "; no figure without matplotlib"))
+    drawn = draw_cost(results, args.folder / f"{args.name}-cost.png") and drawn
+    made = ", .png, -cost.png" if drawn else "; no figures without matplotlib"
+    print(f"\n{text}\n{args.folder / args.name}.md, .json{made}")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.scripts import module, script
+from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
 from vgi_cli.run.config import gather
 from vgi_cli.run.plan import make_plan
 
@@ -30,6 +32,24 @@ def test_every_fit_of_every_experiment_is_possible(title: str, fit: Any) -> None
     flags |= {key: (value, "set") for key, value in fit.settings.items()}
     plan = make_plan(gather(flags, recipe=fit.recipe))
     assert (plan.recipe.model["name"], plan.recipe.method["name"]) == (fit.model, fit.method)
+
+
+@pytest.mark.parametrize(
+    ("name", "totals"),
+    [
+        ("power", (10_300, 10_250, 16_250)),
+        ("gas", (13_000, 13_000, 21_500)),
+        ("hepmass", (12_500, 12_500, 17_500)),
+        ("miniboone", (28_500, 28_500, 57_000)),
+    ],
+)
+def test_rounds_of_plmcmc_have_the_authors_steps(name: str, totals: tuple[int, ...]) -> None:
+    """Metropolis steps of a chain in all, at 1/6, 3/6 and 5/6 missing."""
+    for k, total in zip((1, 3, 5), totals, strict=True):
+        fit = families.FAMILIES[name]().ways["plmcmc"](k)
+        settings = {key.partition(".")[2]: value for key, value in fit.settings.items() if key.startswith("method.")}
+        config = PlmcmcConfig.model_validate_json(json.dumps(settings))
+        assert sum(round_before(config, epoch, fit.epochs).steps for epoch in range(fit.epochs)) == total
 
 
 def test_published_figures_belong_to_methods() -> None:
@@ -63,6 +83,18 @@ def test_an_experiment_is_repeated_and_goes_on_where_it_stopped(tmp_path: Path) 
     single = ["toy-fa", tmp_path, "--sixths", 1, "--masks", 1]
     short = script("paper", *single, "--methods", "vgi gibbs", "--epochs", "0.02")
     assert ", 3 epochs, " in short.out, short.err  # of the recipe's 150
+    figure = tmp_path / "figures" / "toy-fa-vgi-gibbs-1-1-0.02.json"
+    before = json.loads(figure.read_text())
+    figure.unlink()  # as after an interruption: the run is gone on with, and its cost is not known
+    more = script("paper", *single, "--methods", "vgi gibbs", "--epochs", "0.02")
+    after = json.loads(figure.read_text())
+    assert more.code == 0 and "| vgi gibbs |  |" in more.out
+    assert (after["cpu"], after["kl"]) == (None, before["kl"])
+    figure.write_text(json.dumps(after | {"made_by": "others"}))
+    other = script("paper", *single, "--methods", "vgi gibbs", "--epochs", "0.02")
+    assert other.code != 0 and "was made with other settings: remove it" in other.err
+    for name in ("toy-fa.png", "toy-fa-cost.png"):
+        assert (tmp_path / name).exists() == (find_spec("matplotlib") is not None)
     refused = script("paper", *single, "--methods", "em", "--epochs", "0.5")
     assert refused.code != 0 and "'em' has no number of epochs to multiply" in refused.err
 

@@ -381,6 +381,11 @@ def test_a_setting_that_the_method_of_the_model_does_not_have(vgi: Vgi, key: str
     )
 
 
+def test_a_pair_that_is_too_short(vgi: Vgi) -> None:
+    error, _ = refused(vgi, "fit", "none.csv", "--model", "flow", "--method", "plmcmc", "--set", "method.steps=[[0.5]]")
+    assert error == "--set: method.steps.0.1: field required, got [0.5]"
+
+
 @pytest.mark.parametrize("key", ["model.encoder", "model.cell", "model.decoder", "method.trunk", "method.hidden"])
 def test_layers_have_units(vgi: Vgi, key: str) -> None:
     error, hint = refused(vgi, "fit", "none.csv", "--model", "vae", "--set", f"{key}=[0]")
