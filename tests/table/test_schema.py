@@ -180,7 +180,7 @@ def test_no_numeric_column() -> None:
     assert refusal("a;b\n1,5;x\n2,5;y\n".replace(";", "\t"), ids=[]).endswith("--delimiter '\\t'`?")
     with pytest.raises(InputError) as caught:
         infer_schema(from_text("a;b\n1,5;x\n2,5;y\n", delimiter=";"))
-    assert caught.value.hint == "column 'a' has decimal commas: write them as points"
+    assert caught.value.hint == "column 'a' has no plain numbers: write 1234.5, without commas, blanks or units"
 
 
 @pytest.mark.parametrize(

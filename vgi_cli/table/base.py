@@ -14,6 +14,7 @@ from vgi_cli.errors import InputError, nearest
 from vgi_cli.table.cells import Ints
 from vgi_cli.table.csv_text import CsvText
 from vgi_cli.table.numerals import Floats, Numbers, Spelling
+from vgi_cli.table.tokens import Tokens
 
 Bools = npt.NDArray[np.bool_]
 Format = Literal["csv", "parquet"]
@@ -35,6 +36,7 @@ class Table(ABC):
     index    columns that number the rows (unnamed first column of a CSV, index of a pandas Parquet): carried
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
+    tokens   what stands for a missing cell beside what always does
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Table(ABC):
         index: Iterable[str] = (),
         hidden: Bools | None = None,
         first: int = 0,
+        na_values: Sequence[str] = (),
     ) -> None:
         self.names = tuple(names)
         self.N = N
@@ -61,6 +64,7 @@ class Table(ABC):
         self.index = frozenset(index)
         self.hidden = hidden
         self.first = first
+        self.tokens = Tokens(na_values)
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
         self._numbers: dict[str, Numbers] = {}
@@ -79,6 +83,13 @@ class Table(ABC):
             absent = self._missing(i)
             self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, i]
         return self._absent[name]
+
+    def unmet_tokens(self) -> list[str]:
+        """Those of the given tokens (`--na-values`) that no cell of the table is."""
+        if self.tokens:
+            for name in self.names:
+                self.missing(name)
+        return self.tokens.unmet()
 
     def numbers(self, name: str) -> Numbers:
         """The column read as numbers, with where that fails."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.columns import Schema
-from vgi_cli.table.wording import are, first_cell, hole_notes, named, others, token_hint
+from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.numerals import Floats, plain
+from vgi_cli.table.wording import are, capped, first_cell, hole_notes, named, others, token_hint
 
 
 def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
@@ -51,7 +52,8 @@ class Check:
         """InputError when the table lacks a fitted column."""
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
-        self._wrong, self._infinite, self._broken = ({name: _Cells() for name in schema.modelled} for _ in range(3))
+        kinds = ({name: _Cells() for name in schema.modelled} for _ in range(4))
+        self._wrong, self._infinite, self._broken, self._outside = kinds
         self._observed = dict.fromkeys(schema.modelled, False)
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
@@ -68,6 +70,7 @@ class Check:
             name, numbers, missing = column.name, table.numbers(column.name), table.missing(column.name)
             self._wrong[name].add(table, name, ~missing & ~numbers.number)
             self._infinite[name].add(table, name, np.isinf(numbers.values))
+            self._outside[name].add(table, name, _far_outside(numbers.values, column))
             self._observed[name] |= not missing.all()
             if column.kind == "integer":
                 broken = np.isfinite(numbers.values) & (numbers.values != np.rint(numbers.values))
@@ -92,6 +95,7 @@ class Check:
                 raise InputError(message, self._infinite[name].hint)
             if self._broken[name].count:
                 notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")
+        notes += capped([self._outside_note(c) for c in schema.encoded if self._outside[c.name].count])
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
             notes.append("columns are in another order than in the fit: matched by name")
         lost = [name for name in schema.ids if name not in self._names]
@@ -101,3 +105,19 @@ class Check:
         if empty and self.rows > 1:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")
         return notes + hole_notes(label, bool(schema.modelled), self.incomplete, self._absent, self._fate)
+
+    def _outside_note(self, column: Column) -> str:
+        cells = self._outside[column.name]
+        assert column.low is not None and column.high is not None
+        return (
+            f"column '{column.name}': {cells} {'is' if cells.count == 1 else 'are'} far outside the range of the fit, "
+            f"{plain(column.low)} to {plain(column.high)}: other units, or a code for missing?"
+        )
+
+
+def _far_outside(values: Floats, column: Column) -> Bools:
+    """[N] whether each value lies farther from the range that was fitted than that is wide."""
+    assert column.low is not None and column.high is not None
+    width = column.high - column.low
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.isfinite(values) & ((values < column.low - width) | (values > column.high + width))

@@ -14,6 +14,7 @@ from vgi_cli.table.cells import QUOTE, Ints, unquote
 from vgi_cli.table.csv_text import CsvText, line_number
 from vgi_cli.table.numerals import EXACT, Floats, Numbers, Spelling, parse, spelling
 
+_MISSING = pa.array(MISSING, pa.large_string())
 _WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
 """Each type can hold what those before it hold."""
 
@@ -49,11 +50,11 @@ class CsvTable(Table):
             index=index,
             hidden=hidden,
             first=first,
+            na_values=na_values,
         )
         self.csv = csv
         self._several = several or len(sources) > 1
         self._sources = tuple(sources)
-        self._tokens = pa.array([*MISSING, *(t.strip() for t in na_values)], pa.large_string())
         self._data = np.frombuffer(csv.text, np.uint8)
         self._latest: tuple[int, pa.Array] | None = None  # columns are asked for one after the other, thrice each
 
@@ -125,7 +126,8 @@ class CsvTable(Table):
         return self.csv.bounds[:, i + 1] - 1
 
     def _missing(self, i: int) -> Bools:
-        return np.asarray(pc.is_in(self._trimmed(i), self._tokens).to_numpy(zero_copy_only=False), bool)
+        cells = self._trimmed(i)
+        return np.asarray(pc.is_in(cells, _MISSING).to_numpy(zero_copy_only=False), bool) | self.tokens.in_texts(cells)
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         return parse(self._trimmed(i), missing)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints, quote_if_needed
 from vgi_cli.table.csv_text import CsvText, split_csv
-from vgi_cli.table.numerals import NUMBER, Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
+from vgi_cli.table.numerals import Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -56,10 +56,10 @@ class ParquetTable(Table):
             index=index,
             hidden=hidden,
             first=first,
+            na_values=na_values,
         )
         self._decimals = decimals
         self.arrow = arrow
-        self._tokens = tuple(token.strip() for token in na_values)
 
     def raw_text(self, name: str) -> npt.NDArray[np.object_]:
         i = self.place(name)
@@ -112,12 +112,10 @@ class ParquetTable(Table):
     def _missing(self, i: int) -> Bools:
         column = self.arrow.column(i)
         absent = np.asarray(pc.is_null(column, nan_is_null=True).to_numpy(), bool)
-        if self._tokens and is_text(self._type(i)):
-            absent |= np.isin(self._strings(i).fill_null("").to_numpy(zero_copy_only=False).astype(str), self._tokens)
-        elif self._tokens and is_number(self._type(i)):
-            codes = pa.array(self._tokens, pa.large_string())
-            numbers = pc.filter(codes, pc.match_substring_regex(codes, NUMBER)).cast(pa.float64())
-            absent |= np.isin(self._floats(i), numbers.to_numpy(zero_copy_only=False))
+        if self.tokens and is_text(self._type(i)):
+            absent |= self.tokens.in_texts(self._strings(i).fill_null(""))
+        elif self.tokens and is_number(self._type(i)):
+            absent |= self.tokens.in_numbers(self._floats(i))
         return absent
 
     def _strings(self, i: int) -> pa.Array:

@@ -14,6 +14,7 @@ from vgi_cli.table.csv_text import looks_like_data
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.rounding import find_lattice, has_spikes, stand_in
 from vgi_cli.table.scaling import fit_scale
+from vgi_cli.table.suspects import looks_written, suspects
 from vgi_cli.table.wording import are, example, hole_notes, named, token_hint
 
 __all__ = ["Column", "Lattice", "Scale", "Schema", "infer_schema"]
@@ -66,7 +67,7 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    return schema, _notes(table, schema)
+    return schema, _notes(table, schema) + suspects(table, schema, kinds)
 
 
 def _check_flags(
@@ -166,14 +167,9 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     more = len(schema.columns) - 5
     hint = "found " + ", ".join(found) + (f" and {more} more" if more > 0 else "")
     for column in schema.columns:
-        if column.kind == "carried" and column.role == "data" and _decimal_commas(table, column.name):
-            hint = f"column '{column.name}' has decimal commas: write them as points"
+        if column.kind == "carried" and column.role == "data" and looks_written(table, column.name):
+            hint = f"column '{column.name}' has no plain numbers: write 1234.5, without commas, blanks or units"
     raise InputError(f"{table.label}: no numeric column to model", hint)
-
-
-def _decimal_commas(table: Table, name: str) -> bool:
-    cells = [c for c in table.text(name)[:100] if c is not None]
-    return bool(cells) and all(c.strip().lstrip("+-").replace(",", "", 1).isdigit() for c in cells)
 
 
 def _notes(table: Table, schema: Schema) -> list[str]:
@@ -183,6 +179,9 @@ def _notes(table: Table, schema: Schema) -> list[str]:
     empty = [c.name for c in schema.columns if c.kind == "empty"]
     if looks_like_data(table.names):
         notes.append(f"the column names of {table.label} are numbers: is the header line missing?")
+    unmet = table.unmet_tokens()
+    if unmet:
+        notes.append(f"no cell of {table.label} is {' or '.join(repr(t) for t in unmet)} (--na-values)")
     if table.N == 1:
         notes.append(f"{table.label} has one row")
     if D == 1:

@@ -8,6 +8,9 @@ import numpy as np
 
 from vgi_cli.table.base import Bools, Table
 
+SHOWN = 5
+"""So many columns are named, or have a line each, where the same is said of several."""
+
 
 def example(table: Table, name: str, which: Bools) -> str:
     """`'?' in row 3 (line 4) and 2 more cells`."""
@@ -37,9 +40,15 @@ def token_hint(table: Table, name: str, which: Bools) -> str:
 
 def named(what: str, names: Sequence[str]) -> str:
     """`column 'a'`, `columns 'a', 'b' and 3 more`."""
-    shown = ", ".join(f"'{n}'" for n in names[:5])
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    shown = ", ".join(f"'{n}'" for n in names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{what}{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def capped(lines: list[str]) -> list[str]:
+    """The first five lines that say the same of several columns, and one that counts the others."""
+    more = len(lines) - SHOWN
+    return lines if more <= 0 else [*lines[:SHOWN], f"the same of {more} more column{'s' if more > 1 else ''}"]
 
 
 def are(items: Sequence[object]) -> str:

@@ -1,0 +1,152 @@
+"""Lines about columns that may not be what they look like, and tokens that mean missing however they are spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.table.helpers import save
+from vgi_cli.table.check import check
+from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.schema import infer_schema
+from vgi_cli.table.suspects import WRITTEN, far_values
+
+X = [f"{v:.2f}" for v in np.random.default_rng(0).normal(10, 1, 40)]
+OTHER = [f"{v:.3f}" for v in np.random.default_rng(1).normal(0, 1, 40)]
+
+
+def two_columns(folder: Path, cells: list[str], **options: object) -> Table:
+    rows = "\n".join(f'"{cell}",{other}' for cell, other in zip(cells, OTHER, strict=True))
+    path = save(folder, "table.csv", f"x,y\n{rows}\n")
+    return read_table([str(path)], **options)  # type: ignore[arg-type]
+
+
+def notes(table: Table, **options: object) -> list[str]:
+    found = infer_schema(table, **options)[1]  # type: ignore[arg-type]
+    return [note for note in found if "no hole" not in note and "one column" not in note]
+
+
+def test_numbers_among_other_texts_are_said(tmp_path: Path) -> None:
+    cells = ["?"] * 8 + X[8:]
+    assert notes(two_columns(tmp_path, cells)) == [
+        "column 'x' is carried as text, not modelled: 80% of its cells are numbers, "
+        "but also '?' in row 1 (line 2) and 7 more cells: `--na-values '?'` if that means missing"
+    ]
+    assert notes(two_columns(tmp_path, cells), kinds={"x": "carry"}) == []
+    assert notes(two_columns(tmp_path, cells), exclude=["x"]) == []
+    assert notes(two_columns(tmp_path, ["?"] * 25 + X[25:])) == []  # fewer than half are numbers: text
+
+
+@pytest.mark.parametrize("shape", ["{},5", "1,{}00", "{}%", "$ {}", "{}.5 €", "-1_0{}0"])
+def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str) -> None:
+    found = notes(two_columns(tmp_path, [shape.format(i % 9 + 1) for i in range(40)]))
+    first = shape.format(1)
+    assert found == [
+        f"column 'x' is carried as text, not modelled: '{first}' in row 1 (line 2) is no plain number "
+        "(write 1234.5, without commas, blanks or units)"
+    ]
+
+
+@pytest.mark.parametrize("text", ["2024-01-05", "01.02.2024", "02139", "a", "1.2.3", "12:30", "1,2,3", "5 kg", "", "-"])
+def test_other_texts_are_not(text: str) -> None:
+    assert WRITTEN.fullmatch(text) is None
+
+
+def test_codes_with_leading_zeros_are_not_said(tmp_path: Path) -> None:
+    assert notes(two_columns(tmp_path, ["02139", "12139"] * 20)) == []
+
+
+def test_a_repeated_value_far_from_all_others_is_said_once_for_all_columns(tmp_path: Path) -> None:
+    rows = "\n".join(f"{-999 if i < 3 else x},{'-999.0' if i == 5 or i == 6 else y}" for i, (x, y) in _pairs())
+    table = read_table([str(save(tmp_path, "table.csv", f"x,y\n{rows}\n"))])
+    assert notes(table) == [
+        "-999 (5 cells) is far from all other values of columns 'x', 'y': `--na-values -999` if that means missing"
+    ]
+
+
+def test_one_value_far_from_all_others_is_said(tmp_path: Path) -> None:
+    assert notes(two_columns(tmp_path, [*X[:17], "1e300", *X[18:]])) == [
+        "column 'x' has a value far from all others: '1e300' in row 18 (line 19); `--na-values 1e+300` if it is a slip"
+    ]
+    assert notes(two_columns(tmp_path, [*X[:17], "60", *X[18:]])) == []
+
+
+def test_the_same_of_many_columns_is_counted(tmp_path: Path) -> None:
+    frame = pd.DataFrame({f"c{i}": ["?"] * 4 + X[4:14] for i in range(8)} | {"y": OTHER[:14]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = notes(read_table([str(tmp_path / "t.csv")]))
+    assert len(found) == 6 and found[-1] == "the same of 3 more columns"
+
+
+def _pairs() -> list[tuple[int, tuple[str, str]]]:
+    return list(enumerate(zip(X, OTHER, strict=True)))
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=12, max_size=30, unique=True),
+    st.sampled_from([-1.0, 1.0]),
+    st.integers(1, 3),
+)
+def test_far_values_are_outside_by_more_than_the_range(values: list[float], sign: float, count: int) -> None:
+    """Whatever is named is an end of the column, and moving it away by 200 ranges names it."""
+    inner = np.array(values)
+    width = inner.max() - inner.min()
+    end = (inner.max() if sign > 0 else inner.min()) + sign * 200 * width
+    found = far_values(np.concatenate([inner, np.full(count, end)]))
+    if np.abs(inner).max() / width < 1e6:  # else the addition rounds
+        assert (end, count) in [tuple(far) for far in found]
+    assert all(far.value in (inner.min(), inner.max(), end) for far in found)
+
+
+@pytest.mark.parametrize(
+    "values", [[], [1.0], [0.0, 1.0] * 20, list(range(40)), [*range(1, 13), 1000], [0] * 9 + list(range(20, 50))]
+)
+def test_ordinary_columns_have_no_far_values(values: list[float]) -> None:
+    """Truth values, counters, one large value, a column with many zeros."""
+    assert far_values(np.array(values, float)) == []
+
+
+def test_the_ends_of_the_float_range_do_not_overflow() -> None:
+    values = np.concatenate([1.7 * np.linspace(-1.0, 1.0, 20) * 1e308, [0.0]])
+    with np.errstate(all="raise"):
+        assert far_values(values) == []
+
+
+@pytest.mark.parametrize("spelled", ["-999", "-999.0", "-9.99e2", "-999.000"])
+def test_a_token_that_is_a_number_matches_every_spelling(tmp_path: Path, spelled: str) -> None:
+    table = two_columns(tmp_path, [spelled, *X[1:]], na_values=["-999"])
+    assert table.missing("x").tolist() == [True] + [False] * 39
+    assert notes(table) == []
+
+
+def test_tokens_in_parquet_text_and_infinities(tmp_path: Path) -> None:
+    arrow = pa.table({"t": ["-999.0", "a", "?"], "v": [1.0, float("inf"), -999.0], "i": [1, 2, -999]})
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    table = read_table([str(tmp_path / "t.parquet")], na_values=["-999", "inf", "?"])
+    assert table.missing("t").tolist() == [True, False, True]
+    assert table.missing("v").tolist() == [False, True, True]
+    assert table.missing("i").tolist() == [False, False, True]
+    assert table.unmet_tokens() == []
+
+
+def test_a_token_that_no_cell_is_is_said(tmp_path: Path) -> None:
+    table = two_columns(tmp_path, ["?", *X[1:]], na_values=["?", "-99", "nix"])
+    assert notes(table) == ["no cell of table.csv is '-99' or 'nix' (--na-values)"]
+
+
+def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:
+    schema, _ = infer_schema(two_columns(tmp_path, X))
+    metres = two_columns(tmp_path, [*X[:3], "1000", "-5.5", *X[5:]])
+    low, high = min(map(float, X)), max(map(float, X))
+    assert check(metres, schema)[0] == (
+        f"column 'x': '1000' in row 4 (line 5) and 1 more cell are far outside the range of the fit, {low} to {high}: "
+        "other units, or a code for missing?"
+    )
+    assert not any("outside" in note for note in check(two_columns(tmp_path, X), schema))

@@ -1,0 +1,130 @@
+"""Columns that may not be what they look like: numbers read as text, codes for missing read as numbers, slips of a pen.
+
+Nothing here changes how a table is read: these are lines for the user, with the flag that would change it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.table.base import Table
+from vgi_cli.table.columns import Schema
+from vgi_cli.table.numerals import Floats, plain
+from vgi_cli.table.wording import are, capped, example, first_cell, named, token_hint
+
+TEXT_SHARE = 0.5
+"""From this share of numbers on, a column that is carried as text is worth a line."""
+WRITTEN_SHARE = 0.9
+"""From this share of cells that a person would read as numbers on, so is a column without plain ones."""
+WRITTEN = re.compile(
+    r"[+-]?(?:"
+    r"(?:0|[1-9]\d*),\d+"  # decimal comma
+    r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
+    r"|[$€£] ?(?:0|[1-9]\d*)(?:\.\d+)?"
+    r"|(?:0|[1-9]\d*)(?:\.\d+)? ?[%$€£]"
+    r")"
+)
+LOOKED_AT = 1000
+"""Cells of a text column that are looked at for numbers that are written otherwise."""
+
+FEWEST = 10
+"""Fewest other values beside which one can be far away."""
+NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
+"""How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
+for other values that do; for a value that occurs once."""
+NINES = re.compile(r"-?9{2,}")
+
+
+def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
+    """One line for each doubt. `said`: columns whose kind the user named."""
+    lines = [
+        line
+        for column in schema.columns
+        if column.kind == "carried" and column.role == "data" and column.name not in said
+        for line in [_text(table, column.name)]
+        if line
+    ]
+    return capped(lines) + _far_away(table, schema)
+
+
+def looks_written(table: Table, name: str) -> bool:
+    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`."""
+    observed = ~table.missing(name)
+    cells = table.raw_text(name)[observed][:LOOKED_AT]
+    matching = [WRITTEN.fullmatch(str(cell).strip()) is not None for cell in cells]
+    return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
+
+
+def _text(table: Table, name: str) -> str | None:
+    observed = ~table.missing(name)
+    numbers = table.numbers(name)
+    share = numbers.number[observed].mean() if observed.any() else 0.0
+    if numbers.padded.any():  # codes with leading zeros
+        return None
+    if share >= TEXT_SHARE:
+        wrong = observed & ~numbers.number
+        hint = f": {token_hint(table, name, wrong).partition(', or')[0]}" if wrong.any() else ""
+        where = f", but also {example(table, name, wrong)}" if wrong.any() else ""
+        return f"column '{name}' is carried as text, not modelled: {share:.0%} of its cells are numbers{where}{hint}"
+    if looks_written(table, name):
+        first = first_cell(table, name, observed)
+        return (
+            f"column '{name}' is carried as text, not modelled: {first} is no plain number "
+            "(write 1234.5, without commas, blanks or units)"
+        )
+    return None
+
+
+class _Far(NamedTuple):
+    """A value far from all others of its column, and how many cells hold it."""
+
+    value: float
+    cells: int
+
+
+def _far_away(table: Table, schema: Schema) -> list[str]:
+    codes: dict[float, tuple[list[str], int]] = {}
+    slips: list[str] = []
+    for column in schema.encoded:
+        values = table.numeric(column.name)
+        for far in far_values(values[np.isfinite(values)]):
+            if far.cells == 1:
+                where = first_cell(table, column.name, values == far.value)
+                slips.append(
+                    f"column '{column.name}' has a value far from all others: {where}; "
+                    f"`--na-values {plain(far.value)}` if it is a slip"
+                )
+            else:
+                names, cells = codes.setdefault(far.value, ([], 0))
+                codes[far.value] = ([*names, column.name], cells + far.cells)
+    lines = [
+        f"{plain(value)} ({cells} cells) is far from all other values of {named('column', names)}: "
+        f"`--na-values {plain(value)}` if {'it means' if are(names) == 'is' else 'that means'} missing"
+        for value, (names, cells) in codes.items()
+    ]
+    return lines + capped(slips)
+
+
+def far_values(values: Floats) -> list[_Far]:
+    """The least and the greatest of some finite values, where they are far from those between them."""
+    if len(values) == 0:
+        return []
+    low, high = float(values.min()), float(values.max())
+    inner = values[(values > low) & (values < high)]
+    if len(inner) < FEWEST:
+        return []
+    first, last = float(inner.min()), float(inner.max())
+    if first == last:
+        return []
+    found = []
+    for value, gap in ((low, first - low), (high, high - last)):
+        count = int((values == value).sum())
+        nines = NINES.fullmatch(plain(value)) is not None
+        away = ONE_AWAY if count == 1 else NINES_AWAY if nines else CODE_AWAY
+        if gap / 2 > away * (last / 2 - first / 2):  # halves: the range of float64 numbers may be infinite
+            found.append(_Far(value, count))
+    return found
