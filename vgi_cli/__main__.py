@@ -2,6 +2,6 @@
 
 import sys
 
-from vgi_cli.cli.app import main
+from vgi_cli.cli.start import start
 
-sys.exit(main())
+sys.exit(start())

@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.program import Vgi
+from vgi_cli.run import training
 from vgi_cli.run.directory import RunFolder, sole_writer
 from vgi_cli.run.files import same_tensors
 
@@ -271,6 +272,8 @@ def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -
     done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
     assert done.code == 0 and "run holds nothing to resume: the fit starts at the beginning" in done.err
     assert RunFolder.open(Path("run")).finished
+    done = vgi("fit", "--out", "none", "--resume")
+    assert (done.code, done.error) == (2, "--resume: none holds no run") and not Path("none").exists()
 
 
 def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
@@ -372,6 +375,55 @@ def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path) -
     assert vgi("fit", "--resume", "--out", "cut").code == 0
     first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
     assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
+
+
+def test_a_signal_in_the_bootstrap_refits_says_what_is_saved(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return {}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "refit", stopped)
+        done = vgi("fit", "data.csv", *FA, "--out", "run")
+    assert done.code == 130
+    assert done.error == "stopped by SIGINT in the bootstrap refits; the fit is saved in run"
+    assert done.hint == "continue with: vgi fit --resume --out run"
+    assert vgi("fit", "--resume", "--out", "run").code == 0
+    assert RunFolder.open(Path("run")).manifest["bootstrap"] == 2
+
+
+def test_a_signal_during_the_imports_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys, builtins, vgi_cli.cli.start as m; own = builtins.__import__\n"
+        "def stop(name, *a, **k):\n"
+        "    if name == 'typer': raise KeyboardInterrupt\n"
+        "    return own(name, *a, **k)\n"
+        "builtins.__import__ = stop; sys.exit(m.start())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: stopped by SIGINT\n")
+
+
+def test_the_held_out_score_is_said_in_the_units_of_evaluate(vgi: Vgi, data: Path) -> None:
+    """Whatever the transform: the score of the kept epoch is about the log-likelihood of the same rows."""
+    Path("val.csv").write_text(text(40, seed=5))
+    for transform in ("linear", "normal"):
+        flags = ["--val", "val.csv", "--set", f"table.transform={transform}", "--out", transform]
+        done = vgi("fit", "data.csv", *FA, *flags)
+        line = next(line for line in done.err.splitlines() if line.startswith("kept: epoch "))
+        score = float(line.split("held-out log-likelihood ")[1].removesuffix(" nats a row"))
+        report = json.loads(vgi("evaluate", "--checkpoint", transform, "val.csv", "--json").out)
+        assert abs(score - report["loglik"]["mean"]) < 0.3, line
+
+
+def test_a_fit_without_an_epoch_is_said(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", *TINY_VGI, "--time-limit", "0.001", "--out", "run")
+    assert done.code == 0
+    assert "warning: time_limit came before the end of the first epoch: the model is hardly fitted" in done.err
+    done = vgi("impute", "--checkpoint", "run", "--m", "1", "-q", "-o", "out.csv")
+    assert "warning: run was stopped before the end of its first epoch: its model is hardly fitted\n" in done.err
 
 
 def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation import likelihood
 from vgi_cli.evaluation.annealing import Annealer, _pick
 from vgi_cli.evaluation.joint import JointMixture
-from vgi_cli.evaluation.likelihood import Budget, _distrust, effort, observed_log_prob
+from vgi_cli.evaluation.likelihood import Budget, distrust, effort, observed_log_prob
 from vgi_cli.evaluation.loglik import Bracket, effective
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
@@ -280,14 +280,14 @@ def test_a_hopeless_proposal_is_warned_about() -> None:
 def test_rule_of_distrust() -> None:
     good = torch.full((20,), 0.9)
     zero = torch.zeros(20)
-    assert _distrust(good, zero, Bracket(-1.0, -0.95, 0.01, 100)) is None
-    assert _distrust(good, zero, Bracket(-1.0, -0.8, 0.1, 100)) is None  # within three standard errors
-    assert "0.200 nats a row apart" in _distrust(good, zero, Bracket(-1.0, -0.8, 0.01, 100))
-    assert "half the budget is 0.030" in _distrust(good, zero + 0.03, None)
+    assert distrust(good, zero, Bracket(-1.0, -0.95, 0.01, 100)) is None
+    assert distrust(good, zero, Bracket(-1.0, -0.8, 0.1, 100)) is None  # within three standard errors
+    assert "0.200 nats a row apart" in distrust(good, zero, Bracket(-1.0, -0.8, 0.01, 100))
+    assert "half the budget is 0.030" in distrust(good, zero + 0.03, None)
     low = good.clone()
     low[:2] = 0.05
-    assert "10% of the incomplete rows" in _distrust(low, zero, None)
-    assert "half the budget is nan" in _distrust(good, zero * torch.nan, None)
+    assert "10% of the incomplete rows" in distrust(low, zero, None)
+    assert "half the budget is nan" in distrust(good, zero * torch.nan, None)
 
 
 def test_effective_sample_size() -> None:

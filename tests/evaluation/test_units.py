@@ -10,7 +10,8 @@ import torch
 from tests.evaluation.models import exact_holes
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
 from vgi_cli.evaluation.likelihood import Budget
-from vgi_cli.evaluation.units import Encoded, data_log_prob, summarise
+from vgi_cli.evaluation.loglik import LogLik, effective, log_mean
+from vgi_cli.evaluation.units import Encoded, _pooled, data_log_prob, summarise
 
 G = torch.Generator()
 
@@ -58,6 +59,29 @@ def test_particles_are_shared_out_among_dequantisation_draws() -> None:
     torch.testing.assert_close(got.values, gaussian_marginal_log_prob(model, x, missing), rtol=0, atol=0.1)
     few = data_log_prob(model, None, draws, missing, budget=Budget(particles=8, samples=2000, simulated=0))
     assert few.particles == 32
+
+
+def _part(weights: torch.Tensor) -> LogLik:
+    P = len(weights)
+    half = 0.5 * (log_mean(weights[: P // 2]) + log_mean(weights[P // 2 :]))
+    return LogLik(log_mean(weights), "annealed", effective(weights), half, None, P, "of one draw alone")
+
+
+def test_dequantisation_draws_are_judged_together() -> None:
+    """The effective size is that of all weights; one draw with few particles may not be trusted, the whole may."""
+    weights = torch.randn(8, 16, 40, generator=G.manual_seed(0), dtype=torch.float64)
+    volumes = 0.1 * torch.randn(8, 40, generator=G, dtype=torch.float64)
+    missing = torch.tensor([[True, False]]).expand(40, 2)
+    whole = _pooled([_part(w) for w in weights], volumes, missing)
+    flat = (weights + volumes[:, None]).flatten(0, 1)
+    torch.testing.assert_close(whole.values, log_mean(flat))
+    torch.testing.assert_close(whole.ess, effective(flat))
+    assert whole.particles == 128
+    halves = 0.5 * (log_mean(flat[:64]) + log_mean(flat[64:]))
+    torch.testing.assert_close(whole.half_budget, halves)
+    assert whole.warning is None
+    uneven = _pooled([_part(6 * w) for w in weights], volumes, missing)
+    assert uneven.warning is not None and "effective sample size" in uneven.warning
 
 
 def test_summary() -> None:

@@ -105,6 +105,7 @@ class FakeValidator(Validator):
     """Scores from a list, one a validation; counts in a tensor of its own."""
 
     name = "score"
+    words = "score {:.1f}"
 
     def __init__(self, scores: list[float], every: int = 1) -> None:
         self.scores, self.every, self.count = scores, every, 0

@@ -151,6 +151,22 @@ def test_validation_every_few_epochs_and_at_the_end(tmp_path: Path) -> None:
     assert [line["epoch"] for line in metrics_of(tmp_path / "run") if "score" in line] == [4, 8, 10]
 
 
+def test_a_fit_that_converges_between_two_validations_is_validated_at_its_end(tmp_path: Path) -> None:
+    def converging(state: FakeState) -> Iterator[Step | EpochEnd]:
+        for event in METHOD.run(state):
+            yield event
+            if isinstance(event, EpochEnd) and event.epoch == 6:
+                return
+
+    for every, seen in ((4, [4, 6]), (20, [6]), (3, [3, 6])):
+        path = tmp_path / str(every)
+        drive = new_drive(new_run(path), validator=FakeValidator([1.0, 2.0], every=every))
+        drive.advance = converging
+        assert drive.go().stopped_by == "converged"
+        assert [line["epoch"] for line in metrics_of(path) if "score" in line] == seen
+        assert RunFolder.open(path).manifest["progress"]["best_epoch"] == 6
+
+
 def test_a_parameter_that_is_not_finite_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run"
     new_drive(new_run(path), epochs=3).go()

@@ -85,7 +85,7 @@ def test_the_tuning_grows_with_the_rows_seen_since_the_last():
         return SimpleNamespace(chains=SimpleNamespace(values=torch.zeros(1, 1))), ends
 
     for epochs in (50, 1000):
-        made = make_validator("objective", tune, table, held, torch.arange(100), epochs, 0)
+        made = make_validator("objective", tune, table, held, torch.arange(100), torch.zeros(100), epochs, 0)
         with pytest.raises(ValueError, match="mean"):  # the double has no epochs
             made.score(None)
     assert seen == [4, 20]  # 0.1 of 1 and of 20 epochs of ten times as many rows

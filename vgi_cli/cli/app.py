@@ -131,7 +131,3 @@ def _parse_text(error: Any) -> tuple[str, str]:
     if text.startswith("no such command"):
         return text, nearest(text.split("'")[1], context.command.commands)
     return text, f"{path} --help lists what is possible"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

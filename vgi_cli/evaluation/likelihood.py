@@ -47,6 +47,7 @@ class Budget(NamedTuple):
     per_hole    moves per hole and nat² of the variance of the pilot's log weights
     samples     samples of the model to which the joint mixture is fitted
     simulated   rows simulated from the model for the bracket; 0: no bracket
+    bracketed   particles of each of them; none: `particles`
     batch       density evaluations in one call
     latents     draws of the latents a row, for a model that has them
     """
@@ -58,6 +59,7 @@ class Budget(NamedTuple):
     per_hole: float = 2.0
     samples: int = 10_000
     simulated: int = 100
+    bracketed: int | None = None
     batch: int = 16_384
     latents: int = 3000
 
@@ -138,9 +140,9 @@ def _black_box(
         pick = torch.arange(budget.simulated, device=device) * len(todo) // budget.simulated
         pick = todo[pick.unique()]
         simulated = model.sample(len(pick), generator).to(x)
-        noise = KeyedNoise(seed, columns, rows[pick], torch.arange(P), "loglik/simulated")
+        noise = KeyedNoise(seed, columns, rows[pick], torch.arange(budget.bracketed or P), "loglik/simulated")
         bracket = _bracket(annealer, simulated, missing[pick], noise, budget)
-    warning = _distrust(ess[todo] / P, (values - half)[todo], bracket)
+    warning = distrust(ess[todo] / P, (values - half)[todo], bracket)
     return LogLik(values, "annealed", ess, half, bracket, P, warning)
 
 
@@ -218,8 +220,9 @@ def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, 
     return Bracket(float(lower.mean()), float(upper.mean()), se, len(x))
 
 
-def _distrust(ess: Tensor, gap: Tensor, bracket: Bracket | None) -> str | None:
-    """The stated rule of when an annealed estimate is not to be trusted."""
+def distrust(ess: Tensor, gap: Tensor, bracket: Bracket | None) -> str | None:
+    """The stated rule of when an annealed estimate is not to be trusted; `ess` [R] as shares of the particles, `gap`
+    [R] between the values and those at half the budget."""
     reasons = []
     low = float((ess < LOW_ESS).double().mean())
     if low > LOW_SHARE:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.kernels import Proposer
+from vgi_cli.evaluation import importance, likelihood
 from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.evaluation.loglik import LogLik, log_mean
@@ -58,21 +59,32 @@ def data_log_prob(
         )
     parts = []
     for i, draw in enumerate(draws):
-        own = budget if i == 0 else budget._replace(simulated=0)
+        own = budget._replace(bracketed=budget.particles * len(draws)) if i == 0 else budget._replace(simulated=0)
         parts.append(observed_log_prob(model, proposals, draw.x, missing, budget=own, seed=seed + i))
-    volumes = torch.stack([draw.log_volume.double() for draw in draws])
-    values = log_mean(torch.stack([part.values for part in parts]) + volumes)
-    ess, half = [part.ess for part in parts], [part.half_budget for part in parts]
+    return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
+
+
+def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik:
+    """One estimate of those of each dequantisation draw; `volumes` [draws, R]. Judged as a whole, not draw by draw."""
+    values = torch.stack([part.values for part in parts]) + volumes
     first = parts[0]
-    return first._replace(
-        values=values,
-        ess=None if first.ess is None else torch.stack([e for e in ess if e is not None]).sum(0),
-        half_budget=None
-        if first.half_budget is None
-        else log_mean(torch.stack([h for h in half if h is not None]) + volumes),
-        particles=first.particles * len(parts),
-        warning=next((part.warning for part in parts if part.warning), None),
-    )
+    whole = first._replace(values=log_mean(values), particles=first.particles * len(parts))
+    if first.ess is None or first.half_budget is None:
+        return whole
+    if len(parts) == 1:
+        return whole._replace(half_budget=first.half_budget + volumes[0])
+    # With mean weight m and n effective of P weights, their squares sum up to (m P)² / n.
+    squares = 2 * values - torch.stack([part.ess for part in parts if part.ess is not None]).log()
+    pooled = (2 * values.logsumexp(0) - squares.logsumexp(0)).exp().nan_to_num(nan=0.0)
+    halved = torch.stack([log_mean(half) for half in values.chunk(2)]).mean(0)
+    holes = missing.sum(1)
+    judged = (holes < missing.shape[1]) & ((holes > 0) | (first.estimator == "iwae"))
+    gap = (whole.values - halved)[judged]
+    if first.estimator == "iwae":
+        warning = importance.distrust(pooled[judged], gap, whole.particles)
+    else:
+        warning = likelihood.distrust(pooled[judged] / whole.particles, gap, first.bracket)
+    return whole._replace(ess=pooled, half_budget=halved, warning=warning)
 
 
 class Summary(NamedTuple):

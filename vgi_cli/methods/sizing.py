@@ -86,7 +86,8 @@ def choose_size(
     winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
     others = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried if t is not winner)
     best_of = "best" if winner.score == overall else f"largest within {family.slack * table.D:.2f} nats of the best"
-    reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({winner.score:.2f} nats; {others})"
+    scores = f"{winner.score:.2f} nats, encoded; {others}"
+    reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
     return Sizing(winner.config, reason, tuple(tried))
 
 

@@ -34,6 +34,7 @@ class Validator(ABC):
     """Scores a fit on held-out rows; larger is better. Its random streams are its own."""
 
     name: str
+    words: str  # the criterion in words, with a place for the score
     every: int  # epochs between validations
 
     @abstractmethod
@@ -132,6 +133,9 @@ class Drive:
                         saving = last_saved - now
                 if outcome is None and self.stop.signal is None:
                     outcome = "epochs" if self.state.epoch >= self.state.epochs else "converged"
+                    if outcome == "converged" and self.validator is not None and not self._due():
+                        scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
+                        self._write(scored, metrics, time.monotonic() - started)
                 self._checkpoint(metrics, time.monotonic() - started, outcome)
         finally:
             self.reporter.finish_progress()
@@ -154,29 +158,31 @@ class Drive:
         self._refuse_non_finite(event.metrics)
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
-            score = self._validate()
-            line[self.validator.name] = score if math.isfinite(score) else None
-        self.last_metrics = line
-        line["seconds"] = round(self.seconds_before + seconds, 3)
-        metrics.write(json.dumps(line, allow_nan=False) + "\n")
-        metrics.flush()
+            line |= self._scored(self.validator)
+        self._write(line, metrics, seconds)
         shown = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
         epochs = max(self.state.epochs, 1)
         stage = str(event.metrics.get("stage", "main")).replace("_", " ")
         where = f"epoch {event.epoch}/{epochs}" if stage == "main" else f"{stage}, epoch {event.epoch}"
         self.reporter.progress(f"{where}  {shown}", min(self.state.epoch / epochs, 1.0))
 
+    def _write(self, line: dict[str, Any], metrics: Any, seconds: float) -> None:
+        self.last_metrics = line
+        line["seconds"] = round(self.seconds_before + seconds, 3)
+        metrics.write(json.dumps(line, allow_nan=False) + "\n")
+        metrics.flush()
+
     def _due(self) -> bool:
         assert self.validator is not None
         last = self.state.epoch >= self.state.epochs
         return last or self.state.epoch % self.validator.every == 0
 
-    def _validate(self) -> float:
-        assert self.validator is not None
-        score = self.validator.score(self.state)
+    def _scored(self, validator: Validator) -> dict[str, float | None]:
+        """The score of the present state, by the criterion's name; the best state so far is kept."""
+        score = validator.score(self.state)
         if math.isnan(score):
             raise FitError(
-                f"the held-out rows' {self.validator.name} is not a number after epoch {self.state.epoch}; "
+                f"the held-out rows' {validator.name} is not a number after epoch {self.state.epoch}; "
                 "the last good checkpoint is kept",
                 "look at the held-out rows for values far from all others, or take a smaller --set optim.lr",
             )
@@ -186,7 +192,7 @@ class Drive:
             self.best = {stem: _copy(parts.get(stem, {})) for stem in PUBLISHED}
         else:
             self.bad += 1
-        return score
+        return {validator.name: score if math.isfinite(score) else None}
 
     def _exhausted(self) -> bool:
         return self.validator is not None and self.bad >= self.patience

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from vgi_cli.errors import VgiError
+from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.run import pilot, plugins, registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.blocks import choose_blocks
@@ -51,6 +51,8 @@ def fit(
         run = find_run(out) if resume else None
         if run is not None:
             return _resume(run, settings, reporter, started, stop, table)
+        if resume and table is None and "data" not in settings:
+            raise UsageError(f"--resume: {out} holds no run", "name the table too, to begin a fit there")
         if resume:
             reporter.say(f"{out} holds nothing to resume: the fit starts at the beginning")
         _check_plugins(settings, reporter)

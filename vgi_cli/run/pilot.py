@@ -92,4 +92,6 @@ def choose_epochs(
             "no number of epochs gives the held-out rows of the pilot a finite log-likelihood",
             "lower optim.lr, or give --epochs",
         )
-    return Pilot(best_epoch, f"{best_epoch} epochs: best log-likelihood of held-out rows ({best:.2f} nats a row)")
+    return Pilot(
+        best_epoch, f"{best_epoch} epochs: best log-likelihood of held-out rows ({best:.2f} nats a row, encoded)"
+    )

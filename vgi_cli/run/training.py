@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.errors import Interrupted
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import plugins, registry
 from vgi_cli.run.bootstrap import refit, split_bootstrap
@@ -26,6 +27,7 @@ from vgi_cli.run.reporting import Reporter
 from vgi_cli.run.resume import DONE
 from vgi_cli.run.signals import Stop
 from vgi_cli.run.validation import make_validator
+from vgi_cli.table.encoder import log_volume
 from vgi_cli.table.reader import Table
 from vgi_cli.table.schema import Schema
 from vgi_cli.version import __version__
@@ -152,7 +154,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         outcome = drive.go()
     if claimed is not None:
         claimed.commit()
-    _finish(run, job, outcome)
+    _finish(run, job, outcome, drive)
     return run
 
 
@@ -168,7 +170,8 @@ def _validator(job: Job, state: State) -> Validator | None:
     dtype = next(state.model.parameters()).dtype
     train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
     tune = registry.load_method(job.recipe.method["name"]).tune
-    return make_validator(job.recipe.select, tune, train, held, job.held.keys, state.epochs, job.recipe.seed)
+    volume = log_volume(job.held.table.missing, job.held.table.x, job.schema)
+    return make_validator(job.recipe.select, tune, train, held, job.held.keys, volume, state.epochs, job.recipe.seed)
 
 
 def _held_rows(job: Job, state: Any) -> Parts:
@@ -196,7 +199,7 @@ def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
     return torch.stack(columns, 1).to(torch.float32)
 
 
-def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
+def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     """Bootstrap refits, the final recipe and the final manifest."""
     recipe = job.recipe.model_copy(update={"time_limit": None})
     tensors, _ = split_bootstrap(run.tensors("model"))
@@ -206,7 +209,11 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
         job.reporter.detail("no bootstrap refits: the time limit was reached")
     else:
         model = build_model(recipe, job.schema, tensors, run.path)
-        refits = refit(recipe, model, job.train.table, job.reporter)
+        try:
+            refits = refit(recipe, model, job.train.table, job.reporter)
+        except Interrupted as error:
+            done = f"{error.message} in the bootstrap refits; the fit is saved in {run.path}"
+            raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
     entries = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
@@ -220,3 +227,14 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome) -> None:
     run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
     job.reporter.finish_progress()
     job.reporter.say(f"{outcome.epochs} epochs, stopped by {outcome.stopped_by}")
+    if outcome.epochs == 0:
+        job.reporter.warn(f"{outcome.stopped_by} came before the end of the first epoch: the model is hardly fitted")
+    if drive.validator is not None:
+        job.reporter.say(_selection(drive, drive.validator))
+
+
+def _selection(drive: Drive, validator: Validator) -> str:
+    """What the held-out rows said."""
+    if drive.best_epoch == 0:
+        return f"the held-out rows were not looked at: the next time would have been epoch {validator.every}"
+    return f"kept: epoch {drive.best_epoch}, held-out {validator.words.format(drive.best_score)}"

@@ -33,16 +33,19 @@ def spacing(epochs: int) -> int:
 
 @final
 class LogLikValidator(Validator):
-    """Mean log p(observed cells) of the held-out rows: exact where the model has marginals, else annealed with the same
-    random numbers each time. Rows without an observed cell are left out."""
+    """Mean log p(observed cells) of the held-out rows, nats, data units: exact where the model has marginals, else
+    estimated with the same random numbers each time. Rows without an observed cell are left out."""
 
     name = "val_loglik"
+    words = "log-likelihood {:.4f} nats a row"
 
-    def __init__(self, table: TensorTable, keys: Tensor, every: int, seed: int) -> None:
+    def __init__(self, table: TensorTable, keys: Tensor, volume: Tensor, every: int, seed: int) -> None:
+        """`volume` [N]: log|det d encoded / d data| over the observed cells of each row (see `log_volume`)."""
         used = (~table.missing.all(1)).nonzero()[:, 0]
         index = used[torch.linspace(0, len(used) - 1, min(len(used), ROWS)).long()]
         self._table = table.rows(index)
         self._keys = keys.to(table.x.device)[index]
+        self._volume = float(volume[index.cpu()].mean())
         self._seed = seed
         self.every = every
 
@@ -53,7 +56,7 @@ class LogLikValidator(Validator):
         result = observed_log_prob(
             state.model, q, table.x, table.missing, budget=BUDGET, seed=self._seed, rows=self._keys
         )
-        return float(result.values.mean())
+        return float(result.values.mean()) + self._volume
 
 
 @final
@@ -65,6 +68,7 @@ class ObjectiveValidator(Validator):
     """
 
     name = "val_objective"
+    words = "objective {:.4f} after fine-tuning, encoded units"
 
     def __init__(self, tune: Tune, table: TensorTable, inside: Tensor, every: int, epochs: int, seed: int) -> None:
         """`epochs`: of each fine-tuning."""
@@ -115,16 +119,18 @@ def make_validator(
     train: TensorTable,
     held: TensorTable | None,
     keys: Tensor | None,
+    volume: Tensor | None,
     epochs: int,
     seed: int,
 ) -> Validator | None:
-    """The validator of a fit; none without held-out rows. `tune`: that of the method (see Method)."""
+    """The validator of a fit; none without held-out rows. `tune`: that of the method (see Method); `volume`: see
+    LogLikValidator."""
     if held is None:
         return None
-    assert keys is not None
+    assert keys is not None and volume is not None
     every = spacing(epochs)
     if select == "objective":
         assert tune is not None
         tuning = max(FEWEST_TUNING, round(TUNING_SHARE * every * train.N / max(held.N, 1)))
         return ObjectiveValidator(tune, held, observed_box(train, held), every, tuning, seed)
-    return LogLikValidator(held, keys, every, seed)
+    return LogLikValidator(held, keys, volume, every, seed)

@@ -1,0 +1,13 @@
+"""The first module of the program: what it imports is imported under its eyes."""
+
+import sys
+
+
+def start() -> int:
+    """Run the program and return its exit code; SIGINT while its modules are imported ends it as at any other time."""
+    try:
+        from vgi_cli.cli.app import main
+    except KeyboardInterrupt:
+        print("error: stopped by SIGINT", file=sys.stderr)
+        return 130
+    return main()
