@@ -259,6 +259,32 @@ def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
     assert not (run / "imputed").exists()
 
 
+def test_an_output_is_never_what_it_is_made_of(vgi: Vgi, run: Path) -> None:
+    before = Path("data.csv").read_bytes()
+    ask = ["impute", "--checkpoint", "run", "--force", "--format", "single", "-o"]
+    for out in ("data.csv", "./run/../data.csv"):
+        assert refused(vgi, *ask, out) == (f"-o {Path(out)} is the table that is imputed", "name another file")
+        assert refused(vgi, *ask, out, "data.csv")[0] == f"-o {Path(out)} is the table that is imputed"
+    assert Path("data.csv").read_bytes() == before
+    error, hint = refused(vgi, *ask, "out.xlsx")
+    assert (error, hint) == ("out.xlsx: vgi writes CSV and Parquet, not .xlsx", "name it .csv, .tsv or .parquet")
+
+
+def test_more_factors_than_columns(vgi: Vgi, data: Path) -> None:
+    for flags in (["--model", "fa"], ["--model", "mixture", "--set", "model.covariance=factor"]):
+        error, hint = refused(vgi, "fit", "data.csv", *flags, "--set", "model.factors=9")
+        assert error == "model.factors=9: the table has 3 columns to model"
+        assert hint == "at most 3, or leave it out"
+
+
+def test_a_report_is_asked_for_what_it_has_before_the_work(
+    vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgi_cli.run.evaluate.make", None)  # the work: it is not reached
+    error, _ = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", "--fail-if", "loglk > 1")
+    assert error == "--fail-if 'loglk > 1': the report has no number 'loglk'"
+
+
 def commands(checkpoint: str) -> list[list[str]]:
     names = ["impute", "evaluate", "finetune"]
     return [[name, "--checkpoint", checkpoint, "data.csv"] for name in names]
@@ -342,7 +368,11 @@ def test_bootstrap_without_refits(vgi: Vgi, data: Path) -> None:
     assert not any(name.startswith(PREFIX) for name in RunFolder.open(Path("run")).tensors("model"))
     error, hint = refused(vgi, "impute", "--checkpoint", "run", "--uncertainty", "bootstrap")
     assert error == "--uncertainty bootstrap: run 'run' holds no bootstrap refits"
-    assert hint == "fit again with --set bootstrap=20 (fa and mixture)"
+    assert hint == "fit again with --set bootstrap=20"
+    flags = [*FA[:4], "--imputer", "mean", "--threads", "1", "--out", "other", "--epochs", "2"]
+    assert vgi("fit", "data.csv", *flags).code == 0
+    _, hint = refused(vgi, "impute", "--checkpoint", "other", "--uncertainty", "bootstrap")
+    assert hint.startswith("leave it out: only fits of fa and mixture by em, ") and "impute-then-fit" not in hint
 
 
 def test_parquet_to_stdout(vgi: Vgi, run: Path) -> None:
@@ -422,7 +452,10 @@ def test_fine_tuning_needs_a_model(vgi: Vgi, data: Path) -> None:
         (["--fail-if", "loglik"], "--fail-if 'loglik' is not a condition", "write it as"),
         (["--fail-if", "loglik < x"], "--fail-if 'loglik < x': 'x' is not a finite number", ""),
         (["--fail-if", "loglk > 1"], "--fail-if 'loglk > 1': the report has no number 'loglk'", "did you mean"),
-        (["--fail-if", "objective < 1"], "the report has no number 'objective'", ""),
+        (["--fail-if", "objective < 1"], "the report has no number 'objective'", "--objective adds it"),
+        (["--fail-if", "imputation.rmse < 1"], "no number 'imputation.rmse'", "--truth or --mask adds it"),
+        (["--fail-if", "loglik.meen < 1"], "no number 'loglik.meen'", "did you mean 'loglik.mean'?"),
+        (["--per-row", "rows.xlsx"], "rows.xlsx: vgi writes CSV and Parquet, not .xlsx", "name it .csv, .tsv or .par"),
         (["--truth", "short.csv"], "--truth: short.csv has 2 rows, data.csv has 30", "row by row"),
         (["--truth", "data.csv"], "no cell that is missing in data.csv is known in the truth", "the complete table"),
         (["--per-row", "none/rows.csv"], "--per-row: no folder 'none'", "create it first"),

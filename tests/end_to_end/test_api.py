@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,18 @@ def test_fine_tuning_a_frame(frame: pd.DataFrame, tmp_path: Path) -> None:
     tuned = vgi_cli.finetune(run, frame.iloc[:30], epochs=1, out=tmp_path / "tuned")
     assert tuned.manifest["command"] == "finetune" and "finetuned_objective" in tuned.manifest
     assert len(tuned.impute(m=1, sampler="chains")[0]) == 30
+
+
+def test_one_name_is_a_name_and_not_its_letters(tmp_path: Path, frame: pd.DataFrame) -> None:
+    run = vgi_cli.fit(frame, out=tmp_path / "run", id="name", exclude="a", **FIT)
+    schema = json.loads((run.path / "schema.json").read_text())
+    roles = {column["name"]: column["role"] for column in schema["columns"]}
+    assert (roles["name"], roles["a"]) == ("id", "exclude")
+    with pytest.raises(UsageError, match="--id nme: the table has no such column"):
+        vgi_cli.fit(frame, id="nme", **FIT)
+
+
+@pytest.mark.parametrize("data", [np.zeros((3, 2)), pd.Series([1.0]), {"a": [1]}, [1, 2], 5])
+def test_what_is_no_table_is_refused(data: object) -> None:
+    with pytest.raises(UsageError, match=f"expected paths, a pandas .* got {type(data).__name__}"):
+        vgi_cli.fit(data, **FIT)

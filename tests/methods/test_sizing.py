@@ -65,6 +65,8 @@ def test_few_rows_take_the_smallest() -> None:
     assert found.reason == "1 component, full: the only size that fits this table"
     factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
     assert factors.config.factors == 0
+    chosen = choose_size(GaussianMixture, MixtureConfig(components=2), clusters(11), EmConfig(), torch.Generator())
+    assert chosen.reason == "2 components, full: as set"
 
 
 def test_a_seed_fixes_the_answer() -> None:

@@ -37,7 +37,17 @@ def test_mps_elsewhere() -> None:
 
 
 def test_threads_by_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(device, "cores", lambda: 8)
     assert [device.default_threads(work) for work in (0, 1e6, 4.1e6, 1e12)] == [1, 1, 2, 4]
     monkeypatch.setattr(device, "cores", lambda: 2)
     assert device.default_threads(1e12) == 2
+
+
+def test_default_threads_heed_omp_num_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "cores", lambda: 8)
+    for said, threads in (("", 4), ("2", 2), ("3,1", 3), ("many", 4), ("0", 4), ("16", 4)):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert device.default_threads(1e9) == threads
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert device.default_threads(1e9) == 4 and device.default_threads(1.0) == 1

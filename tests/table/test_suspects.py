@@ -150,3 +150,22 @@ def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:
         "other units, or a code for missing?"
     )
     assert not any("outside" in note for note in check(two_columns(tmp_path, X), schema))
+
+
+def test_keys_and_columns_with_next_to_nothing_in_them_are_said(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": range(101, 141), "few": [1.5, 2.5, 3.5] + [None] * 37, "y": OTHER})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = read_table([str(tmp_path / "t.csv")])
+    key = "column 'key' is modelled, but its values number the rows: `--id key` or `--exclude key` if it is a key"
+    few = "column 'few' has fewer than 10 values: the fills rest on very little"
+    assert notes(table) == [key, few]
+    assert notes(table, kinds={"key": "integer"}) == [few]
+    assert notes(table, ids=["key"]) == [few]
+    frame["key2"] = range(40)
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "u.csv", index=False)  # in no order: no numbers of rows
+    assert notes(read_table([str(tmp_path / "u.csv")])) == [few]
+    frame.to_csv(tmp_path / "v.csv", index=False)
+    assert notes(read_table([str(tmp_path / "v.csv")]))[0] == (
+        "columns 'key', 'key2' are modelled, but their values number the rows: "
+        "`--id key` or `--exclude key` if they are keys"
+    )

@@ -17,7 +17,8 @@ import pytest
 
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, UsageError, VgiError
-from vgi_cli.table.outputs import default_output, output_paths
+from vgi_cli.table.memory import to_frames
+from vgi_cli.table.outputs import Layout, default_output, output_paths
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import Schema, infer_schema
 from vgi_cli.table.writer import check_output, write_imputed
@@ -394,3 +395,24 @@ class TestParquet:
         assert path.read_text() == (
             'x,f,t,b,i\n1,0.1,"a,""b""",True,1152921504606846976\n0.2,0.2,,,1\n2.5,0.2,NA,False,\n'
         )
+
+
+@pytest.mark.parametrize("kind", ["UInt8", "uint8", "category"])
+def test_pandas_reads_a_column_that_needed_a_wider_type(tmp_path: Path, kind: str) -> None:
+    """pandas keeps the types of its columns beside the table: they must not cast the fills back."""
+    cells = pd.Series(["1", "2", None, "3"]).astype("category") if kind == "category" else [1, 2, None, 3]
+    frame = pd.DataFrame({"u": pd.Series(cells, dtype=kind if kind != "uint8" else None), "v": [1.5, 2.5, 3.5, 1.0]})
+    if kind == "uint8":
+        frame["u"] = pd.Series([1, 2, 0, 3], dtype="uint8")
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = read_table([str(tmp_path / "t.parquet")], na_values=["0"] if kind == "uint8" else [])
+    schema, _ = infer_schema(table, unbounded=["u"], kinds={"u": "integer"})
+    draws = np.stack([[1, 2, -5, 3], frame["v"]], 1)[None]
+    outputs: list[tuple[Layout, str]] = [("files", "o.1.parquet"), ("long", "o.parquet")]
+    for layout, out in outputs:
+        write_imputed(table, schema, draws, layout=layout, out=tmp_path / "o.parquet")
+        back = pd.read_parquet(tmp_path / out)
+        assert [int(value) for value in back["u"][-4:]] == [1, 2, -5, 3]
+        if layout == "files" and kind != "category":
+            assert str(back["u"].dtype) == {"UInt8": "Int64", "uint8": "int64"}[kind]
+    assert to_frames(table, schema, draws, arrow=False)[0]["u"].astype(int).tolist() == [1, 2, -5, 3]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import FailIfMissed, UsageError, nearest
+from vgi_cli.evaluation.loglik import Bracket
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -19,6 +20,15 @@ OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 SHORT = {"loglik": "loglik.mean"}
+SUMMARY = ("mean", "se", "standardised", "per_cell", "rows")
+LOGLIK = (
+    *SUMMARY,
+    *("rows_left_out", "particles", "ess", "half_budget", "dequantisation_draws", "refit_epochs"),
+    *(f"{part}.{name}" for part in ("complete", "incomplete") for name in SUMMARY),
+    *(f"simulated.{name}" for name in Bracket._fields),
+)
+"""The numbers that the `loglik` of a report may have."""
+PARTS = ("format", "rows", "loglik", "objective", "imputation", "sampler", "truth", "conditionals")
 EXAMPLE = "write it as 'loglik.mean < -12.5': a path of the JSON report, one of < <= > >= == !=, a number"
 _FORM = re.compile(r"^\s*(?P<path>[^<>=!]*[^<>=!\s])\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*$")
 
@@ -59,6 +69,22 @@ def numbers(report: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             out[path] = float(value)
     return out
+
+
+def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
+    """UsageError for a path that the report cannot have, as far as that is known before it is made.
+
+    absent  parts that were not asked for, and the flags that add them
+    """
+    for condition in conditions:
+        part, _, name = condition.path.partition(".")
+        message = f"--fail-if '{condition}': the report has no number '{condition.path}'"
+        if part not in PARTS:
+            raise UsageError(message, nearest(part, PARTS))
+        if part in absent:
+            raise UsageError(message, f"{absent[part]} adds it")
+        if part == "loglik" and name not in LOGLIK:
+            raise UsageError(message, nearest(condition.path, [f"loglik.{known}" for known in LOGLIK]))
 
 
 def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:

@@ -55,7 +55,7 @@ def choose_size(
     paths = family.sizes(config, len(used), table.D)
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
-        given = "as set" if only == config else "the only size that fits this table"
+        given = "as set" if _stated(config) else "the only size that fits this table"
         reason = given if sum(map(len, paths)) == 1 else f"{len(used)} rows are too few to hold some out"
         return Sizing(only, f"{describe(only)}: {reason}", ())
     rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
@@ -89,6 +89,11 @@ def choose_size(
     scores = f"{winner.score:.2f} nats, encoded; {others}"
     reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
     return Sizing(winner.config, reason, tuple(tried))
+
+
+def _stated(config: ModelConfig) -> bool:
+    """Whether some part of the size was said."""
+    return any(isinstance(value, int) for value in config.model_dump(exclude_none=True).values())
 
 
 def held_out(

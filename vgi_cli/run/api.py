@@ -10,7 +10,7 @@ from typing import Any
 
 from vgi_cli.errors import UsageError
 from vgi_cli.models.base import Model
-from vgi_cli.run.arguments import Data, reading, source
+from vgi_cli.run.arguments import Data, names, reading, source
 from vgi_cli.run.config import gather
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.evaluate import EvaluateOptions
@@ -113,10 +113,10 @@ def fit(
         "select": (select, "select"),
         "epochs": (epochs, "epochs"),
         "time_limit": (time_limit, "time_limit"),
-        "table.id": (list(id), "id"),
-        "table.exclude": (list(exclude), "exclude"),
+        "table.id": (names(id), "id"),
+        "table.exclude": (names(exclude), "exclude"),
         "table.columns": (dict(columns or {}), "columns"),
-        "table.unbounded": (list(unbounded), "unbounded"),
+        "table.unbounded": (names(unbounded), "unbounded"),
         "table.blocks": (blocks if isinstance(blocks, str) else [list(group) for group in blocks], "blocks"),
         "compile": (compile, "compile"),
         **reading(mask, na_values, delimiter, seed, device, threads),

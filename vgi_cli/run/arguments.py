@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vgi_cli.errors import UsageError
 from vgi_cli.table.memory import Frame, from_frame, is_frame
 from vgi_cli.table.reader import Table
 
@@ -23,7 +24,7 @@ def reading(
     """Settings of reading and computing, by dotted key, with the argument that says each."""
     return {
         "mask": (None if mask is None else str(mask), "mask"),
-        "table.na_values": (list(na_values), "na_values"),
+        "table.na_values": (names(na_values), "na_values"),
         "table.delimiter": (delimiter, "delimiter"),
         "seed": (seed, "seed"),
         "device": (device, "device"),
@@ -39,4 +40,14 @@ def source(data: Data | None) -> tuple[Table | None, list[str] | None]:
         return from_frame(data), None
     if isinstance(data, str | Path):
         return None, [str(data)]
-    return None, [str(path) for path in data]
+    if isinstance(data, list | tuple) and all(isinstance(path, str | Path) for path in data):
+        return None, [str(path) for path in data]
+    raise UsageError(
+        f"data: expected paths, a pandas DataFrame or an Arrow table, got {type(data).__name__}",
+        "pandas.DataFrame(…) or .to_frame() makes a table of it",
+    )
+
+
+def names(value: Sequence[str]) -> list[str]:
+    """Names of columns, or tokens; one text is one of them, not its letters."""
+    return [value] if isinstance(value, str) else list(value)

@@ -62,8 +62,11 @@ def cores() -> int:
 
 
 def default_threads(work: float) -> int:
-    """Threads for a fit whose step costs about `work` multiplications: one for small steps, at most four."""
-    return max(1, min(cores(), 4, int(work / WORK_PER_THREAD)))
+    """Threads for a fit whose step costs about `work` multiplications: one for small steps, at most four, and no more
+    than OMP_NUM_THREADS allows where that is a number."""
+    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    limit = int(allowed) if allowed.isdecimal() and int(allowed) > 0 else 4
+    return max(1, min(cores(), 4, limit, int(work / WORK_PER_THREAD)))
 
 
 def set_threads(threads: int) -> None:

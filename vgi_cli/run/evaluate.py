@@ -90,12 +90,13 @@ def evaluate(
         _check_latents(fitted, options)
         if options.conditionals:
             comparable_conditionals(fitted)
+        fail_if.foresee(options.conditions, _absent(settings, options))
         known = None if options.truth_model is None else load_truth(Path(options.truth_model), fitted, reporter)
         table, truth = _tables(fitted, settings, options, table, truth)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
         if options.write:
-            _check_outputs(folder, options)
+            _check_outputs(folder, options, table)
         report = make(fitted, table, truth, known, settings, options, reporter)
         _require_paths(options.conditions, report.values)
         if options.per_row is not None:
@@ -179,17 +180,31 @@ def _tables(
     return table, truth
 
 
-def _check_outputs(folder: Path, options: EvaluateOptions) -> None:
+def _check_outputs(folder: Path, options: EvaluateOptions, table: Table) -> None:
     paths = [folder / "report.json", folder / "report.md"]
     if options.per_row is not None:
         paths.append(Path(options.per_row))
         if not paths[-1].parent.is_dir():
             raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
+        output_format(paths[-1], table)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out: '{folder}' is a file", "name a folder")
-    for path in paths:
+    for path, other in zip(paths, ("-o DIR", "-o DIR", "another --per-row"), strict=False):
         if path.exists() and not options.force:
-            raise UsageError(f"'{path}' exists", "--force replaces it, -o DIR writes elsewhere")
+            raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")
+
+
+def _absent(settings: Settings, options: EvaluateOptions) -> dict[str, str]:
+    """Parts of the report that were not asked for, and the flags that add them."""
+    hidden = options.truth is not None or value_of(settings, "mask") is not None
+    asked = {
+        "imputation": (hidden, "--truth or --mask"),
+        "sampler": (hidden, "--truth or --mask"),
+        "objective": (options.objective, "--objective"),
+        "truth": (options.truth_model is not None, "--truth-model"),
+        "conditionals": (options.conditionals, "--conditionals"),
+    }
+    return {part: flag for part, (there, flag) in asked.items() if not there}
 
 
 def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, Any]) -> None:

@@ -122,7 +122,9 @@ def impute(
         layout = cast(Layout, options.layout)
         format = None if isinstance(out, Path) else described.format
         files = options.m if layout == "files" else 1
-        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
+        paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
+        if table is None:
+            _refuse_own_table(paths, name_of(fitted, settings))
         sampling = Sampling(fitted, settings, options, reporter)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source, seen.incomplete, draws)
@@ -188,6 +190,14 @@ def blocks_of(fitted: Fitted, settings: Settings) -> Source:
 def value_of(settings: Settings, key: str) -> Any:
     """What was said of a setting, else none."""
     return settings[key].value if key in settings else None
+
+
+def _refuse_own_table(paths: Sequence[Path], table: TableName) -> None:
+    """UsageError where an output is what it is made of: the table with its holes would be gone."""
+    read_from = [Path(path).resolve() for path in (*table.data, *([table.mask] if table.mask else [])) if path != "-"]
+    for path in paths:
+        if any(path.resolve() == source or source in path.resolve().parents for source in read_from):
+            raise UsageError(f"-o {path} is the table that is imputed", "name another file")
 
 
 class Sampling:

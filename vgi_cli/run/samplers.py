@@ -41,8 +41,7 @@ def make_imputer(
     refits = fitted.refits
     if uncertainty == "bootstrap" and not refits:
         raise UsageError(
-            f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits",
-            "fit again with --set bootstrap=20 (fa and mixture)",
+            f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits", _refit_hint(fitted)
         )
     if uncertainty == "bootstrap" and sampler != "exact":
         raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
@@ -62,6 +61,16 @@ def make_imputer(
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
+
+
+def _refit_hint(fitted: Fitted) -> str:
+    """What to do about a run without refits: fit again, in a way that can have them."""
+    model, method = fitted.recipe.model["name"], fitted.recipe.method.get("name")
+    models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
+    methods = [name for name, entry in registry.METHODS.items() if entry.likelihood]
+    if model in models and method in methods:
+        return "fit again with --set bootstrap=20"
+    return f"leave it out: only fits of {' and '.join(models)} by {', '.join(methods)} have refits"
 
 
 def build_imputer(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.sizing import choose_size
 from vgi_cli.run import registry
@@ -24,6 +25,10 @@ def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, r
     config = model_config(recipe)
     if "gaussian" not in registry.MODELS[name].provides:
         return dict(config.model_dump(mode="json"))
+    factors = getattr(config, "factors", None)
+    if factors is not None and factors > table.D:
+        columns = f"{table.D} column{'s' if table.D > 1 else ''} to model"
+        raise UsageError(f"model.factors={factors}: the table has {columns}", f"at most {table.D}, or leave it out")
     em = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
     reporter.progress(f"choosing the size of model {name}", 0.0)
     sizing = choose_size(registry.load_model(name), config, table, em, generator)

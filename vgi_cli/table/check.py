@@ -35,7 +35,7 @@ class _Cells:
     def add(self, table: Table, name: str, which: Bools) -> None:
         if which.any():
             if self.count == 0:
-                self._first, self.hint = first_cell(table, name, which), token_hint(table, name, which)
+                self._first, self.hint = first_cell(table, name, which), token_hint(table, name, which, fitted=True)
             self.count += int(which.sum())
 
     def __str__(self) -> str:

@@ -32,6 +32,13 @@ EXTENSIONS: dict[str, Format] = {
 }
 
 
+OTHERS = frozenset(
+    {".xls", ".xlsx", ".ods", ".json", ".jsonl", ".arrow", ".feather", ".orc", ".avro", ".h5", ".hdf5", ".npy", ".npz"}
+    | {".pkl", ".rds", ".dta", ".sav", ".zip", ".bz2", ".xz", ".zst"}
+)
+"""Extensions that promise what is not written here."""
+
+
 def split_name(path: Path) -> tuple[str, str]:
     """`b.c.csv.gz` -> (`b.c`, `.csv.gz`): the name without its extension, and the extension (may be empty)."""
     name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
@@ -40,8 +47,10 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def output_format(out: Path, table: Described) -> Format:
-    """The type that the extension of an output picks, otherwise the input's."""
+    """The type that the extension of an output picks, otherwise the input's. UsageError for that of another type."""
     extension = split_name(out)[1].lower().removesuffix(".gz")
+    if extension in OTHERS:
+        raise UsageError(f"{out}: vgi writes CSV and Parquet, not {extension}", "name it .csv, .tsv or .parquet")
     return EXTENSIONS.get(extension, table.format)
 
 

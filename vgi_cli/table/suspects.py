@@ -32,7 +32,9 @@ LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
 
 FEWEST = 10
-"""Fewest other values beside which one can be far away."""
+"""Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
+FEWEST_ROWS = 20
+"""Fewest rows that a column can be said to number."""
 NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 """How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
 for other values that do; for a value that occurs once."""
@@ -48,7 +50,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         for line in [_text(table, column.name)]
         if line
     ]
-    return capped(lines) + _far_away(table, schema)
+    return capped(lines) + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
 
 
 def looks_written(table: Table, name: str) -> bool:
@@ -77,6 +79,34 @@ def _text(table: Table, name: str) -> str | None:
             "(write 1234.5, without commas, blanks or units)"
         )
     return None
+
+
+def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Columns that number the rows: keys that would be modelled as quantities."""
+    names = [
+        column.name
+        for column in schema.encoded
+        if column.kind == "integer" and column.name not in said and _counts(table.numeric(column.name))
+    ]
+    if not names:
+        return []
+    its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
+    rule = f"`--id {names[0]}` or `--exclude {names[0]}` if {flags}"
+    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+
+
+def _counts(values: Floats) -> bool:
+    return len(values) >= FEWEST_ROWS and bool((np.diff(values) == 1).all())
+
+
+def _scarce(table: Table, schema: Schema) -> list[str]:
+    """Columns of which next to nothing is known."""
+    counts = {column.name: int((~table.missing(column.name)).sum()) for column in schema.encoded}
+    names = [name for name, count in counts.items() if count < FEWEST and 2 * count < table.N]
+    if not names:
+        return []
+    have = "has" if len(names) == 1 else "have"
+    return [f"{named('column', names)} {have} fewer than {FEWEST} values: the fills rest on very little"]
 
 
 class _Far(NamedTuple):

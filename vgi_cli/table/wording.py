@@ -28,10 +28,12 @@ def others(count: int) -> str:
     return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
 
 
-def token_hint(table: Table, name: str, which: Bools) -> str:
-    """What to do about the first of the cells, which is no number."""
+def token_hint(table: Table, name: str, which: Bools, fitted: bool = False) -> str:
+    """What to do about the first of the cells, which is no number; `fitted`: the kind of the column is settled."""
     row = int(np.flatnonzero(which)[0])
     carry = f"`--column {name}=carry` to carry the column as it is"
+    if fitted:
+        carry = f"fit again with {carry}"
     if table.numbers(name).padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
     token = str(table.raw_text(name)[row]).strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -35,10 +36,33 @@ class Extent:
 
 def filled_schema(schema: pa.Schema, extents: Mapping[str, Extent]) -> pa.Schema:
     """The types of a table whose holes are filled; columns without a hole have no extent and keep theirs."""
+    changed = {}
     for i, field in enumerate(schema):
         if field.name in extents:
-            schema = schema.set(i, field.with_type(_type(field.type, extents[field.name])))
-    return schema
+            kind = _type(field.type, extents[field.name])
+            schema = schema.set(i, field.with_type(kind))
+            if kind != field.type:
+                changed[field.name] = kind
+    return _told_to_pandas(schema, changed)
+
+
+def _told_to_pandas(schema: pa.Schema, changed: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema with the new types of some columns in what pandas keeps beside it, else pandas casts them back."""
+    metadata = dict(schema.metadata or {})
+    if not changed or b"pandas" not in metadata:
+        return schema
+    described = json.loads(metadata[b"pandas"])
+    for column in described.get("columns", []):
+        kind = changed.get(column.get("field_name"))
+        if kind is not None:
+            nullable = str(column.get("numpy_type"))[:1].isupper()
+            column["metadata"] = None
+            if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+                name = kind.to_pandas_dtype().__name__
+                column["pandas_type"], column["numpy_type"] = name, name.capitalize() if nullable else name
+            else:
+                column["pandas_type"], column["numpy_type"] = "unicode", "object"
+    return schema.with_metadata({**metadata, b"pandas": json.dumps(described).encode()})
 
 
 def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema | None = None) -> pa.Table:
@@ -51,7 +75,7 @@ def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.
     for hole in holes:
         column = _fill(arrow.column(hole.place), hole, draw, types.field(hole.place).type)
         arrow = arrow.set_column(hole.place, types.field(hole.place), column)
-    return arrow
+    return arrow.replace_schema_metadata(types.metadata)
 
 
 def extents_of(blocks: Iterable[tuple[Sequence[Holes], Floats]]) -> dict[str, Extent]:
