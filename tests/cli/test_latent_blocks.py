@@ -14,10 +14,10 @@ from vgi_cli.run.directory import RunFolder
 
 VAE = [
     *("--model", "vae", "--epochs", "2", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
-    *("--set", "optim.warmup_model=1", "--set", "method.trunk=[4]"),
+    *("--set", "optim.warmup_model=1"),
 ]
 WAYS = {
-    "vbgi": ["--method", "vbgi"],
+    "vbgi": ["--method", "vbgi", "--set", "method.trunk=[4]"],
     "vbgi-m": ["--method", "vbgi-m"],
     "vgi": [*("--method", "vgi", "--set", "method.accept=metropolis", "--set", "optim.warmup_conditionals=1")],
 }

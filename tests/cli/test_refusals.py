@@ -154,6 +154,42 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "--set method.kernel=standard",
         ),
         (
+            ["data.csv", "--model", "vae", "--method", "vbgi", "--set", "method.hidden=[9]"],
+            "method.hidden=[9] means nothing for 'vbgi' on a model with latents: the conditionals are the encoder and a",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vbgi-m", "--set", "method.trunk=[9]"],
+            "method.trunk=[9] means nothing for 'vbgi-m' on a model with latents: the conditionals are the encoder",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "fa", "--method", "vgi", "--set", "method.spline_bins=9"],
+            "--set: method.spline_bins=9 has no effect: the conditionals are Gaussian",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "fa", "--method", "vgi", "--set", "method.layout=independent"]
+            + ["--set", "method.trunk=[9]"],
+            "--set: method.trunk=[9] has no effect: with method.layout=independent every column has its own network",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--set", "method.scan=path"],
+            "--set: method.scan=path has no effect: with method.accept=gibbs every step is kept",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--set", "model.components=3"],
+            "--set: model.components=3 has no effect: it belongs to model.prior=mixture",
+            "leave it out",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "mvae", "--set", "model.embedding=3"],
+            "--set: model.embedding=3 has no effect: it belongs to model.encoding=set",
+            "leave it out",
+        ),
+        (
             ["data.csv", "--model", "vae", "--method", "vbgi", "--block", "a,b"],
             "--block: method 'vbgi' has no conditionals of single columns of a 'vae', so none to put into a block",
             "with --model vae say --method vgi",

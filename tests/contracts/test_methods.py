@@ -41,8 +41,11 @@ SMALL = {
     },
 }
 SMALL["vbgi"] = SMALL["vgi"]
-LATENT = {"imputations": 2, "trunk": (6,), "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}
-SMALL_LATENT = {"vbgi": LATENT | {"epochs": 2}, "vbgi-m": LATENT | {"epochs": 2}}  # where latents are a block
+LATENT = {"imputations": 2, "optim": {"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 1}}
+SMALL_LATENT = {  # where latents are a block
+    "vbgi": LATENT | {"trunk": (6,), "epochs": 2},
+    "vbgi-m": LATENT | {"epochs": 2},
+}
 BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)

@@ -38,6 +38,10 @@ class MethodConfig(BaseModel):
         """Settings that exclude each other, or need what is not installed here: refused before data are read."""
         return ()
 
+    def idle(self) -> Mapping[str, str]:
+        """Settings that do nothing beside the others, and why: refused where somebody changed them."""
+        return {}
+
 
 class Step(NamedTuple):
     """One whole step was taken: a moment at which the state may be saved. Metrics are device scalars."""

@@ -235,8 +235,9 @@ class BlockLatents(Target):
         raise UsageError("method.gradient=accepted needs the log density of a row", "leave it out")
 
 
-def check_blocks(config: VgiConfig, method: str) -> None:
-    """UsageError for settings of `vgi` that mean nothing where the blocks are z and the missing cells."""
+def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
+    """UsageError for settings of `vgi` that mean nothing where the blocks are z and the missing cells; `marginal`: the
+    latter are integrated out of the decoder."""
     check_scan(config)
     needed = {
         "gibbs_steps": (config.gibbs_steps, 2, "a sweep redraws the latents and the missing cells once"),
@@ -250,6 +251,14 @@ def check_blocks(config: VgiConfig, method: str) -> None:
         if value != only:
             message = f"method.{key}={value} means nothing for '{method}' on a model with latents: {why}"
             raise UsageError(message, f"leave it out, or say --set method.{key}={only}")
+    networks = ["hidden", "spline_steps", "spline_bins"] + (["trunk"] if marginal else [])
+    for key in networks:
+        value = getattr(config, key)
+        if value != VgiConfig.model_fields[key].default:
+            network = "the encoder" if marginal else "the encoder and a network of layers method.trunk"
+            shown = list(value) if isinstance(value, tuple) else value
+            message = f"method.{key}={shown} means nothing for '{method}' on a model with latents"
+            raise UsageError(f"{message}: the conditionals are {network}", "leave it out")
     if config.optim.warmup_conditionals:
         raise UsageError(
             f"'{method}' on a model with latents has no warm-up of the conditionals: all networks learn in that of the "

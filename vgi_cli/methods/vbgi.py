@@ -22,7 +22,7 @@ from vgi_cli.models.base import Latent, Model
 def check(family: type[Model], config: VgiConfig) -> None:
     """UsageError for settings that cannot work with a family."""
     if issubclass(family, Latent):
-        check_blocks(config, "vbgi")
+        check_blocks(config, "vbgi", False)
     else:
         vgi.check(family, config)
 

@@ -19,7 +19,7 @@ from vgi_cli.models.base import Latent, Model
 
 def check(family: type[Model], config: VgiConfig) -> None:
     """UsageError for settings that mean nothing here."""
-    check_blocks(config, "vbgi-m")
+    check_blocks(config, "vbgi-m", True)
 
 
 def target_of(family: type[Model], config: VgiConfig) -> Target:

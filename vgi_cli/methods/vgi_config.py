@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -67,3 +68,14 @@ class VgiConfig(MethodConfig):
     chains: Setting = "auto"
     epochs: int | None = Field(None, ge=1)
     optim: OptimConfig = OptimConfig()
+
+    def idle(self) -> Mapping[str, str]:
+        """See MethodConfig."""
+        why: dict[str, str] = {}
+        if self.conditional == "gaussian":
+            why |= dict.fromkeys(("spline_steps", "spline_bins"), "the conditionals are Gaussian")
+        if self.layout == "independent":
+            why["trunk"] = "with method.layout=independent every column has its own network, of layers method.hidden"
+        if self.accept == "gibbs" and self.scan == "path":
+            why["scan"] = "with method.accept=gibbs every step is kept, one by one"
+        return why

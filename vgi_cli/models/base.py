@@ -29,6 +29,10 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def idle(self) -> Mapping[str, str]:
+        """Settings that do nothing beside the others, and why: refused where somebody changed them."""
+        return {}
+
 
 class Model(nn.Module, ABC):
     """A density over encoded rows x [.., D]."""

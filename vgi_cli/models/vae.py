@@ -44,6 +44,15 @@ class VaeConfig(ModelConfig):
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
     floor: float = Field(1e-3, ge=0, description="Least variance of the decoder, in units of a column's.")
 
+    def idle(self) -> Mapping[str, str]:
+        """See ModelConfig."""
+        why: dict[str, str] = {}
+        if self.encoding == "masked":
+            why |= dict.fromkeys(("embedding", "cell"), "it belongs to model.encoding=set")
+        if self.prior == "normal":
+            why["components"] = "it belongs to model.prior=mixture"
+        return why
+
 
 class VariationalAutoencoder(Relaxable):
     """Encoder and decoder are networks; with a normal prior, without hidden layers in the decoder and with one variance

@@ -81,6 +81,19 @@ def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Sett
     return problems
 
 
+def check_idle(section: str, config: Any, settings: Settings) -> list[Problem]:
+    """Settings of a Config that do nothing beside the others and are not as they come."""
+    problems = []
+    for key, why in config.idle().items():
+        value = getattr(config, key)
+        if value != type(config).model_fields[key].default:
+            name = f"{section}.{key}"
+            shown = list(value) if isinstance(value, tuple) else value
+            where = settings[name].origin if name in settings else ""
+            problems.append(Problem(where, f"{name}={shown} has no effect: {why}", "leave it out"))
+    return problems
+
+
 def _family(error: Any, section: str, name: str, recipe: Recipe, settings: Settings, known: Sequence[str]) -> Problem:
     """An error of the Config of the model or method `name`: `optim.*` and `epochs` stand at the top of a recipe."""
     prefix = "" if error["loc"][0] in ("optim", "epochs") and section == "method" else f"{section}."

@@ -15,7 +15,7 @@ from vgi_cli.run import registry
 from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
-from vgi_cli.run.families import check_fixes, check_method, check_model, method_values, model_values
+from vgi_cli.run.families import check_fixes, check_idle, check_method, check_model, method_values, model_values
 from vgi_cli.run.problems import Problem, Settings, raise_problems
 
 
@@ -73,7 +73,11 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         problems += check_pairing(settings["table.blocks"], model, method)
     if model != "auto" and not problems:
         family = registry.load_model(model)
-        made.check(family, suited_config(family, method, recipe))
+        config = suited_config(family, method, recipe)
+        made.check(family, config)
+        problems += check_idle("method", config, settings)
+        fixed = {**model_values(recipe), **made.fixes}
+        problems += check_idle("model", load_config(family.Config, fixed), settings)
     if isinstance(recipe.bootstrap, int) and not entry.likelihood:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
