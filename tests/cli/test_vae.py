@@ -92,3 +92,16 @@ def test_a_complete_table_by_complete(vgi: Vgi, data: Path) -> None:
     assert vgi(*ask).code == 0
     assert vgi("impute", "--checkpoint", "run", "data.csv", "--m", "1", "-o", "out.csv").code == 0
     assert all(all(row) for row in cells("out.1.csv"))
+
+
+def test_conditionals_are_compared_with_those_of_the_decoder(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "data.csv", *VAE, "--out", "run").code == 0
+    done = vgi("evaluate", "--checkpoint", "run", "data.csv", "--conditionals", "--json", "--samples", "50")
+    part = json.loads(done.out)["conditionals"]
+    assert (part["rows"], part["estimator"]) == (30, "quadrature and importance sampling")
+    assert part["sampler"] == "latent" and part["ess"]["q10"] <= part["ess"]["median"] <= 1000
+    assert set(part["columns"]) == {"a", "b", "count"}
+    plain = ["--model", "vae", "--method", "vbgi", "--epochs", "1", "--threads", "1", "--set", "optim.warmup_model=1"]
+    assert vgi("fit", "data.csv", *plain, "--out", "blocks").code == 0
+    error, _ = refused(vgi, "evaluate", "--checkpoint", "blocks", "data.csv", "--conditionals")
+    assert error == "--conditionals compares conditionals of single columns, these redraw blocks of several"

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from tests.evaluation.models import random_mixture
+from tests.linear_vae import linear_vae
 from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.conditionals.spline import SplineFamily
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional_part, conditional_quality
+from vgi_cli.evaluation.latent_columns import latent_column_law
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
@@ -158,3 +160,42 @@ def test_medians_quantiles_and_the_warning() -> None:
     assert "warning" not in conditional_part(Quality(kl[:, :1], kl[:, :1], True), ["a"])
     broken = conditional_part(Quality(kl * torch.nan, kl, True), ["a", "b"])
     assert "a nan, b nan" in broken["warning"]
+
+
+@pytest.mark.parametrize("exact_encoder", [True, False])
+def test_conditionals_of_a_model_with_latents(exact_encoder: bool) -> None:
+    """A linear autoencoder is a Gaussian: its conditionals by importance sampling are those of the covariance."""
+    g = torch.Generator().manual_seed(6)
+    model, law = linear_vae(D, 1, g, exact_encoder=exact_encoder)
+    x = law.loc + torch.randn(20, D, generator=g, dtype=torch.float64) @ law.scale_tril.mT
+    shift, c = 0.4, 1.3
+    sd = torch.linalg.inv(law.covariance_matrix).diagonal().rsqrt()
+    for moved, factor in ((0.0, 1.0), (shift, c)):
+        q = GaussianConditionals(law.loc, law.covariance_matrix, shift=moved, scale=factor)
+        quality = conditional_quality(model, q, x, *limits())
+        kl = -math.log(factor) + 0.5 * (factor**2 + (moved / sd).square() - 1)
+        w2 = (moved**2 + ((factor - 1) * sd).square()).sqrt()
+        assert not quality.closed_form and quality.ess is not None and float(quality.ess.median()) > 100
+        torch.testing.assert_close(quality.kl.median(0).values, kl.expand(D), rtol=0.05, atol=0.02)
+        torch.testing.assert_close(quality.wasserstein.median(0).values, w2.expand(D), rtol=0.05, atol=0.08)
+        assert float((quality.kl - kl).abs()[quality.ess > 100].max()) < 0.1
+
+
+def test_the_cell_itself_has_no_influence_on_its_conditional() -> None:
+    g = torch.Generator().manual_seed(6)
+    model, _ = linear_vae(D, 1, g)
+    x = torch.randn(5, D, generator=g, dtype=torch.float64)
+    moved = x.clone()
+    moved[:, 1] += 7.0
+    first, second = (latent_column_law(model, rows, 1) for rows in (x, moved))
+    for a, b in zip(first.law, second.law, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_conditionals_that_rest_on_few_draws_are_warned_of() -> None:
+    few = Quality(torch.ones(4, 1), torch.ones(4, 1), False, torch.full((4, 1), 3.0))
+    part = conditional_part(few, ["a"])
+    assert part["estimator"] == "quadrature and importance sampling" and part["ess"]["median"] == 3.0
+    assert part["warning"].startswith("p(x_j | rest) of the model rests on 3 effective draws of its latents")
+    many = conditional_part(few._replace(ess=torch.full((4, 1), 300.0)), ["a"])
+    assert "far from the model's own" in many["warning"]

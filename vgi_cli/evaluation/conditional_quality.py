@@ -1,9 +1,9 @@
 """How well each conditional q(x_j | rest) matches the model's own p(x_j | rest), on completed rows.
 
-Both are univariate, so nothing is estimated from draws: closed form where both are normal, quadrature elsewhere. q is
-read off as the map T from a standard normal u to a fresh value; p as its density along x_j, normalised on a grid where
-the model does not know its conditionals. Everything is in encoded units: standard deviations of the column where the
-encoding is linear.
+Both are univariate: closed form where both are normal, quadrature elsewhere. q is read off as the map T from a standard
+normal u to a fresh value; p as its density along x_j, normalised on a grid where the model does not know its
+conditionals. Nothing is estimated from draws but the conditionals of a model with latents. Everything is in encoded
+units: standard deviations of the column where the encoding is linear.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
+from vgi_cli.evaluation.latent_columns import FEW, latent_column_law
 from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.quadrature import Transport, compare_univariate
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Model
 from vgi_cli.models.gaussian_family import ColumnLaw, GaussianFamily, column_law
 
 HIGH_KL = 0.5
@@ -39,18 +40,20 @@ class Quality(NamedTuple):
     """kl [R, D] nats, KL(q || p); wasserstein [R, D], 2-Wasserstein distance, encoded units; float64.
 
     closed_form: whether every number comes from the formulas for two normals.
+    ess [R, D]: effective draws of the latents behind the model's own conditionals, where those take draws.
     """
 
     kl: Tensor
     wasserstein: Tensor
     closed_form: bool
+    ess: Tensor | None = None
 
 
 def require_comparable(model: Model, q: Conditionals, D: int) -> None:
     """UsageError where conditionals cannot be compared with the model's own."""
-    if not model.exact:
+    if not model.exact and not isinstance(model, Latent):
         raise UsageError(
-            "--conditionals needs an exact log density, this model has a lower bound only",
+            "--conditionals needs an exact log density or latents, this model has a lower bound only",
             "leave out --conditionals for this model",
         )
     if q.S != D or q.fresh_width != 1:
@@ -78,11 +81,16 @@ def conditional_quality(
     R, D = x.shape
     require_comparable(model, q, D)
     components = model.components() if isinstance(model, GaussianFamily) else None
-    kl, wasserstein, closed = [], [], True
+    kl, wasserstein, ess, closed = [], [], [], not isinstance(model, Latent)
     for column in range(D):
         j = torch.full((R,), column)
         transport = _transport(q, x, j)
-        if components is None:
+        if isinstance(model, Latent):
+            estimated = latent_column_law(model, x, column)
+            ess.append(estimated.ess)
+            points = _around(x[:, column], low[column], high[column])
+            both = compare_univariate(transport, _mixture_log_prob(estimated.law), points)
+        elif components is None:
             points = _around(x[:, column], low[column], high[column])
             both = compare_univariate(transport, _black_box(model, x, column), points)
             closed = False
@@ -100,7 +108,7 @@ def conditional_quality(
         kl.append(both[0])
         wasserstein.append(both[1])
         progress((column + 1) / D)
-    return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed)
+    return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
 
 
 def _transport(q: Conditionals, x: Tensor, j: Tensor) -> Transport:
@@ -184,11 +192,19 @@ def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
             bad.append(f"{name} {kl['median']:.2g}")
     out: dict[str, Any] = {
         "rows": len(quality.kl),
-        "estimator": "closed form" if quality.closed_form else "quadrature",
+        "estimator": _estimator(quality),
         "kl": _quantiles(quality.kl.flatten()),
         "wasserstein": _quantiles(quality.wasserstein.flatten()),
         "columns": columns,
     }
+    if quality.ess is not None:
+        out["ess"] = {"median": _quantile(quality.ess.flatten(), 0.5), "q10": _quantile(quality.ess.flatten(), 0.1)}
+        if not out["ess"]["median"] >= FEW:
+            out["warning"] = (
+                f"p(x_j | rest) of the model rests on {out['ess']['median']:.3g} effective draws of its latents "
+                f"(median): the distances from it are not to be trusted"
+            )
+            return out
     if bad:
         shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         out["warning"] = (
@@ -196,6 +212,12 @@ def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
             "draws by --sampler gibbs are not to be trusted, Metropolis chains move slowly"
         )
     return out
+
+
+def _estimator(quality: Quality) -> str:
+    if quality.ess is not None:
+        return "quadrature and importance sampling"
+    return "closed form" if quality.closed_form else "quadrature"
 
 
 def _quantiles(values: Tensor) -> dict[str, float]:

@@ -121,19 +121,23 @@ def _weights(model: Latent, q: LatentLaw, x: Tensor, missing: Tensor, noise: Key
     total = torch.full((len(x),), -math.inf, dtype=torch.float64, device=x.device)
     squares = total.clone()
     for some in torch.arange(len(noise.draws)).split(TOGETHER):
-        own = noise.select(draws=some)
-        normal = own.normal(numbered("z", model.latents)).to(x)
-        from_prior = own.uniform(("prior",)) < PRIOR_SHARE  # [S, R, 1]
-        prior = model.prior
-        z = torch.where(from_prior, prior.draw(normal), q.draw(normal))
-        log_q = torch.logaddexp(
-            q.log_prob(z) + math.log1p(-PRIOR_SHARE), prior.log_prob(z) + math.log(PRIOR_SHARE)
-        ).double()
+        z, log_q = proposed(model, q, noise.select(draws=some), x)
         joint = model.observed_log_prob(x, z, missing).double()
         log_w = (joint - log_q).nan_to_num(nan=-math.inf, posinf=-math.inf)
         total = torch.logaddexp(total, log_w.logsumexp(0))
         squares = torch.logaddexp(squares, (2 * log_w).logsumexp(0))
     return total, squares
+
+
+def proposed(model: Latent, q: LatentLaw, noise: KeyedNoise, x: Tensor) -> tuple[Tensor, Tensor]:
+    """z [S, R, L] of S draws for R rows x [R, D], of q and a share of the prior, and their log density [S, R]
+    (float64)."""
+    normal = noise.normal(numbered("z", model.latents)).to(x)
+    from_prior = noise.uniform(("prior",)) < PRIOR_SHARE  # [S, R, 1]
+    prior = model.prior
+    z = torch.where(from_prior, prior.draw(normal), q.draw(normal))
+    log_q = torch.logaddexp(q.log_prob(z) + math.log1p(-PRIOR_SHARE), prior.log_prob(z) + math.log(PRIOR_SHARE))
+    return z, log_q.double()
 
 
 def distrust(ess: Tensor, gap: Tensor, P: int) -> str | None:
