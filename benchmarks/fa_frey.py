@@ -15,7 +15,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def acceptance(run: Path) -> float | None:
     return statistics.mean(s for s in shares[-1] if s is not None) if shares else None
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="*", choices=list(VARIANTS), metavar="NAME", help="none: all of them")
     parser.add_argument("--epochs", type=int, default=6, help="of each variant")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    given = parser.parse_args()
+    given = parser.parse_args(argv)
     lines = []
     if given.variants is not None:
         print("| scan | epochs | KL | accepted | CPU s |\n|---|---:|---:|---:|---:|")

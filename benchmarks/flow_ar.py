@@ -15,7 +15,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -78,7 +78,7 @@ def learned(model: SplineFlow, train_rows: Tensor, test_rows: Tensor, steps: int
         return float(model.log_prob(test_rows).mean())
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--columns", type=int, default=43)
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--learn", type=int, default=0, help="steps of maximum likelihood, instead of timings")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     set_threads(args.threads)
     rows = curved_rows(args.columns)(22_000, 0)
     x, test_rows = rows[:20_000], rows[20_000:]

@@ -265,8 +265,8 @@ def uci(name: str, epochs: int, vgi: tuple[float, ...], theirs: tuple[float, ...
     `vgi` and `theirs`: published figures of `vgi` and `plmcmc`."""
     recipe = RECIPES / "paper" / f"{name}.yaml"
 
-    def flow(method: str, epochs: int, **more: Any) -> Fit:
-        """The recipe's model and optimisation with another method."""
+    def flow(method: str, length: int, **more: Any) -> Fit:
+        """The recipe's model and optimisation with another method, for `length` epochs."""
         from vgi_cli.run.config import load_recipe
 
         base = load_recipe(recipe)
@@ -274,7 +274,7 @@ def uci(name: str, epochs: int, vgi: tuple[float, ...], theirs: tuple[float, ...
         for key in ("lr", "batch_size", "schedule", "clip", "average"):
             kept[f"optim.{key}"] = base.optim[key]
         settings = {"table.transform": "none", **kept, **more}
-        return Fit("flow", method, None, settings, epochs)
+        return Fit("flow", method, None, settings, length)
 
     def ours(k: int) -> Fit:
         return Fit("flow", "vgi", recipe, {"method.imputations": CHAINS[k]}, epochs * (2 if k == 5 else 1))

@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def score(flow: Flow, rows: Tensor) -> float:
     return float(torch.cat([flow.eval().log_prob(some) for some in rows.split(4096)]).double().mean())
 
 
-def arguments() -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """See the module's text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -139,7 +140,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="a minute on one core: shows that it runs, nothing else")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.smoke:
         small = {"rows": 600, "columns": 4, "budget": 12.0, "epochs": 30, "steps": [30, 60], "flow_steps": 2,
                  "hidden": 16, "bins": 4}  # fmt: skip
@@ -147,9 +148,9 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """See the module's text."""
-    args = arguments()
+    args = arguments(argv)
     set_threads(args.threads)
     args.folder.mkdir(parents=True, exist_ok=True)
     parts = Parts(args)

@@ -235,3 +235,4 @@ def test_initialises_wherever_its_parameters_are(family: type[SplineFlow]) -> No
     """Rows and generator are on the CPU, parameters may be on another device (`meta` stands in for it)."""
     flow = family.build(FlowConfig(dropout=0.1), 4).to("meta")
     flow.initialise(rows(20, 4).float(), generator())
+    assert all(parameter.is_meta for parameter in flow.parameters())

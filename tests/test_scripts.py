@@ -1,0 +1,104 @@
+"""Scripts of benchmarks/ that repeat parts of the paper, on small tables: what they make is what they say, and what is
+there is not made again."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.scripts import module, script
+
+
+def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
+    ask = [tmp_path, "--rows", 200, 800, "--masks", 1, "--methods", "em"]
+    done = script("consistency", *ask)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["method", "N", "=", "200", "N", "=", "800", "slope"]
+    found = {N: json.loads((tmp_path / f"em-{N}-1.json").read_text()) for N in (200, 800)}
+    for line, measure in zip(lines[1:], ("kl", "rmse F", "rmse psi"), strict=True):
+        first, second, slope = map(float, line.split()[-3:])
+        assert first == pytest.approx(found[200][measure], abs=1e-5)
+        assert slope == pytest.approx(np.log(found[800][measure] / found[200][measure]) / np.log(4), abs=0.006)
+        assert second < first
+    (tmp_path / "em-200-1.json").write_text(json.dumps(dict.fromkeys(found[200], 7.0)))
+    assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
+
+
+@pytest.fixture(scope="module")
+def frey(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FA-Frey of faces of 44 pixels."""
+    place = tmp_path_factory.mktemp("frey")
+    rng = np.random.default_rng(0)
+    grey = np.clip(128 + 40 * rng.normal(size=(400, 4)) @ rng.normal(size=(4, 44)) + rng.normal(size=(400, 44)), 0, 255)
+    pd.DataFrame(grey.astype(np.uint8), columns=[f"p{i}" for i in range(44)]).to_parquet(place / "faces.parquet")
+    done = script(
+        "make_frey", place / "faces.parquet", place / "out", "--sixths", 3, 5, "--masks", 1, "--iterations", 5
+    )
+    assert done.code == 0 and done.out.startswith("2 tables with holes, train, test and truth.json"), done.err
+    return place / "out"
+
+
+def test_fa_frey_is_simulated_from_its_truth(frey: Path) -> None:
+    truth = json.loads((frey / "truth.json").read_text())
+    mean, F, psi = (np.array(truth[key]) for key in ("mean", "F", "psi"))
+    assert F.shape == (44, 43)
+    rows = {name: pd.read_parquet(frey / f"{name}.parquet") for name in ("train", "test")}
+    assert {name: len(table) for name, table in rows.items()} == {"train": 2400, "test": 3000}
+    covariance = F @ F.T + np.diag(psi)
+    both = pd.concat(list(rows.values()))[truth["columns"]].to_numpy()
+    error = (both.mean(0) - mean) / np.sqrt(np.diag(covariance) / len(both))
+    assert abs(error).max() < 4.5
+    white = np.linalg.solve(np.linalg.cholesky(covariance), (both - mean).T)
+    assert abs(np.cov(white) - np.eye(44)).max() < 0.12
+    for k in (3, 5):
+        holes = pd.read_parquet(frey / f"train-{k}-1.parquet")
+        assert int(holes.isna().to_numpy().sum()) == round(2400 * 44 * k / 6)
+        pd.testing.assert_frame_equal(holes.fillna(rows["train"]), rows["train"])
+
+
+def test_fa_frey_compares_with_em_and_keeps_what_it_found(frey: Path) -> None:
+    ask = [frey, "--variants", "gibbs, 28 together, 3 times", "--epochs", 1, "--json", frey / "found.json"]
+    done = script("fa_frey", *ask)
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("| gibbs")]
+    (found,) = json.loads((frey / "found.json").read_text())
+    assert f"| {found['kl']:.1f} |" in line and found["kl"] > 0
+    run = frey / "runs" / f"1-{found['name']}"
+    assert found["kl"] == module("fa_frey").divergence(run, module("make_frey").Truth.load(frey / "truth.json"))
+    kept = frey / "results" / f"1-{found['name']}.json"
+    kept.write_text(json.dumps({**found, "kl": 123.4}))
+    assert "| 123.4 |" in script("fa_frey", *ask).out
+
+
+def test_plmcmc_scores_every_method_at_its_best_checkpoint(tmp_path: Path) -> None:
+    small = ["--rows", 120, "--columns", 3, "--budget", 0.4, "--epochs", 4, "--steps", 2, 4, "--flow-steps", 1]
+    ask = [tmp_path, *small, "--hidden", 4, "--bins", 4, "--methods", "vgi", "plmcmc", "complete"]
+    done = script("plmcmc", *ask)
+    assert done.code == 0, done.err
+    methods = json.loads((tmp_path / "results.json").read_text())["methods"]
+    assert set(methods) == {"vgi", "plmcmc", "complete"}
+    for name, found in methods.items():
+        scores = [point["validation"] for point in found["curve"]]
+        assert found["best"]["validation"] == max(scores)
+        assert f"| {name} | {found['best']['validation']:.3f} | {found['best']['test']:.3f} |" in done.out
+    again = script("plmcmc", *ask)  # nothing is left to do
+    assert json.loads((tmp_path / "results.json").read_text())["methods"] == methods and again.code == 0
+
+
+def test_flow_ar_is_timed_beside_the_coupling_flow_and_both_learn() -> None:
+    small = ["--columns", 3, "--steps", 1, "--hidden", 4, "--bins", 4, "--batch", 32, "--repeats", 1]
+    lines = script("flow_ar", *small).out.splitlines()
+    table = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines[2:]]
+    assert [row[0] for row in table] == ["training step", "log p", "draws"]
+    for row in table:
+        one, other, ratio = map(float, row[1:])  # to 0.05 ms
+        assert (other - 0.05) / (one + 0.05) - 0.01 <= ratio <= (other + 0.05) / max(one - 0.05, 1e-9) + 0.01
+    learned = script("flow_ar", *small, "--learn", 60).out.splitlines()[-1]
+    gaussian, *flows = [float(cell) for cell in re.findall(r"-?[0-9]+\.[0-9]+", learned)]
+    assert len(flows) == 2 and all(np.isfinite(value) and value > gaussian - 3 for value in flows)
