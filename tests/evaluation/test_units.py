@@ -61,6 +61,15 @@ def test_particles_are_shared_out_among_dequantisation_draws() -> None:
     assert few.particles == 32
 
 
+def test_progress_grows_over_all_dequantisation_draws() -> None:
+    model = GaussianModel(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
+    x, missing = model.sample(40, G.manual_seed(0)), exact_holes(40, 2, 1, G)
+    seen: list[float] = []
+    budget = Budget(particles=16, samples=1000, simulated=0, batch=128)
+    data_log_prob(model, None, [Encoded(x, torch.zeros(40))] * 2, missing, budget=budget, progress=seen.append)
+    assert seen == sorted(seen) and len(set(seen)) >= 8 and 0 == seen[0] < 0.5 in seen and seen[-1] < 1
+
+
 def _part(weights: torch.Tensor) -> LogLik:
     P = len(weights)
     half = 0.5 * (log_mean(weights[: P // 2]) + log_mean(weights[P // 2 :]))

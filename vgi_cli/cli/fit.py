@@ -94,6 +94,7 @@ def command(
     """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
     from vgi_cli.run.plugins import plugged
+    from vgi_cli.run.registry import check_names
 
     flags = {
         "data": (data, "DATA"),
@@ -120,6 +121,8 @@ def command(
     if resume and force:
         raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")
     settings = gather(flags, set_ or [], os.environ, recipe)
+    if not plugin:
+        check_names(model, method)  # before torch is loaded
     from vgi_cli.run.fit import fit
 
     with plugged(plugin or []):

@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.loglik import LogLik
+from vgi_cli.evaluation.loglik import LogLik, Progress, silent
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
@@ -87,7 +87,15 @@ def better_proposal(model: Latent, x: Tensor, missing: Tensor, seed: int = 0) ->
 
 @torch.no_grad()
 def importance_weighted(
-    model: Latent, proposal: EncoderProposal, x: Tensor, missing: Tensor, rows: Tensor, P: int, batch: int, seed: int
+    model: Latent,
+    proposal: EncoderProposal,
+    x: Tensor,
+    missing: Tensor,
+    rows: Tensor,
+    P: int,
+    batch: int,
+    seed: int,
+    progress: Progress = silent,
 ) -> LogLik:
     """The bound with P draws of z for each row x [R, D], holes missing [R, D]; 0 for a fully missing row.
 
@@ -99,7 +107,9 @@ def importance_weighted(
     todo = (~missing.all(1)).nonzero()[:, 0]
     columns = tuple(str(c) for c in range(x.shape[1]))
     noise = KeyedNoise(seed, columns, rows, torch.arange(P), "iwae")
-    for index in todo.split(max(1, batch // min(P, TOGETHER))):
+    batches = todo.split(max(1, batch // min(P, TOGETHER)))
+    for number, index in enumerate(batches):
+        progress(number / len(batches))
         q, own = proposal(x[index], missing[index]), noise.select(rows=index)
         sums = [_weights(model, q, x[index], missing[index], own.select(draws=part)) for part in halves(P)]
         whole = torch.stack([log_sum for log_sum, _ in sums]).logsumexp(0)

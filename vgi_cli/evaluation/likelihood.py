@@ -21,7 +21,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.annealing import Annealer
 from vgi_cli.evaluation.importance import EncoderProposal, better_proposal, importance_weighted
 from vgi_cli.evaluation.joint import fit_joint
-from vgi_cli.evaluation.loglik import Bracket, LogLik, effective, log_mean
+from vgi_cli.evaluation.loglik import Bracket, LogLik, Progress, effective, log_mean, silent
 from vgi_cli.evaluation.univariate import MixtureProposals
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.noise import KeyedNoise, mix64
@@ -77,6 +77,7 @@ def observed_log_prob(
     budget: Budget | None = None,
     seed: int = 0,
     rows: Tensor | None = None,
+    progress: Progress = silent,
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
@@ -84,7 +85,8 @@ def observed_log_prob(
     they are an EncoderProposal, else from the model's own encoder. Otherwise exact on complete rows, and annealed
     importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any.
     `rows` [R] int64 keys the randomness (default: row numbers), so that the same rows meet the same numbers under two
-    models. Raises UsageError when log p is only a bound and no estimator is known for it.
+    models; `progress` is told how much of an estimate is done. Raises UsageError when log p is only a bound and no
+    estimator is known for it.
     """
     budget = budget or Budget()
     if len(x) == 0:
@@ -93,7 +95,7 @@ def observed_log_prob(
     if isinstance(model, Latent):
         proposal = proposals if isinstance(proposals, EncoderProposal) else better_proposal(model, x, missing, seed)
         with frozen(model):
-            return importance_weighted(model, proposal, x, missing, rows, budget.latents, budget.batch, seed)
+            return importance_weighted(model, proposal, x, missing, rows, budget.latents, budget.batch, seed, progress)
     if not model.exact:
         raise UsageError(
             "log p(observed cells) needs an exact log density, this model has a lower bound only",
@@ -104,7 +106,7 @@ def observed_log_prob(
         if isinstance(model, Marginal):
             parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
             return LogLik(torch.cat(parts).double(), "exact")
-        return _black_box(model, proposals, x, missing, budget, seed, rows)
+        return _black_box(model, proposals, x, missing, budget, seed, rows, progress)
 
 
 def _black_box(
@@ -115,6 +117,7 @@ def _black_box(
     budget: Budget,
     seed: int,
     rows: Tensor,
+    progress: Progress,
 ) -> LogLik:
     device = x.device
     holes = missing.sum(1)
@@ -129,7 +132,7 @@ def _black_box(
     annealer = make_annealer(model, conditionals, x, budget, generator)
     columns = tuple(str(c) for c in range(x.shape[1]))
     noise = KeyedNoise(seed, columns, rows[todo], torch.arange(budget.particles), "loglik")
-    weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget)
+    weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget, progress)
     P = budget.particles
     ess, half = torch.full_like(values, P), values.clone()
     values[todo] = log_mean(weights)
@@ -159,7 +162,7 @@ def make_annealer(
 
 
 def _estimate(
-    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget
+    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress = silent
 ) -> tuple[Tensor, Tensor]:
     """Log weights [P, R] and the effort of each row [R, 2]; every row has a hole and an observed cell."""
     P, R = len(noise.draws), len(x)
@@ -170,7 +173,10 @@ def _estimate(
         weights = annealer.forward(g, pilot.select(rows=index), 1)
         efforts[index] = effort(weights, missing[index].sum(1), budget)
     weights = torch.zeros(P, R, dtype=torch.float64, device=x.device)
+    whole, done = int(efforts.prod(1).sum()), 0
     for T, B, index in _groups(efforts, P, budget):
+        progress(done / whole)
+        done += T * B * len(index)
         g = annealer.conditional(x[index], missing[index])
         draws = replace(noise.select(rows=index), draws=torch.arange(P * B))
         weights[:, index] = log_mean(annealer.forward(g, draws, T).view(B, P, -1))

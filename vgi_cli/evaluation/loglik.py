@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor
+
+Progress: TypeAlias = Callable[[float], None]
+"""Told the share of the work that is done."""
+
+
+def silent(done: float) -> None:
+    """Where nobody watches."""
 
 
 class Bracket(NamedTuple):

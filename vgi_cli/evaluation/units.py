@@ -19,7 +19,7 @@ from vgi_cli.chains.kernels import Proposer
 from vgi_cli.evaluation import importance, likelihood
 from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
-from vgi_cli.evaluation.loglik import LogLik, log_mean
+from vgi_cli.evaluation.loglik import LogLik, Progress, log_mean, silent
 from vgi_cli.models.base import Model
 
 MIN_PARTICLES = 16
@@ -45,6 +45,7 @@ def data_log_prob(
     *,
     budget: Budget | None = None,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
@@ -60,8 +61,17 @@ def data_log_prob(
     parts = []
     for i, draw in enumerate(draws):
         own = budget._replace(bracketed=budget.particles * len(draws)) if i == 0 else budget._replace(simulated=0)
-        parts.append(observed_log_prob(model, proposals, draw.x, missing, budget=own, seed=seed + i))
+        parts.append(
+            observed_log_prob(
+                model, proposals, draw.x, missing, budget=own, seed=seed + i, progress=_share(progress, i, len(draws))
+            )
+        )
     return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
+
+
+def _share(progress: Progress, number: int, count: int) -> Progress:
+    """That of one of several equal parts."""
+    return lambda done: progress((number + done) / count)
 
 
 def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik:

@@ -56,8 +56,15 @@ def log_likelihood(
     elif not fitted.marginal and fitted.conditionals is not None:
         proposals = fitted.conditionals.to(device)
     budget = Budget() if samples is None else Budget(latents=samples)
-    reporter.progress("log-likelihood", 0.0)
-    loglik = data_log_prob(model, proposals, draws, missing.to(device), budget=budget, seed=seed)
+    loglik = data_log_prob(
+        model,
+        proposals,
+        draws,
+        missing.to(device),
+        budget=budget,
+        seed=seed,
+        progress=lambda done: reporter.progress("log-likelihood", done),
+    )
     reporter.finish_progress()
     absent = missing.all(1)
     values = torch.where(absent, 0.0, loglik.values.cpu())

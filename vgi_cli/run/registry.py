@@ -247,6 +247,14 @@ def method_entry(name: str) -> MethodEntry:
     return METHODS[name]
 
 
+def check_names(model: str | None, method: str | None) -> None:
+    """UsageError for a model or a method that does not exist; none: not said."""
+    if model not in (None, "auto"):
+        model_entry(str(model))
+    if method is not None:
+        method_entry(method)
+
+
 def check_pair(model: str, method: str) -> None:
     """Refuse a model and a method that cannot work together, with what would work."""
     provides, requires = model_entry(model).provides, method_entry(method).requires
