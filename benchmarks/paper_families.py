@@ -63,7 +63,7 @@ TOY_FIT = {
 
 
 def toy_vgi(accept: str) -> Way:
-    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept})
+    return lambda k: Fit("fa", "vgi", TOY, {"method.accept": accept}, 300 if k > 3 else 150)
 
 
 def toy_imputed(imputer: str) -> Way:

@@ -42,7 +42,7 @@ def test_help_of_a_command_loads_no_torch(command: str) -> None:
 
 @pytest.mark.parametrize("flags", [["--model", "flwo"], ["--method", "emm"]])
 def test_a_misspelt_name_is_refused_before_torch_is_loaded(flags: list[str]) -> None:
-    code = f"import sys, vgi_cli.cli.app as a; c = a.main(['fit', 'x.csv', *{flags}]); sys.exit(c + ('torch' in sys.modules))"
+    code = f"import sys, vgi_cli.cli.app as a; c = a.main(['fit', *{flags}]); sys.exit(c + ('torch' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 2 and "did you mean" in done.stderr
 
