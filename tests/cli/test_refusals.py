@@ -195,6 +195,11 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "--block: method 'vbgi' has no conditionals of single columns of a 'vae', so none to put into a block",
             "with --model vae say --method vgi",
         ),
+        (
+            [*FA_VGI, "--set", "method.scan=block", "--block", "none,of,them"],  # before the columns are looked at
+            "method.scan=block moves single columns, and here columns are redrawn in blocks by a joint law",
+            "leave out method.scan, or the blocks",
+        ),
         (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
         (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
         (
@@ -466,8 +471,11 @@ def test_selection_by_the_objective_needs_held_out_rows(vgi: Vgi) -> None:
 
 
 @pytest.mark.parametrize("model", ["fa", "flow"])
-def test_maximum_likelihood_needs_a_complete_table(vgi: Vgi, data: Path, model: str) -> None:
+def test_maximum_likelihood_needs_a_complete_table(
+    vgi: Vgi, data: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("data.csv").write_text(text(rows=60))
+    monkeypatch.setattr("vgi_cli.run.fit.model_size", None)  # it is not reached
     error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
     assert hint == "leave out --method, or take --method vgi or impute-then-fit"

@@ -93,6 +93,10 @@ def anything_goes(family: type[Model], config: Any) -> None:
     """Every setting works with every family of models that the method takes."""
 
 
+def any_table(table: TensorTable) -> None:
+    """Every table can be fitted."""
+
+
 class Method(NamedTuple):
     """A method: what it needs of a model, its settings, and the two functions that run it.
 
@@ -112,6 +116,7 @@ class Method(NamedTuple):
                None: the method's objective is the log-likelihood itself, or bounds none
     fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
+    admit      admit(table): UsageError for a table that cannot be fitted, before the size of a model is asked of it
     """
 
     requires: tuple[type[Model], ...]
@@ -123,3 +128,4 @@ class Method(NamedTuple):
     target: Callable[[type[Model], Any], Any] | None = None
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})
+    admit: Callable[[TensorTable], None] = any_table

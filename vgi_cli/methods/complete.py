@@ -11,17 +11,22 @@ from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, chains_of,
 from vgi_cli.models.base import Model
 
 
-def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
-    """State before the first step. Raises UsageError where a cell is missing."""
+def admit(table: TensorTable) -> None:
+    """UsageError where a cell is missing."""
     holes = int(torch.count_nonzero(table.missing))
     if holes:
         raise UsageError(
             f"method 'complete' fits complete tables, and {holes:,} cells of this one are missing",
             "leave out --method, or take --method vgi or impute-then-fit",
         )
+
+
+def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
+    """State before the first step. Raises UsageError as `admit`."""
+    admit(table)
     seed = int(torch.randint(2**62, (), generator=generator))
     model.initialise(table.x.cpu(), generator)
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 
-METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run)
+METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run, admit=admit)

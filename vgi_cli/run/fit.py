@@ -86,6 +86,7 @@ def _start(
     if recipe.device == "auto" and not registry.METHODS[recipe.method["name"]].gpu:
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
+    registry.load_method(recipe.method["name"]).admit(train.table)
     size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
     recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
     recipe = _absolute(recipe, plan)

@@ -11,6 +11,7 @@ import torch
 
 from vgi_cli.errors import UsageError
 from vgi_cli.maths.noise import hash64
+from vgi_cli.methods.scans import check_scan
 from vgi_cli.run import registry
 from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
@@ -75,6 +76,8 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         family = registry.load_model(model)
         config = suited_config(family, method, recipe)
         made.check(family, config)
+        if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
+            check_scan(config)
         problems += check_idle("method", config, settings)
         fixed = {**model_values(recipe), **made.fixes}
         problems += check_idle("model", load_config(family.Config, fixed), settings)
