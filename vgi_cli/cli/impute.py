@@ -26,7 +26,7 @@ def command(
         str | None,
         typer.Option("--point", metavar="mean|median", help="One table of point estimates; not for inference."),
     ] = None,
-    sampler: Annotated[str, typer.Option("--sampler", metavar="NAME", help="Imputer; see below.")] = "auto",
+    sampler: Annotated[str, typer.Option("--sampler", metavar="NAME", help="Sampler; see below.")] = "auto",
     uncertainty: Annotated[
         str,
         typer.Option(

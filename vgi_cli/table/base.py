@@ -107,9 +107,13 @@ class Table(ABC):
         cells[self.missing(name)] = None
         return cells
 
-    @abstractmethod
     def raw_text(self, name: str) -> npt.NDArray[np.object_]:
         """[N] texts of all cells, missing tokens and hidden cells included; None only for a null of Parquet."""
+        return self.some_text(name, None)
+
+    @abstractmethod
+    def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
+        """[n] the same of some rows (indices [n]; none: all)."""
 
     @abstractmethod
     def typed(self, name: str) -> bool:

@@ -58,8 +58,8 @@ class CsvTable(Table):
         self._data = np.frombuffer(csv.text, np.uint8)
         self._latest: tuple[int, pa.Array] | None = None  # columns are asked for one after the other, thrice each
 
-    def raw_text(self, name: str) -> npt.NDArray[np.object_]:
-        return np.array(self._cells(self.place(name)).to_pylist(), dtype=object)
+    def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
+        return np.array(self._cells(self.place(name), rows).to_pylist(), dtype=object)
 
     def typed(self, name: str) -> bool:
         return False
@@ -137,9 +137,11 @@ class CsvTable(Table):
             self._latest = (i, pc.ascii_trim_whitespace(self._cells(i)))
         return self._latest[1]
 
-    def _cells(self, i: int) -> pa.Array:
-        """The i-th column as Arrow large_string [N], quotes undone."""
+    def _cells(self, i: int, rows: Ints | None = None) -> pa.Array:
+        """The i-th column as Arrow large_string [N], quotes undone; or some rows of it."""
         begin, end = self.csv.bounds[:, i], self._ends(i)
+        if rows is not None:
+            begin, end = begin[rows], end[rows]
         array = self._gather(begin, end)
         quoted = (self._data[np.minimum(begin, len(self._data) - 1)] == QUOTE) & (end > begin)
         if not quoted.any():

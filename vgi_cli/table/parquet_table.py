@@ -61,13 +61,15 @@ class ParquetTable(Table):
         self._decimals = decimals
         self.arrow = arrow
 
-    def raw_text(self, name: str) -> npt.NDArray[np.object_]:
+    def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
         i = self.place(name)
+        column = self.arrow.column(i) if rows is None else self.arrow.column(i).take(pa.array(rows))
         if pa.types.is_floating(self._type(i)):
-            absent = np.asarray(pc.is_null(self.arrow.column(i)).to_numpy(), bool)
-            cells = [None if a else plain(v) for v, a in zip(self._floats(i).tolist(), absent.tolist(), strict=True)]
+            absent = np.asarray(pc.is_null(column).to_numpy(), bool)
+            values = self._floats(i) if rows is None else self._floats(i)[rows]
+            cells = [None if a else plain(v) for v, a in zip(values.tolist(), absent.tolist(), strict=True)]
         else:
-            cells = [None if v is None else str(v) for v in self.arrow.column(i).to_pylist()]
+            cells = [None if v is None else str(v) for v in column.to_pylist()]
         return np.array(cells, dtype=object)
 
     def typed(self, name: str) -> bool:

@@ -20,7 +20,7 @@ def example(table: Table, name: str, which: Bools) -> str:
 def first_cell(table: Table, name: str, which: Bools) -> str:
     """`'?' in row 3 (line 4)`: the first of the cells."""
     row = int(np.flatnonzero(which)[0])
-    return f"'{table.raw_text(name)[row]}' in {table.where(row)}"
+    return f"'{table.some_text(name, np.array([row]))[0]}' in {table.where(row)}"
 
 
 def others(count: int) -> str:
@@ -36,7 +36,7 @@ def token_hint(table: Table, name: str, which: Bools, fitted: bool = False) -> s
         carry = f"fit again with {carry}"
     if table.numbers(name).padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
-    token = str(table.raw_text(name)[row]).strip()
+    token = str(table.some_text(name, np.array([row]))[0]).strip()
     return f"`--na-values '{token}'` if that means missing, or {carry}"
 
 
