@@ -74,15 +74,16 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
     chosen = pc.filter(text, pa.array(number)).drop_null()
     if len(chosen) == 0:
         return None
-    exponents = pc.any(pc.match_substring_regex(chosen, "[eE]")).as_py()
-    bodies = pc.replace_substring_regex(chosen, r"[eE].*$", "") if exponents else chosen
+    raised = np.asarray(pc.match_substring_regex(chosen, "[eE]").to_numpy(zero_copy_only=False), bool)
+    bodies = pc.replace_substring_regex(chosen, r"[eE].*$", "") if raised.any() else chosen
     length = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
     point = pc.find_substring(bodies, ".").to_numpy(zero_copy_only=False).astype(np.int64)
     decimals = np.where(point < 0, 0, length - point - 1)
     signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
     significant = int((length - (point >= 0) - signs).max())
-    if exponents:
-        decimals = np.maximum(decimals - np.array([_exponent(cell) for cell in chosen.to_pylist()], np.int64), 0)
+    if raised.any():
+        exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
+        decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
     return Spelling(int(decimals.min()), min(int(decimals.max()), NO_DECIMALS), min(significant, 17))
 
 
