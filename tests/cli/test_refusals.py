@@ -181,6 +181,11 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "leave it out",
         ),
         (
+            ["data.csv", "--model", "mixture", "--set", "model.covariance=full", "--set", "model.factors=3"],
+            "--set: model.factors=3 has no effect: covariances are full",
+            "leave it out",
+        ),
+        (
             ["data.csv", "--model", "vae", "--set", "model.components=3"],
             "--set: model.components=3 has no effect: it belongs to model.prior=mixture",
             "leave it out",
@@ -301,19 +306,32 @@ def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
     assert not (run / "imputed").exists()
 
 
+SCHEMA = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("count", pa.int64())])
+
+
 def test_an_output_is_never_what_it_is_made_of(vgi: Vgi, run: Path) -> None:
     before = Path("data.csv").read_bytes()
     ask = ["impute", "--checkpoint", "run", "--force", "--format", "single", "-o"]
     for out in ("data.csv", "./run/../data.csv"):
-        assert refused(vgi, *ask, out) == (f"-o {Path(out)} is the table that is imputed", "name another file")
-        assert refused(vgi, *ask, out, "data.csv")[0] == f"-o {Path(out)} is the table that is imputed"
+        assert refused(vgi, *ask, out) == (f"{Path(out)} is the table that is imputed", "name another file")
+        assert refused(vgi, *ask, out, "data.csv")[0] == f"{Path(out)} is the table that is imputed"
+    plain = [word for word in ask if word != "--force"]
+    assert refused(vgi, *plain, "data.csv")[0] == "data.csv is the table that is imputed"
+    Path("mask.csv").write_text("a,b,count,name\n" + "1,1,1,1\n" * 30)
+    assert refused(vgi, *ask, "mask.csv", "data.csv", "--mask", "mask.csv")[0] == "mask.csv is the mask of the table"
+    Path("parts").mkdir()
+    pq.write_table(pa.table({"a": [1.0], "b": [None], "count": [3]}, schema=SCHEMA), "parts/one.parquet")
+    error, _ = refused(vgi, *ask, "parts/two.parquet", "parts")
+    assert error == "parts/two.parquet would lie in the folder that is the table that is imputed"
+    error, _ = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", "--per-row", "data.csv", "--force")
+    assert error == "data.csv is read here"
     assert Path("data.csv").read_bytes() == before
     error, hint = refused(vgi, *ask, "out.xlsx")
     assert (error, hint) == ("out.xlsx: vgi writes CSV and Parquet, not .xlsx", "name it .csv, .tsv or .parquet")
 
 
 def test_more_factors_than_columns(vgi: Vgi, data: Path) -> None:
-    for flags in (["--model", "fa"], ["--model", "mixture", "--set", "model.covariance=factor"]):
+    for flags in (["--model", "fa"], ["--model", "mixture"]):
         error, hint = refused(vgi, "fit", "data.csv", *flags, "--set", "model.factors=9")
         assert error == "model.factors=9: the table has 3 columns to model"
         assert hint == "at most 3, or leave it out"
@@ -504,7 +522,8 @@ def test_fine_tuning_needs_a_model(vgi: Vgi, data: Path) -> None:
         (["--truth", "short.csv"], "--truth: short.csv has 2 rows, data.csv has 30", "row by row"),
         (["--truth", "data.csv"], "no cell that is missing in data.csv is known in the truth", "the complete table"),
         (["--per-row", "none/rows.csv"], "--per-row: no folder 'none'", "create it first"),
-        (["--per-row", "data.csv"], "'data.csv' exists", "--force"),
+        (["--per-row", "data.csv"], "data.csv is read here", "name another file"),
+        (["--per-row", "short.csv"], "'short.csv' exists", "another --per-row writes elsewhere"),
         (["-o", "data.csv"], "--out: 'data.csv' is a file", "name a folder"),
         (["--truth", "none.csv"], "none.csv: no such file", "check the path"),
     ],

@@ -129,6 +129,15 @@ def test_one_name_is_a_name_and_not_its_letters(tmp_path: Path, frame: pd.DataFr
         vgi_cli.fit(frame, id="nme", **FIT)
 
 
+def test_paths_may_come_from_anywhere(tmp_path: Path, frame: pd.DataFrame) -> None:
+    for part in range(2):
+        frame[40 * part : 40 * part + 40].to_csv(tmp_path / f"part{part}.csv", index=False)
+    run = vgi_cli.fit((path for path in sorted(tmp_path.glob("*.csv"))), out=tmp_path / "run", exclude=["name"], **FIT)
+    assert run.manifest["data"]["rows"] == 80
+    with pytest.raises(UsageError, match="truth: expected paths"):
+        run.evaluate(frame, truth=np.zeros(3))
+
+
 @pytest.mark.parametrize("data", [np.zeros((3, 2)), pd.Series([1.0]), {"a": [1]}, [1, 2], 5])
 def test_what_is_no_table_is_refused(data: object) -> None:
     with pytest.raises(UsageError, match=f"expected paths, a pandas .* got {type(data).__name__}"):

@@ -89,8 +89,17 @@ def test_dequantisation_draws_are_judged_together() -> None:
     halves = 0.5 * (log_mean(flat[:64]) + log_mean(flat[64:]))
     torch.testing.assert_close(whole.half_budget, halves)
     assert whole.warning is None
+    lost = [_part(w) for w in weights]
+    lost[3] = lost[3]._replace(values=torch.full((40,), -torch.inf), ess=torch.zeros(40))
+    torch.testing.assert_close(
+        _pooled(lost, volumes, missing).ess, effective(flat.view(8, 16, 40)[[0, 1, 2, 4, 5, 6, 7]].flatten(0, 1))
+    )
     uneven = _pooled([_part(6 * w) for w in weights], volumes, missing)
-    assert uneven.warning is not None and "effective sample size" in uneven.warning
+    assert (
+        uneven.warning is not None
+        and "effective sample size" in uneven.warning
+        and "8 dequantisation draws" in uneven.warning
+    )
 
 
 def test_summary() -> None:

@@ -19,7 +19,7 @@ import torch
 
 from tests.run.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run
 from vgi_cli.errors import FitError, Interrupted
-from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.base import EpochEnd, State, Step
 from vgi_cli.run import driver
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.files import same_tensors
@@ -165,6 +165,26 @@ def test_a_fit_that_converges_between_two_validations_is_validated_at_its_end(tm
         assert drive.go().stopped_by == "converged"
         assert [line["epoch"] for line in metrics_of(path) if "score" in line] == seen
         assert RunFolder.open(path).manifest["progress"]["best_epoch"] == 6
+        before = parts_of(path), metrics_of(path), RunFolder.open(path).manifest["progress"]
+        again = resumed(path, validator=FakeValidator([1.0, 2.0, 9.0], every=every))
+        again.advance = lambda state: iter(())
+        assert again.go().stopped_by == "converged"
+        assert metrics_of(path) == before[1] and RunFolder.open(path).manifest["progress"]["bad"] == before[2]["bad"]
+
+
+def test_a_signal_during_the_last_validation_is_heard(tmp_path: Path) -> None:
+    stop = Stop()
+
+    class Slow(FakeValidator):
+        def score(self, state: State) -> float:
+            stop.handle(signal.SIGTERM, None)
+            return super().score(state)
+
+    drive = new_drive(new_run(tmp_path / "run"), stop=stop, validator=Slow([1.0], every=20))
+    drive.advance = lambda state: (event for event in [EpochEnd(1, {})] if not setattr(state, "epoch", 1))
+    with pytest.raises(Interrupted):
+        drive.go()
+    assert RunFolder.open(tmp_path / "run").manifest["stopped_by"] is None
 
 
 def test_a_parameter_that_is_not_finite_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:

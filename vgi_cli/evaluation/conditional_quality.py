@@ -17,7 +17,7 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.latent_columns import FEW, latent_column_law
+from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
 from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.quadrature import Transport, compare_univariate
@@ -86,10 +86,13 @@ def conditional_quality(
         j = torch.full((R,), column)
         transport = _transport(q, x, j)
         if isinstance(model, Latent):
-            estimated = latent_column_law(model, x, column)
-            ess.append(estimated.ess)
-            points = _around(x[:, column], low[column], high[column])
-            both = compare_univariate(transport, _mixture_log_prob(estimated.law), points)
+            points, parts = _around(x[:, column], low[column], high[column]), []
+            for some, (law, draws) in latent_column_laws(model, x, column):
+                part = Transport(transport.value[some], transport.slope[some])
+                parts.append((*compare_univariate(part, _mixture_log_prob(law), points[some]), draws))
+            first, second, own = (torch.cat(values) for values in zip(*parts, strict=True))
+            both = first, second
+            ess.append(own)
         elif components is None:
             points = _around(x[:, column], low[column], high[column])
             both = compare_univariate(transport, _black_box(model, x, column), points)
@@ -207,9 +210,10 @@ def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
             return out
     if bad:
         shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        slow = ", Metropolis chains move slowly" if quality.ess is None else ""  # those of latents do not use them
         out["warning"] = (
             f"the conditionals are far from the model's own (median KL above {HIGH_KL:g} nats: {shown}): "
-            "draws by --sampler gibbs are not to be trusted, Metropolis chains move slowly"
+            f"draws by --sampler gibbs are not to be trusted{slow}"
         )
     return out
 

@@ -8,12 +8,13 @@ where q is the encoder's law beside a share of the prior (importance.py). The ce
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.importance import better_proposal, proposed
+from vgi_cli.evaluation.importance import EncoderProposal, better_proposal, proposed
 from vgi_cli.evaluation.loglik import effective
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
@@ -22,6 +23,8 @@ from vgi_cli.models.gaussian_family import ColumnLaw
 
 DRAWS = 1000
 """Draws of z for each cell."""
+ROWS = 16
+"""Rows that are looked at together: bounds the memory."""
 FEW = 20.0
 """Effective draws below which p(x_j | rest) is itself not known."""
 
@@ -34,21 +37,32 @@ class EstimatedLaw(NamedTuple):
 
 
 @torch.no_grad()
-def latent_column_law(model: Latent, x: Tensor, column: int, seed: int = 0) -> EstimatedLaw:
-    """The law of a column of completed rows x [R, D] (encoded), float64 on the CPU; deterministic given the seed."""
+def latent_column_laws(model: Latent, x: Tensor, column: int, seed: int = 0) -> Iterator[tuple[slice, EstimatedLaw]]:
+    """The law of a column of completed rows x [R, D] (encoded), float64 on the CPU, a few rows at a time; deterministic
+    given the seed."""
     like = next(model.parameters())
     rows = x.to(like)
     hidden = torch.zeros_like(rows, dtype=torch.bool)
     hidden[:, column] = True
     keys = mix64(torch.arange(len(rows), device=rows.device))
     noise = KeyedNoise(seed, numbered("column", x.shape[1]), keys, torch.arange(DRAWS), "conditionals/latents")
-    q = better_proposal(model, rows, hidden, seed)(rows, hidden)
+    proposal = better_proposal(model, rows, hidden, seed)
+    for first in range(0, len(rows), ROWS):
+        some = slice(first, first + ROWS)
+        index = torch.arange(len(rows), device=rows.device)[some]
+        yield some, _law(model, proposal, rows[some], hidden[some], column, noise.select(rows=index))
+
+
+def _law(
+    model: Latent, proposal: EncoderProposal, x: Tensor, hidden: Tensor, column: int, noise: KeyedNoise
+) -> EstimatedLaw:
+    q = proposal(x, hidden)
     with frozen(model):
-        z, log_q = proposed(model, q, noise, rows)
-        log_w = (model.observed_log_prob(rows, z, hidden).double() - log_q).nan_to_num(
-            nan=-torch.inf, posinf=-torch.inf
-        )
-        decoded = model.decode(z).over(rows.expand(DRAWS, *rows.shape))
-    mean, sd = (part[..., column].double().T.cpu() for part in (decoded.mean, decoded.scale))
+        z, log_q = proposed(model, q, noise, x)
+        decoded = model.decode(z)
+        joint = decoded.log_prob(x, hidden) + model.prior.log_prob(z)
+    log_w = (joint.double() - log_q).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
+    over = decoded.over(x.expand(DRAWS, *x.shape))
+    mean, sd = (part[..., column].double().T.cpu() for part in (over.mean, over.scale))
     weights = log_w - log_w.logsumexp(0)
     return EstimatedLaw(ColumnLaw(weights.T.cpu(), mean, sd), effective(log_w).cpu())

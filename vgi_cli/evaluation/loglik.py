@@ -30,8 +30,10 @@ class LogLik(NamedTuple):
 
     values       [R] float64; 0 for a fully missing row
     estimator    `exact`; `annealed` when at least one row was estimated so; `iwae` for a model with latents
-    ess          [R] effective sample size out of `particles`; `particles` where the value is exact; None when exact
-    half_budget  [R] the mean of the two values that half of the particles each give; None when exact
+    ess          [R] effective sample size out of `particles`; of one dequantisation draw `particles` where the value is
+                 exact; None when exact
+    half_budget  [R] the mean of the two values that half of the particles (of several dequantisation draws: half of
+                 these) each give; None when exact
     bracket      lower and upper value on rows simulated from the model under the table's masks; None without
     particles    per row (`iwae`: draws of the latents); 0 when exact
     warning      why the values are not to be trusted; None when nothing speaks against them

@@ -48,6 +48,11 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
         cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
         lines.append(f"| {name} | {cells} |")
+    if "ess" in part:
+        lines += [
+            "",
+            f"Effective draws of the latents: median {part['ess']['median']:.4g}, 10 % {part['ess']['q10']:.4g}.",
+        ]
     if "warning" in part:
         lines += ["", f"**warning**: {part['warning']}"]
     return lines

@@ -85,6 +85,7 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
         return whole._replace(half_budget=first.half_budget + volumes[0])
     # With mean weight m and n effective of P weights, their squares sum up to (m P)² / n.
     squares = 2 * values - torch.stack([part.ess for part in parts if part.ess is not None]).log()
+    squares = squares.masked_fill(values == -torch.inf, -torch.inf)
     pooled = (2 * values.logsumexp(0) - squares.logsumexp(0)).exp().nan_to_num(nan=0.0)
     halved = torch.stack([log_mean(half) for half in values.chunk(2)]).mean(0)
     holes = missing.sum(1)
@@ -94,6 +95,8 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
         warning = importance.distrust(pooled[judged], gap, whole.particles)
     else:
         warning = likelihood.distrust(pooled[judged] / whole.particles, gap, first.bracket)
+    if warning is not None:
+        warning += f" (with {len(parts)} dequantisation draws of the rounded columns)"
     return whole._replace(ess=pooled, half_budget=halved, warning=warning)
 
 

@@ -25,13 +25,18 @@ class MixtureConfig(ModelConfig):
     """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
 
     components  number K of Gaussians
-    covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns
+    covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
+                number of factors is given
     factors     number L of factors of each component (`factor` only)
     """
 
     components: int | None = Field(None, ge=1)
     covariance: Literal["full", "factor"] | None = None
     factors: int | None = Field(None, ge=0)
+
+    def idle(self) -> Mapping[str, str]:
+        """See ModelConfig."""
+        return {"factors": "covariances are full"} if self.covariance == "full" else {}
 
 
 class GaussianMixture(GaussianFamily):
@@ -105,7 +110,7 @@ class GaussianMixture(GaussianFamily):
 def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
     if config.covariance is not None:
         return config.covariance
-    return "full" if D <= FULL_UP_TO else "factor"
+    return "full" if D <= FULL_UP_TO and config.factors is None else "factor"
 
 
 def _k_means(x: Tensor, K: int, generator: torch.Generator) -> Tensor:

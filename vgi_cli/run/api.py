@@ -262,7 +262,7 @@ def evaluate(
     conditionals  whether to compare the fitted conditionals with the model's own
     """
     table, paths = source(data)
-    true_table, true_paths = source(truth)
+    true_table, true_paths = source(truth, "truth")
     options = EvaluateOptions(
         truth=true_paths[0] if true_paths else None,
         objective=objective,

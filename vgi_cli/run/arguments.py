@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.table.memory import Frame, from_frame, is_frame
 from vgi_cli.table.reader import Table
 
-Data = str | Path | Sequence[str | Path] | Frame
+Data = str | Path | Iterable[str | Path] | Frame
 
 
 def reading(
@@ -32,18 +32,19 @@ def reading(
     }
 
 
-def source(data: Data | None) -> tuple[Table | None, list[str] | None]:
-    """(table in memory, paths): one of them, or neither."""
+def source(data: Data | None, argument: str = "data") -> tuple[Table | None, list[str] | None]:
+    """(table in memory, paths): one of them, or neither. UsageError that names the argument where it is neither."""
     if data is None:
         return None, None
     if is_frame(data):
         return from_frame(data), None
     if isinstance(data, str | Path):
         return None, [str(data)]
-    if isinstance(data, list | tuple) and all(isinstance(path, str | Path) for path in data):
-        return None, [str(path) for path in data]
+    paths = list(data) if isinstance(data, Iterable) and not isinstance(data, Mapping) else []
+    if paths and all(isinstance(path, str | Path) for path in paths):
+        return None, [str(path) for path in paths]
     raise UsageError(
-        f"data: expected paths, a pandas DataFrame or an Arrow table, got {type(data).__name__}",
+        f"{argument}: expected paths, a pandas DataFrame or an Arrow table, got {type(data).__name__}",
         "pandas.DataFrame(…) or .to_frame() makes a table of it",
     )
 

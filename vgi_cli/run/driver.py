@@ -86,6 +86,7 @@ class Drive:
     steps: int = 0
     best_score: float = -math.inf
     best_epoch: int = 0
+    validated: int = 0  # epoch of the last validation
     bad: int = 0
     best: Parts = field(default_factory=dict)
     last_metrics: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +106,8 @@ class Drive:
         )
         self.steps = progress["steps"]
         self.seconds_before = progress["seconds"]
-        if progress.get("best_score") is not None:
+        self.validated = progress.get("validated", 0)
+        if progress.get("best_score") is not None and self.validated:
             self.best_score, self.best_epoch, self.bad = (progress[k] for k in ("best_score", "best_epoch", "bad"))
 
     def go(self) -> Outcome:
@@ -133,9 +135,11 @@ class Drive:
                         saving = last_saved - now
                 if outcome is None and self.stop.signal is None:
                     outcome = "epochs" if self.state.epoch >= self.state.epochs else "converged"
-                    if outcome == "converged" and self.validator is not None and not self._due():
+                    unseen = self.state.epoch > self.validated
+                    if outcome == "converged" and self.validator is not None and unseen:
                         scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
                         self._write(scored, metrics, time.monotonic() - started)
+                        outcome = None if self.stop.signal is not None else outcome
                 self._checkpoint(metrics, time.monotonic() - started, outcome)
         finally:
             self.reporter.finish_progress()
@@ -179,6 +183,7 @@ class Drive:
 
     def _scored(self, validator: Validator) -> dict[str, float | None]:
         """The score of the present state, by the criterion's name; the best state so far is kept."""
+        self.validated = self.state.epoch
         score = validator.score(self.state)
         if math.isnan(score):
             raise FitError(
@@ -217,6 +222,7 @@ class Drive:
             "seconds": round(self.seconds_before + seconds, 3),
             "best_score": None if self.best_score == -math.inf else self.best_score,
             "best_epoch": self.best_epoch,
+            "validated": self.validated,
             "bad": self.bad,
         }
         entries = {

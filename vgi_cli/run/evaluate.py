@@ -33,7 +33,7 @@ from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.truth_model import Truth, load_truth
 from vgi_cli.table.encoder import log_scale
-from vgi_cli.table.outputs import output_format
+from vgi_cli.table.outputs import output_format, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
 from vgi_cli.table.write_columns import columns_bytes
 
@@ -96,7 +96,7 @@ def evaluate(
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
         folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
         if options.write:
-            _check_outputs(folder, options, table)
+            _check_outputs(folder, options, settings)
         report = make(fitted, table, truth, known, settings, options, reporter)
         _require_paths(options.conditions, report.values)
         if options.per_row is not None:
@@ -180,15 +180,17 @@ def _tables(
     return table, truth
 
 
-def _check_outputs(folder: Path, options: EvaluateOptions, table: Table) -> None:
+def _check_outputs(folder: Path, options: EvaluateOptions, settings: Settings) -> None:
     paths = [folder / "report.json", folder / "report.md"]
     if options.per_row is not None:
         paths.append(Path(options.per_row))
         if not paths[-1].parent.is_dir():
             raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
-        output_format(paths[-1], table)
+        refuse_type(paths[-1])
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out: '{folder}' is a file", "name a folder")
+    given = [*(value_of(settings, "data") or []), value_of(settings, "mask"), options.truth]
+    refuse_sources(paths, [path for path in given if path is not None], "read here")
     for path, other in zip(paths, ("-o DIR", "-o DIR", "another --per-row"), strict=False):
         if path.exists() and not options.force:
             raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")

@@ -82,15 +82,13 @@ def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Sett
 
 
 def check_idle(section: str, config: Any, settings: Settings) -> list[Problem]:
-    """Settings of a Config that do nothing beside the others and are not as they come."""
+    """Settings of a Config that do nothing beside the others, where somebody said them and not as they come."""
     problems = []
     for key, why in config.idle().items():
-        value = getattr(config, key)
-        if value != type(config).model_fields[key].default:
-            name = f"{section}.{key}"
+        value, name = getattr(config, key), f"{section}.{key}"
+        if name in settings and value != type(config).model_fields[key].default:
             shown = list(value) if isinstance(value, tuple) else value
-            where = settings[name].origin if name in settings else ""
-            problems.append(Problem(where, f"{name}={shown} has no effect: {why}", "leave it out"))
+            problems.append(Problem(settings[name].origin, f"{name}={shown} has no effect: {why}", "leave it out"))
     return problems
 
 

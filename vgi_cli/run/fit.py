@@ -144,7 +144,7 @@ def _resume(
     names = recipe.model["name"], recipe.method.get("name")
     used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
     recipe = recipe.model_copy(update={"plugins": used})
-    plan = make_plan(as_settings(recipe), from_memory=table is not None)
+    plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     check_same_data(run, table)

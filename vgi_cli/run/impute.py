@@ -30,7 +30,7 @@ from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.encoder import RowKeys, decode
 from vgi_cli.table.encoder import box as box_of
 from vgi_cli.table.numerals import Floats
-from vgi_cli.table.outputs import Layout
+from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Source, Whole
 from vgi_cli.table.writer import Content, check_output, default_output, write_blocks
@@ -122,9 +122,14 @@ def impute(
         layout = cast(Layout, options.layout)
         format = None if isinstance(out, Path) else described.format
         files = options.m if layout == "files" else 1
-        paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
-        if table is None:
-            _refuse_own_table(paths, name_of(fitted, settings))
+        if isinstance(out, Path):
+            named = name_of(fitted, settings) if table is None else TableName([], None, fitted.recipe.table, False)
+            paths = output_paths(out, described, m=files or 1, layout=layout)
+            refuse_sources(paths, named.data, "the table that is imputed")
+            refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
+            if options.out is not None:
+                refuse_type(out)
+        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
         sampling = Sampling(fitted, settings, options, reporter)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source, seen.incomplete, draws)
@@ -190,14 +195,6 @@ def blocks_of(fitted: Fitted, settings: Settings) -> Source:
 def value_of(settings: Settings, key: str) -> Any:
     """What was said of a setting, else none."""
     return settings[key].value if key in settings else None
-
-
-def _refuse_own_table(paths: Sequence[Path], table: TableName) -> None:
-    """UsageError where an output is what it is made of: the table with its holes would be gone."""
-    read_from = [Path(path).resolve() for path in (*table.data, *([table.mask] if table.mask else [])) if path != "-"]
-    for path in paths:
-        if any(path.resolve() == source or source in path.resolve().parents for source in read_from):
-            raise UsageError(f"-o {path} is the table that is imputed", "name another file")
 
 
 class Sampling:

@@ -70,7 +70,7 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
         reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.manifest['epochs']}")
     recipe = run.recipe()
     schema = Schema.from_json(run.schema_text())
-    if schema.modelled and run.manifest["epochs"] == 0:
+    if schema.modelled and run.manifest["command"] == "fit" and run.manifest["epochs"] == 0:
         reporter.warn(f"{path} was stopped before the end of its first epoch: its model is hardly fitted")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})

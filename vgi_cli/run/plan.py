@@ -27,13 +27,15 @@ class Plan(NamedTuple):
     device: torch.device
 
 
-def make_plan(settings: Settings, from_memory: bool = False) -> Plan:
-    """Check everything that can be checked without the table. UsageError with all problems at once."""
+def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = False) -> Plan:
+    """Check everything that can be checked without the table. UsageError with all problems at once.
+
+    resumed  the settings are those of a run: that some do nothing is no reason not to go on
+    """
     recipe = to_recipe(settings)
     if not recipe.data and not from_memory:
         raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
-    problems = check_families(recipe, settings)
-    raise_problems(problems)
+    raise_problems(check_families(recipe, settings, resumed))
     device = resolve_device(recipe.device, origin(settings, "device", "--device"))
     return Plan(recipe, device)
 
@@ -43,7 +45,7 @@ def origin(settings: Settings, key: str, default: str) -> str:
     return settings[key].origin if key in settings else default
 
 
-def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
+def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Problem]:
     """Problems of model, method, their settings and what depends on them. Names and pairs are refused at once."""
     model, method = recipe.model["name"], recipe.method.get("name")
     problems: list[Problem] = []
@@ -78,9 +80,10 @@ def check_families(recipe: Recipe, settings: Settings) -> list[Problem]:
         made.check(family, config)
         if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
             check_scan(config)
-        problems += check_idle("method", config, settings)
         fixed = {**model_values(recipe), **made.fixes}
-        problems += check_idle("model", load_config(family.Config, fixed), settings)
+        if not resumed:
+            problems += check_idle("method", config, settings)
+            problems += check_idle("model", load_config(family.Config, fixed), settings)
     if isinstance(recipe.bootstrap, int) and not entry.likelihood:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"

@@ -235,6 +235,8 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
 
 def _selection(drive: Drive, validator: Validator) -> str:
     """What the held-out rows said."""
-    if drive.best_epoch == 0:
+    if drive.validated == 0:
         return f"the held-out rows were not looked at: the next time would have been epoch {validator.every}"
+    if drive.best_epoch == 0:
+        return "the held-out rows have no likelihood under the model at any epoch: nothing was selected by them"
     return f"kept: epoch {drive.best_epoch}, held-out {validator.words.format(drive.best_score)}"

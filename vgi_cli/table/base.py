@@ -19,9 +19,6 @@ from vgi_cli.table.tokens import Tokens
 Bools = npt.NDArray[np.bool_]
 Format = Literal["csv", "parquet"]
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-"""What stands for a missing cell in CSV, blanks around it aside; `--na-values` adds."""
-
 
 class Table(ABC):
     """N rows of named columns; cells are read on demand, column by column.
@@ -118,6 +115,10 @@ class Table(ABC):
     @abstractmethod
     def typed(self, name: str) -> bool:
         """Whether the file itself says that the column is no number (text, dates, truth values of a Parquet file)."""
+
+    @abstractmethod
+    def textual(self, name: str) -> bool:
+        """Whether the cells of the column are texts, which may spell numbers."""
 
     @abstractmethod
     def whole(self, name: str) -> bool:

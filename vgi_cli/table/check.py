@@ -30,12 +30,12 @@ class _Cells:
 
     def __init__(self) -> None:
         self.count = 0
-        self._first = self.hint = ""
+        self._first = ""
 
     def add(self, table: Table, name: str, which: Bools) -> None:
         if which.any():
             if self.count == 0:
-                self._first, self.hint = first_cell(table, name, which), token_hint(table, name, which, fitted=True)
+                self._first = first_cell(table, name, which)
             self.count += int(which.sum())
 
     def __str__(self) -> str:
@@ -54,6 +54,7 @@ class Check:
         self.rows = self.incomplete = self._absent = 0
         kinds = ({name: _Cells() for name in schema.modelled} for _ in range(4))
         self._wrong, self._infinite, self._broken, self._outside = kinds
+        self._hints: dict[str, str] = {}
         self._observed = dict.fromkeys(schema.modelled, False)
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
@@ -69,7 +70,10 @@ class Check:
         for column in self._schema.encoded:
             name, numbers, missing = column.name, table.numbers(column.name), table.missing(column.name)
             self._wrong[name].add(table, name, ~missing & ~numbers.number)
-            self._infinite[name].add(table, name, np.isinf(numbers.values))
+            infinite = np.isinf(numbers.values)
+            if infinite.any() and not self._infinite[name].count:
+                self._hints[name] = token_hint(table, name, infinite, fitted=True)
+            self._infinite[name].add(table, name, infinite)
             self._outside[name].add(table, name, _far_outside(numbers.values, column))
             self._observed[name] |= not missing.all()
             if column.kind == "integer":
@@ -92,7 +96,7 @@ class Check:
                 )
             if self._infinite[name].count:
                 message = f"{label}: column '{name}' holds an infinity: {self._infinite[name]}"
-                raise InputError(message, self._infinite[name].hint)
+                raise InputError(message, self._hints[name])
             if self._broken[name].count:
                 notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")
         notes += capped([self._outside_note(c) for c in schema.encoded if self._outside[c.name].count])

@@ -9,10 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.table.base import MISSING, Bools, Table
+from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import QUOTE, Ints, unquote
 from vgi_cli.table.csv_text import CsvText, line_number
 from vgi_cli.table.numerals import EXACT, Floats, Numbers, Spelling, parse, spelling
+from vgi_cli.table.tokens import MISSING
 
 _MISSING = pa.array(MISSING, pa.large_string())
 _WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
@@ -63,6 +64,9 @@ class CsvTable(Table):
 
     def typed(self, name: str) -> bool:
         return False
+
+    def textual(self, name: str) -> bool:
+        return True
 
     def whole(self, name: str) -> bool:
         return False

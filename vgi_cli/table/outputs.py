@@ -47,11 +47,19 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def output_format(out: Path, table: Described) -> Format:
-    """The type that the extension of an output picks, otherwise the input's. UsageError for that of another type."""
-    extension = split_name(out)[1].lower().removesuffix(".gz")
+    """The type that the extension of an output picks, otherwise the input's."""
+    return EXTENSIONS.get(_extension(out), table.format)
+
+
+def refuse_type(out: Path) -> None:
+    """UsageError for a name whose extension promises what is not written here."""
+    extension = _extension(out)
     if extension in OTHERS:
         raise UsageError(f"{out}: vgi writes CSV and Parquet, not {extension}", "name it .csv, .tsv or .parquet")
-    return EXTENSIONS.get(extension, table.format)
+
+
+def _extension(out: Path) -> str:
+    return split_name(out)[1].lower().removesuffix(".gz")
 
 
 def default_output(folder: Path, table: Described) -> Path:
@@ -76,6 +84,18 @@ def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
             raise UsageError(f"{path} is a folder", "name a file")
         if path.exists() and not force:
             raise UsageError(f"{path} exists", "`--force` overwrites it; `-o` names another")
+
+
+def refuse_sources(paths: Sequence[Path], sources: Sequence[str], what: str) -> None:
+    """UsageError where an output is what it is made of, or would be part of it: files or folders of Parquet, `-`
+    aside."""
+    read_from = [Path(source).resolve() for source in sources if source != "-"]
+    for path in paths:
+        own = path.resolve()
+        if own in read_from:
+            raise UsageError(f"{path} is {what}", "name another file")
+        if own.parent in read_from and EXTENSIONS.get(_extension(own)) == "parquet":
+            raise UsageError(f"{path} would lie in the folder that is {what}", "name a file elsewhere")
 
 
 def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, force: bool) -> None:

@@ -75,6 +75,9 @@ class ParquetTable(Table):
     def typed(self, name: str) -> bool:
         return not is_number(self._type(self.place(name)))
 
+    def textual(self, name: str) -> bool:
+        return is_text(self._type(self.place(name)))
+
     def whole(self, name: str) -> bool:
         return bool(pa.types.is_integer(self._type(self.place(name))))
 

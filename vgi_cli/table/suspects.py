@@ -5,16 +5,18 @@ Nothing here changes how a table is read: these are lines for the user, with the
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.numerals import Floats, plain
-from vgi_cli.table.wording import are, capped, example, first_cell, named, token_hint
+from vgi_cli.table.wording import are, capped, example, first_cell, missing_hint, named
 
 TEXT_SHARE = 0.5
 """From this share of numbers on, a column that is carried as text is worth a line."""
@@ -39,6 +41,8 @@ NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 """How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
 for other values that do; for a value that occurs once."""
 NINES = re.compile(r"-?9{2,}")
+MOST_CODES = 3
+"""Distinct values at either end of a column that may be far from the others."""
 
 
 def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
@@ -55,28 +59,31 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
 
 def looks_written(table: Table, name: str) -> bool:
     """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`."""
+    if not table.textual(name):
+        return False
     cells = table.some_text(name, np.flatnonzero(~table.missing(name))[:LOOKED_AT])
     matching = [WRITTEN.fullmatch(str(cell).strip()) is not None for cell in cells]
     return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
 
 
 def _text(table: Table, name: str) -> str | None:
+    if not table.textual(name):
+        return None
     observed = ~table.missing(name)
     numbers = table.numbers(name)
     share = numbers.number[observed].mean() if observed.any() else 0.0
     if numbers.padded.any():  # codes with leading zeros
         return None
+    carried = f"column '{name}' is carried as text, not modelled"
+    if share == 1:
+        return f"{carried}: all its cells are numbers (`--column {name}=numeric`)"
     if share >= TEXT_SHARE:
         wrong = observed & ~numbers.number
-        hint = f": {token_hint(table, name, wrong).partition(', or')[0]}" if wrong.any() else ""
-        where = f", but also {example(table, name, wrong)}" if wrong.any() else ""
-        return f"column '{name}' is carried as text, not modelled: {share:.0%} of its cells are numbers{where}{hint}"
+        also = f"but also {example(table, name, wrong)}: {missing_hint(table, name, wrong)}"
+        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
     if looks_written(table, name):
         first = first_cell(table, name, observed)
-        return (
-            f"column '{name}' is carried as text, not modelled: {first} is no plain number "
-            "(write 1234.5, without commas, blanks or units)"
-        )
+        return f"{carried}: {first} is no plain number (write 1234.5, without commas, blanks or units)"
     return None
 
 
@@ -139,21 +146,38 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
 
 
 def far_values(values: Floats) -> list[_Far]:
-    """The least and the greatest of some finite values, where they are far from those between them."""
-    if len(values) == 0:
-        return []
-    low, high = float(values.min()), float(values.max())
-    inner = values[(values > low) & (values < high)]
-    if len(inner) < FEWEST:
-        return []
-    first, last = float(inner.min()), float(inner.max())
-    if first == last:
-        return []
-    found = []
-    for value, gap in ((low, first - low), (high, high - last)):
-        count = int((values == value).sum())
-        nines = NINES.fullmatch(plain(value)) is not None
-        away = ONE_AWAY if count == 1 else NINES_AWAY if nines else CODE_AWAY
-        if gap / 2 > away * (last / 2 - first / 2):  # halves: the range of float64 numbers may be infinite
-            found.append(_Far(value, count))
-    return found
+    """Of some finite values the few least and greatest that are far from all between them.
+
+    Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
+    units of the range of the rest, that which sets aside most.
+    """
+    distinct, cells = np.unique(values, return_counts=True)
+    u = distinct / 2  # halves: the range of float64 numbers may be infinite
+    away = np.array([_away(v, n) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
+    best: tuple[int, int] = (0, 0)
+    for low, high in itertools.product(range(MOST_CODES + 1), repeat=2):
+        rest = slice(low, len(u) - high)
+        if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
+            continue
+        first, last = u[rest][0], u[rest][-1]
+        gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
+        needed = np.concatenate([away[:low], away[len(away) - high :]])
+        with np.errstate(over="ignore"):
+            if (gaps > needed * (last - first)).all():
+                best = low, high
+    low, high = best
+    chosen = [*range(low), *range(len(u) - high, len(u))]
+    return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
+
+
+def _ends(items: npt.NDArray[Any]) -> list[Any]:
+    """The first and the last few of some items (all where these meet)."""
+    if len(items) <= 2 * MOST_CODES:
+        return items.tolist()
+    return [*items[:MOST_CODES].tolist(), *items[-MOST_CODES:].tolist()]
+
+
+def _away(value: float, cells: int) -> float:
+    if cells == 1:
+        return ONE_AWAY
+    return NINES_AWAY if NINES.fullmatch(plain(value)) else CODE_AWAY

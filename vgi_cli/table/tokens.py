@@ -8,13 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.table.numerals import Bools, Floats, parse
+from vgi_cli.table.numerals import EXACT, Bools, Floats, parse
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""What always stands for a missing cell in CSV, blanks around it aside."""
 
 
 class Tokens:
     """Texts that mean missing, blanks around them aside; one that is a number means that number however it is spelled.
 
-    `-999` matches `-999`, `-999.0` and `-9.99e2`, in text and in typed numbers alike.
+    `-999` matches `-999`, `-999.0` and `-9.99e2`, in text and in typed numbers alike. Texts of numbers too long for
+    float64 are compared as texts.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -23,7 +27,7 @@ class Tokens:
         cells = pa.array(self._texts, pa.large_string())
         self._codes = parse(cells, np.zeros(len(cells), bool)).values
         self._numbers = self._codes[~np.isnan(self._codes)]
-        self._met = np.zeros(len(cells), bool)
+        self._met = np.isin(np.array(self._texts, object), np.array(MISSING, object))
 
     def __bool__(self) -> bool:
         return bool(self._texts)
@@ -36,7 +40,10 @@ class Tokens:
         if not self._met.all() and absent.any():
             met = pc.unique(pc.filter(cells, pa.array(absent))).to_pylist()
             self._met |= np.isin(np.array(self._texts, object), np.array(met, object))
-        return absent | self.in_numbers(parse(cells, absent).values) if len(self._numbers) else absent
+        if len(self._numbers):
+            values = parse(cells, absent).values
+            absent |= self.in_numbers(np.where(np.abs(values) < EXACT, values, np.nan))
+        return absent
 
     def in_numbers(self, values: Floats) -> Bools:
         """[n] whether each value is one of the tokens that are numbers."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from vgi_cli.table.base import Bools, Table
 
+LONGEST = 80
+"""Characters of a cell that a message shows."""
 SHOWN = 5
 """So many columns are named, or have a line each, where the same is said of several."""
 
@@ -20,7 +22,12 @@ def example(table: Table, name: str, which: Bools) -> str:
 def first_cell(table: Table, name: str, which: Bools) -> str:
     """`'?' in row 3 (line 4)`: the first of the cells."""
     row = int(np.flatnonzero(which)[0])
-    return f"'{table.some_text(name, np.array([row]))[0]}' in {table.where(row)}"
+    return f"'{_short(table, name, row)}' in {table.where(row)}"
+
+
+def _short(table: Table, name: str, row: int) -> str:
+    text = str(table.some_text(name, np.array([row]))[0])
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def others(count: int) -> str:
@@ -30,14 +37,19 @@ def others(count: int) -> str:
 
 def token_hint(table: Table, name: str, which: Bools, fitted: bool = False) -> str:
     """What to do about the first of the cells, which is no number; `fitted`: the kind of the column is settled."""
-    row = int(np.flatnonzero(which)[0])
     carry = f"`--column {name}=carry` to carry the column as it is"
     if fitted:
         carry = f"fit again with {carry}"
+    row = int(np.flatnonzero(which)[0])
     if table.numbers(name).padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
-    token = str(table.some_text(name, np.array([row]))[0]).strip()
-    return f"`--na-values '{token}'` if that means missing, or {carry}"
+    return f"{missing_hint(table, name, which)}, or {carry}"
+
+
+def missing_hint(table: Table, name: str, which: Bools) -> str:
+    """What to do where the first of the cells means missing."""
+    row = int(np.flatnonzero(which)[0])
+    return f"`--na-values '{_short(table, name, row).strip()}'` if that means missing"
 
 
 def named(what: str, names: Sequence[str]) -> str:

@@ -78,7 +78,6 @@ def check_output(
             raise UsageError("Parquet cannot go to standard output", "use `-o FILE.parquet`")
         return []
     paths = output_paths(out, table, m=m, layout=layout)
-    output_format(out, table)
     refuse_existing(paths, force=force)
     return paths
 
