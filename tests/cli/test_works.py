@@ -426,6 +426,15 @@ def test_a_fit_without_an_epoch_is_said(vgi: Vgi, data: Path) -> None:
     assert "warning: run was stopped before the end of its first epoch: its model is hardly fitted\n" in done.err
 
 
+def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:
+    """`.xls` is refused for what the user names, not for what the table is called."""
+    Path("export.xls").write_text(text())
+    assert vgi("fit", "export.xls", *FA, "--out", "run").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--m", "1")
+    assert (done.code, done.out) == (0, "run/imputed/export.1.xls\n")
+    assert cells("run/imputed/export.1.xls")[0] == ["a", "b", "count", "name"]
+
+
 def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VGI_THREADS", "2")
     assert vgi("fit", "data.csv", *FA[:-2], "--out", "two").code == 0
