@@ -18,6 +18,7 @@ from torch import Tensor
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
+from vgi_cli.evaluation.loglik import Progress, silent
 from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.quadrature import Transport, compare_univariate
@@ -70,7 +71,7 @@ def conditional_quality(
     x: Tensor,
     low: Tensor,
     high: Tensor,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> Quality:
     """Every conditional of completed rows x [R, D] (encoded, float64), against the model's own.
 

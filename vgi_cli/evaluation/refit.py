@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from vgi_cli.evaluation.importance import EncoderProposal, better_proposal
+from vgi_cli.evaluation.loglik import Progress, silent
 from vgi_cli.models.base import Latent
 
 RATE, BATCH = 1e-3, 128  # as in the authors' code
@@ -39,7 +40,7 @@ def refit_encoder(
     *,
     epochs: int | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Progress = silent,
 ) -> Refit:
     """Fine-tune a copy of the model's encoder on rows x [R, D] with holes missing [R, D]; the model is not changed.
 

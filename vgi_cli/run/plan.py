@@ -80,8 +80,8 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         made.check(family, config)
         if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
             check_scan(config)
-        fixed = {**model_values(recipe), **made.fixes}
         if not resumed:
+            fixed = {**model_values(recipe), **made.fixes}
             problems += check_idle("method", config, settings)
             problems += check_idle("model", load_config(family.Config, fixed), settings)
     if isinstance(recipe.bootstrap, int) and not entry.likelihood:
