@@ -17,6 +17,7 @@ from vgi_cli.conditionals.network import HeadNetwork
 from vgi_cli.conditionals.spline import SplineFamily
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional_part, conditional_quality
+from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.latent_columns import latent_column_laws
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
@@ -181,13 +182,27 @@ def test_conditionals_of_a_model_with_latents(exact_encoder: bool) -> None:
         assert float((quality.kl - kl).abs()[quality.ess > 100].max()) < 0.1
 
 
+def test_the_encoder_is_fine_tuned_to_the_rows_first() -> None:
+    """A spoiled encoder leaves few effective draws; tuned to the rows it leaves many."""
+    columns, g = 12, torch.Generator().manual_seed(6)
+    model, law = linear_vae(columns, 3, g, exact_encoder=False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    x = law.loc + torch.randn(20, columns, generator=g, dtype=torch.float64) @ law.scale_tril.mT
+    edge = torch.full((columns,), 12.0, dtype=torch.float64)
+    quality = conditional_quality(model, GaussianConditionals(law.loc, law.covariance_matrix), x, -edge, edge)
+    as_fitted = torch.cat([some.ess for _, some in latent_column_laws(model, EncoderProposal(model), x, 1)])
+    assert quality.ess is not None
+    assert float(as_fitted.median()) < 50 and float(quality.ess[:, 1].median()) > 300
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_the_cell_itself_has_no_influence_on_its_conditional() -> None:
     g = torch.Generator().manual_seed(6)
     model, _ = linear_vae(D, 1, g)
     x = torch.randn(5, D, generator=g, dtype=torch.float64)
     moved = x.clone()
     moved[:, 1] += 7.0
-    first, second = (next(latent_column_laws(model, rows, 1))[1] for rows in (x, moved))
+    first, second = (next(latent_column_laws(model, EncoderProposal(model), rows, 1))[1] for rows in (x, moved))
     for a, b in zip(first.law, second.law, strict=True):
         assert torch.equal(a, b)
 

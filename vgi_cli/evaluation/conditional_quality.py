@@ -17,8 +17,10 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
+from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
 from vgi_cli.evaluation.loglik import Progress, silent
+from vgi_cli.evaluation.refit import refit_encoder
 from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.quadrature import Transport, compare_univariate
@@ -33,6 +35,8 @@ STRAIGHT = 1e-9
 """Relative departure from a line below which T is the map of a normal q."""
 BATCH = 8192
 """Density evaluations in one call."""
+TUNED = 4000
+"""Rows with one hidden cell, at most, to which an encoder is fine-tuned."""
 SPREAD = 8.0
 """Standard deviations to either side of the components of a mixture that the grid of its density covers."""
 
@@ -83,12 +87,16 @@ def conditional_quality(
     require_comparable(model, q, D)
     components = model.components() if isinstance(model, GaussianFamily) else None
     kl, wasserstein, ess, closed = [], [], [], not isinstance(model, Latent)
+    proposal, start = None, 0.0
+    if isinstance(model, Latent):
+        start = 0.5  # of the progress
+        proposal = _tuned(model, x, lambda done: progress(start * done))
     for column in range(D):
         j = torch.full((R,), column)
         transport = _transport(q, x, j)
-        if isinstance(model, Latent):
+        if isinstance(model, Latent) and proposal is not None:
             points, parts = _around(x[:, column], low[column], high[column]), []
-            for some, (law, draws) in latent_column_laws(model, x, column):
+            for some, (law, draws) in latent_column_laws(model, proposal, x, column):
                 part = Transport(transport.value[some], transport.slope[some])
                 parts.append((*compare_univariate(part, _mixture_log_prob(law), points[some]), draws))
             first, second, own = (torch.cat(values) for values in zip(*parts, strict=True))
@@ -111,8 +119,20 @@ def conditional_quality(
                 closed = False
         kl.append(both[0])
         wasserstein.append(both[1])
-        progress((column + 1) / D)
+        progress(start + (1 - start) * (column + 1) / D)
     return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
+
+
+def _tuned(model: Latent, x: Tensor, progress: Progress) -> EncoderProposal:
+    """The encoder, fine-tuned to the rows x [R, D], each once without each of its cells, or of cells far apart: over
+    many columns p(z | rest) is so narrow that one as it was fitted, to other rows and to imputations, leaves a handful
+    of effective draws."""
+    R, D = x.shape
+    cells = torch.linspace(0, D - 1, min(D, max(1, TUNED // R))).round().long()
+    rows = x.to(next(model.parameters())).repeat(len(cells), 1)
+    hidden = torch.nn.functional.one_hot(cells, D).to(rows.device, torch.bool).repeat_interleave(R, 0)
+    with torch.enable_grad():
+        return refit_encoder(model, rows, hidden, progress=progress).proposal
 
 
 def _transport(q: Conditionals, x: Tensor, j: Tensor) -> Transport:

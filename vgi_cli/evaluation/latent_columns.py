@@ -3,7 +3,7 @@
     p(x_j | x_rest) = ∫ p(x_j | z) p(z | x_rest) dz,    p(z | x_rest) by draws of z ~ q(z | x_rest) with weights
     p(x_rest | z) p(z) / q(z),
 
-where q is the encoder's law beside a share of the prior (importance.py). The cell x_j itself enters neither.
+where q is the encoder's law beside a share of the prior (importance.py). The law of a cell does not see that cell.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.importance import EncoderProposal, better_proposal, proposed
+from vgi_cli.evaluation.importance import EncoderProposal, proposed
 from vgi_cli.evaluation.loglik import effective
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
@@ -37,7 +37,9 @@ class EstimatedLaw(NamedTuple):
 
 
 @torch.no_grad()
-def latent_column_laws(model: Latent, x: Tensor, column: int, seed: int = 0) -> Iterator[tuple[slice, EstimatedLaw]]:
+def latent_column_laws(
+    model: Latent, proposal: EncoderProposal, x: Tensor, column: int, seed: int = 0
+) -> Iterator[tuple[slice, EstimatedLaw]]:
     """The law of a column of completed rows x [R, D] (encoded), float64 on the CPU, a few rows at a time; deterministic
     given the seed."""
     like = next(model.parameters())
@@ -46,7 +48,6 @@ def latent_column_laws(model: Latent, x: Tensor, column: int, seed: int = 0) -> 
     hidden[:, column] = True
     keys = mix64(torch.arange(len(rows), device=rows.device))
     noise = KeyedNoise(seed, numbered("column", x.shape[1]), keys, torch.arange(DRAWS), "conditionals/latents")
-    proposal = better_proposal(model, rows, hidden, seed)
     for first in range(0, len(rows), ROWS):
         some = slice(first, first + ROWS)
         index = torch.arange(len(rows), device=rows.device)[some]
