@@ -423,6 +423,11 @@ def test_flags_of_impute(vgi: Vgi, run: Path, arguments: list[str], error: str, 
     assert hint in suggestion
 
 
+def test_a_negative_number_of_refits(vgi: Vgi, data: Path) -> None:
+    error, _ = refused(vgi, "fit", "data.csv", *FA, "--set", "bootstrap=-3")
+    assert "bootstrap" in error and "-3" in error
+
+
 def test_bootstrap_without_refits(vgi: Vgi, data: Path) -> None:
     vgi("fit", "data.csv", *FA[:4], "--set", "bootstrap=none", "--out", "run", "--threads", "1")
     assert not any(name.startswith(PREFIX) for name in RunFolder.open(Path("run")).tensors("model"))
@@ -554,6 +559,20 @@ def test_chains_are_for_the_table_that_the_run_holds(vgi: Vgi, data: Path) -> No
     error, hint = refused(vgi, "impute", "--checkpoint", "half", "--sampler", "chains")
     assert error == "sampler 'chains' needs chains of every row, and run 'half' held out 15 rows (--val)"
     assert hint == "use --sampler exact"
+    assert vgi("fit", "data.csv", *TINY_VGI, "--val", "new.csv", "--out", "whole").code == 0  # all of DATA was fitted
+    assert vgi("impute", "--checkpoint", "whole", "--sampler", "chains", "--m", "2").code == 0
+
+
+def test_held_out_rows_that_changed_are_not_scored_on(vgi: Vgi, data: Path) -> None:
+    Path("held.csv").write_text("a,b,count\n1,,3\n3,4,\n")
+    fit = ("fit", "data.csv", *TINY_VGI, "--val", "held.csv", "--out", "run")
+    assert vgi(*fit, "--set", "stop_after=3").code == 0
+    Path("held.csv").write_text("a,b,count\n1,,4\n3,4,\n")
+    error, hint = refused(vgi, "fit", "--resume", "--out", "run", "--epochs", "50")
+    assert error == "the table of --val has changed since run was fitted: the scores so far are of other rows"
+    assert hint == "restore the file, or start another run"
+    Path("held.csv").write_text("a,b,count\n1,,3\n3,4,\n")
+    assert vgi("fit", "--resume", "--out", "run", "--epochs", "5").code == 0
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.program import Vgi
-from vgi_cli.run import training
+from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
 from vgi_cli.run.files import same_tensors
 
@@ -333,6 +334,17 @@ def test_validation_selects_and_imputes_held_out_rows(vgi: Vgi, data: Path) -> N
         assert manifest["progress"]["best_epoch"] >= 1 and manifest["data"]["rows_held_out"] == 15
         assert vgi("impute", "--checkpoint", select, "--m", "1", "-o", f"{select}.csv").code == 0
         assert all(all(row) for row in cells(f"{select}.1.csv"))
+
+
+def test_a_method_that_computes_on_the_cpu_says_so_where_a_gpu_was_asked_for(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine with a GPU, of which nothing is used."""
+    monkeypatch.setattr(plan, "resolve_device", lambda name, where: torch.device("cuda"))
+    for device, line in (("cuda", True), ("auto", False)):
+        done = vgi("fit", "data.csv", *FA, "--device", device, "--out", device)
+        assert done.code == 0 and ("method em computes on the CPU" in done.err) == line
+        assert RunFolder.open(Path(device)).manifest["device"] == "cpu"
 
 
 def test_tables_of_other_kinds(vgi: Vgi, data: Path) -> None:

@@ -50,7 +50,7 @@ def exact_conditionals(covariance, partition):
             U = torch.linalg.cholesky(own, upper=True)
             layer.bias[s, 0, W : W + len(block)] = 7 * torch.atanh(-U.diagonal().log() / 7)
             for i, k in itertools.combinations(range(len(block)), 2):
-                layer.bias[s, 0, 2 * W + joint._table[i * W + k]] = -U[i, k] / U[i, i]
+                layer.bias[s, 0, 2 * W + joint.table(layer.bias.device)[i * W + k]] = -U[i, k] / U[i, i]
     return q
 
 

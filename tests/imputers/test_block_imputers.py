@@ -15,7 +15,7 @@ from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_conditional
 from vgi_cli.data import Blocks
 from vgi_cli.imputers.augmented import AugmentedImputer, LatentStart
-from vgi_cli.imputers.base import Box, impute
+from vgi_cli.imputers.base import Box, Imputer, impute
 from vgi_cli.imputers.gibbs import GibbsImputer
 from vgi_cli.imputers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.imputers.starts import EmpiricalStart
@@ -95,3 +95,47 @@ def test_gibbs_on_latents_and_cells_reaches_the_conditional_of_the_autoencoder()
     assert ((got.mean(0) - mean).abs() < 4 * (cov.diagonal() / n).sqrt()).all()
     assert ((got.mT.cov() - cov).abs() < 6 * cov.diagonal().max() * math.sqrt(2 / n)).all()
     assert imputer.diagnostics() == {"draws": n * 2 * 60, "outside_range": 0}
+
+
+def test_latents_of_a_table_with_a_column_of_their_name_have_noise_of_their_own() -> None:
+    """Columns z0, z1 and latents 0, 1: one proposal each, and what the sampler within is given."""
+    seen: list[KeyedNoise] = []
+
+    class Inner(Imputer):
+        def rows_at_once(self, draws: int) -> int:
+            return 1
+
+        def sample(self, x: torch.Tensor, missing: torch.Tensor, noise: KeyedNoise, box: Box) -> torch.Tensor:
+            seen.append(noise)
+            return x[None]
+
+        def diagnostics(self) -> dict[str, object]:
+            return {}
+
+    noise = KeyedNoise(0, ("z0", "z1"), torch.arange(3), torch.arange(1))
+    x, missing = torch.zeros(3, 2, dtype=torch.float64), torch.ones(3, 2, dtype=torch.bool)
+    AugmentedImputer(Inner(), 2).sample(x, missing, noise, unbounded(2))
+    normal = seen[0].normal()[0]
+    assert torch.equal(normal[:, :2], noise.normal()[0]) and not bool((normal[:, :2] == normal[:, 2:]).any())
+
+
+def test_latent_blocks_of_one_column_and_one_latent_keep_rows_apart() -> None:
+    """Their values are [R, 1] as of wider blocks: the density of a move back is each row's own."""
+    vae, _ = linear_vae(1, 1, torch.Generator().manual_seed(3))
+    target = BlockLatents(marginal=False)
+    q = target.conditionals(SimpleNamespace(latents=1), VgiConfig(), 1, None).double()
+    target.bind(q, vae)
+    g = torch.Generator().manual_seed(4)
+    xz = torch.randn(5, 2, generator=g, dtype=torch.float64)
+    missing = torch.ones(5, 2, dtype=torch.bool)
+    box = torch.tensor([[-9.0, -9.0], [0.0, 9.0]], dtype=torch.float64)
+    for block in (0, 1):
+        j = torch.full((5,), block)
+        rows = q.see(xz.clone(), missing)
+        old = q.at(rows, j)
+        assert torch.equal(old, xz[:, block : block + 1])
+        log_q = q.log_proposal(q.params(rows, j[:, None])[:, 0], old)
+        for i in range(5):
+            alone = q.params(q.see(xz[i : i + 1], missing[:1]), j[:1, None])[:, 0]
+            torch.testing.assert_close(log_q[i : i + 1], q.log_proposal(alone, old[i : i + 1]))
+        assert torch.equal(q.inside(rows, j, old, box), (xz[:, block] <= 0) if block == 0 else torch.ones(5) > 0)

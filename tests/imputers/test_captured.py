@@ -97,7 +97,7 @@ def test_captured_steps_draw_the_same_cells_on_a_gpu(name: str) -> None:
     captured: list[CapturedSteps[Any]] = []
 
     def capture(step: Callable[..., Any]) -> CapturedSteps[Any]:
-        captured.append(CapturedSteps(step, said.append))
+        captured.append(CapturedSteps(step, said.append, torch.device("cuda")))
         return captured[-1]
 
     x, missing = s.x.cuda(), s.missing.cuda()

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.run.fakes import new_run
-from vgi_cli.errors import RunError, UsageError
+from vgi_cli.errors import FitError, RunError, UsageError
 from vgi_cli.run import checkpoint, directory
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
@@ -72,27 +72,40 @@ def test_a_file_or_a_folder_of_something_else_is_never_replaced(tmp_path: Path) 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    claimed = claim(tmp_path / "run")
-    claimed.undo_if_empty(2)
+    with pytest.raises(UsageError), claim(tmp_path / "run").undone_if_empty():
+        raise UsageError("no")
     assert (tmp_path / "run").is_dir()
 
 
-def test_force_keeps_the_old_run_until_a_model_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [FitError("diverged"), RuntimeError("out of memory"), OSError(28, "no space")])
+def test_force_keeps_the_old_run_until_a_model_is_there(tmp_path: Path, error: Exception) -> None:
     saved(tmp_path / "run")
     before = files(tmp_path / "run")
     claimed = claim(tmp_path / "run", force=True)
     assert files(tmp_path / "run") == {}
-    claimed.undo_if_empty(1)
+    with pytest.raises(type(error)), claimed.undone_if_empty():
+        raise error
     assert files(tmp_path / "run") == before
     claimed = claim(tmp_path / "run", force=True)
     RunFolder(tmp_path / "run", {"format": 1, "metrics_bytes": 0}).save(MODEL, {})
-    claimed.undo_if_empty(1)
+    with pytest.raises(type(error)), claimed.undone_if_empty():
+        raise error
     assert "recipe.yaml" not in files(tmp_path / "run")
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
+def test_force_does_not_take_a_run_from_under_its_writer(tmp_path: Path) -> None:
+    saved(tmp_path / "run")
+    before = files(tmp_path / "run")
+    with sole_writer(tmp_path / "run"), pytest.raises(UsageError, match="is being written by another process"):
+        claim(tmp_path / "run", force=True)
+    assert files(tmp_path / "run") == before
+    assert claim(tmp_path / "run", force=True).path == tmp_path / "run"
+
+
 def test_a_refused_fit_leaves_no_folder(tmp_path: Path) -> None:
-    claim(tmp_path / "a" / "run").undo_if_empty(2)
+    with pytest.raises(UsageError), claim(tmp_path / "a" / "run").undone_if_empty():
+        raise UsageError("no")
     assert not (tmp_path / "a" / "run").exists()
 
 

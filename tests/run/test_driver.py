@@ -187,6 +187,34 @@ def test_a_signal_during_the_last_validation_is_heard(tmp_path: Path) -> None:
     assert RunFolder.open(tmp_path / "run").manifest["stopped_by"] is None
 
 
+def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tmp_path: Path, whole: Path) -> None:
+    path, stop = tmp_path / "run", Stop()
+    drive = new_drive(new_run(path), stop=stop)
+    save = drive.run.save
+
+    def slow(*arguments: Any) -> None:
+        stop.handle(signal.SIGTERM, None)
+        save(*arguments)
+
+    drive.run.save = slow  # type: ignore[method-assign]
+    with pytest.raises(Interrupted, match="stopped after epoch 10, saved in"):
+        drive.go()
+    assert_same(path, whole)
+    assert resumed(path).go() == ("epochs", 10, TOTAL)
+
+
+def test_a_matrix_that_is_no_longer_positive_definite_fails_and_names_the_column(tmp_path: Path) -> None:
+    drive = new_drive(new_run(tmp_path / "run"))
+
+    def advance(state: Any) -> Iterator[Any]:
+        yield Step({})
+        torch.linalg.cholesky(torch.tensor([[-1.0]]))
+
+    drive.advance = advance
+    with pytest.raises(FitError, match=r"a covariance is no longer positive definite in epoch 1; .* column is '[abc]'"):
+        drive.go()
+
+
 def test_a_parameter_that_is_not_finite_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run"
     new_drive(new_run(path), epochs=3).go()

@@ -35,14 +35,16 @@ class CapturedSteps(Generic[Result]):
 
     body    the step: tensors to a tensor or a tuple of them; what it returns lives until the next step
     failed  called with a line when a step cannot be recorded; all steps are then ordinary ones
+    device  the GPU of these tensors
     """
 
-    def __init__(self, body: Callable[..., Result], failed: Callable[[str], None]) -> None:
+    def __init__(self, body: Callable[..., Result], failed: Callable[[str], None], device: torch.device) -> None:
         self._body: Callable[..., Result] = body
         self._failed = failed
+        self._device = device
         self._plain: dict[tuple[torch.Size, ...], int] = {}
         self._recorded: dict[tuple[torch.Size, ...], _Recorded] = {}
-        self._stream = torch.cuda.Stream()
+        self._stream = torch.cuda.Stream(device)
         self._pool: Any = None
         self._usable = True
 
@@ -52,6 +54,10 @@ class CapturedSteps(Generic[Result]):
         return len(self._recorded)
 
     def __call__(self, *inputs: Tensor) -> Result:
+        with torch.cuda.device(self._device):  # streams and graphs are those of the current GPU, be it another one
+            return self._step(inputs)
+
+    def _step(self, inputs: tuple[Tensor, ...]) -> Result:
         shapes = tuple(t.shape for t in inputs)
         count = self._plain.get(shapes, 0)
         if not self._usable:

@@ -26,7 +26,7 @@ Delimiter = Annotated[
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed (fit: 0; afterwards: the run's).")]
 Device = Annotated[
     str | None,
-    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, … or mps. [env var: VGI_DEVICE]"),
+    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]"),
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", help="Threads on the CPU. [env var: VGI_THREADS]")

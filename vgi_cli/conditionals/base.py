@@ -54,7 +54,7 @@ class Conditionals(nn.Module, ABC):
 
     Redrawing a block changes those of its columns that are missing in the row, together. The extended kernel shows a
     block its own previous value (paper, appendix E). W is the width of the widest block; what is [R, (W)] below is [R]
-    where every block is one column, and block j is column j; else [R, W], filled up where a block is narrower.
+    where every block is one column, and block j is column j (`flat`); else [R, W], filled up where a block is narrower.
 
     members, real  [S, W] see Blocks.members
     block_of       [D] the block of each column
@@ -70,6 +70,7 @@ class Conditionals(nn.Module, ABC):
     def __init__(self, partition: Blocks) -> None:
         super().__init__()
         self.S, self.W = partition.S, partition.W
+        self.flat = partition.W == 1
         members, real = partition.members()
         block_of = torch.empty(partition.D, dtype=torch.int64)
         block_of[members] = torch.arange(self.S)[:, None].expand_as(members)
@@ -91,13 +92,13 @@ class Conditionals(nn.Module, ABC):
 
     def at(self, rows: Rows, j: Tensor) -> Tensor:
         """[R, (W)] the values of block j [R]."""
-        if self.W == 1:
+        if self.flat:
             return rows.x.gather(1, j[:, None])[:, 0]
         return rows.x.gather(1, self.members[j])
 
     def inside(self, rows: Rows, j: Tensor, value: Tensor, box: Tensor) -> Tensor:
         """[R] whether new values [R, (W)] of the missing columns of block j [R] lie in the box [2, D]."""
-        if self.W == 1:
+        if self.flat:
             return (value >= box[0, j]) & (value <= box[1, j])
         columns = self.members[j]
         fits = (value >= box[0, columns]) & (value <= box[1, columns])

@@ -49,7 +49,7 @@ class JointFamily:
         i, k = torch.triu_indices(W, W, 1)
         table = torch.full((W, W), self.off)  # where each entry of B stands among the parameters; the last is 0
         table[i, k] = torch.arange(self.off)
-        self._table = table.reshape(-1)
+        self._tables = {torch.device("cpu"): table.reshape(-1)}
 
     def resolve(self, params: Tensor, x: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
         """Parameters [.., *] for blocks with values x [.., W], of which `wanted` are redrawn and `real` are no filling,
@@ -57,7 +57,7 @@ class JointFamily:
         raw_mean, raw_log_std, off, splines = params.split([self.W, self.W, self.off, self.splines], -1)
         log_std = torch.where(real, MAX_LOG_STD * torch.tanh(raw_log_std / MAX_LOG_STD), 0.0)
         off = torch.cat([off, off.new_zeros(*off.shape[:-1], 1)], -1)
-        B = off.index_select(-1, self._table.to(off.device)).unflatten(-1, (self.W, self.W))
+        B = off.index_select(-1, self.table(off.device)).unflatten(-1, (self.W, self.W))
         eye = torch.eye(self.W, dtype=B.dtype, device=B.device)
         U = torch.exp(-log_std)[..., None] * (eye - torch.where(real[..., None] & real[..., None, :], B, 0.0))
         mean = torch.where(wanted, raw_mean, x)
@@ -66,6 +66,12 @@ class JointFamily:
             U, shift = _given_the_others(U, torch.where(wanted | ~real, 0.0, x - raw_mean), wanted, part)
             mean = mean - shift
         return torch.cat([mean, U.flatten(-2), wanted.to(mean.dtype), splines], -1)
+
+    def table(self, device: torch.device) -> Tensor:
+        """Where each entry of B [W W] stands, on that device; kept, for copying there waits for the host."""
+        if device not in self._tables:
+            self._tables[device] = self._tables[torch.device("cpu")].to(device)
+        return self._tables[device]
 
     def to_value(self, resolved: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """(x [.., W], log|det dx/du| over the wanted cells [..]) for u [.., W]; given cells keep their value."""

@@ -47,7 +47,7 @@ class LatentBlocks(Conditionals):
 
     def __init__(self, d: int, L: int, hidden: Sequence[int] | None) -> None:
         super().__init__(Blocks((tuple(range(d)), tuple(range(d, d + L)))))
-        self.d, self.L = d, L
+        self.d, self.L, self.flat = d, L, False
         self.noise_width = self.fresh_width = self.W
         self.network = None if hidden is None else MLP(d + L, hidden, 2 * d)
         self._model: tuple[Autoencoder, ...] = ()  # not a submodule: its parameters are the model's

@@ -11,6 +11,9 @@ from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise, numbered
 
+LATENT = "\0z"
+"""Names of latents, to key their noise beside that of columns: no column has such a name."""
+
 
 @final
 class LatentStart(Start):
@@ -25,7 +28,7 @@ class LatentStart(Start):
         d = x.shape[1] - self._latents
         data = KeyedNoise(noise.seed, noise.columns[:d], noise.rows, noise.draws, noise.purpose)
         first = self._otherwise.states(x[:, :d], missing[:, :d], data, Box(box.low[:d], box.high[:d]))
-        return torch.cat([first, noise.at("f0").normal(numbered("z", self._latents)).to(x)], 2)
+        return torch.cat([first, noise.at("f0").normal(numbered(LATENT, self._latents)).to(x)], 2)
 
 
 @final
@@ -43,7 +46,7 @@ class AugmentedImputer(Imputer):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Imputer."""
         L, d = self._latents, x.shape[1]
-        names = (*noise.columns, *numbered("z", L))
+        names = (*noise.columns, *numbered(LATENT, L))
         wide = KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose)
         free = box.low.new_full((L,), torch.inf)
         bounds = Box(torch.cat([box.low, -free]), torch.cat([box.high, free]))

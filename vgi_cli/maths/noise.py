@@ -3,6 +3,7 @@ nothing else, so that batch size, shards, order of rows and number of draws cann
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Sequence
@@ -39,6 +40,12 @@ def row_keys(labels: Sequence[str]) -> Tensor:
     return torch.tensor([hash64(label) for label in labels], dtype=torch.int64)
 
 
+@functools.lru_cache(maxsize=64)
+def _name_keys(names: tuple[str, ...], device: torch.device) -> Tensor:
+    """Keys [P] int64 of names; kept, for a chain asks for those of the same columns in every sweep."""
+    return torch.tensor([hash64(name) for name in names], dtype=torch.int64, device=device)
+
+
 @dataclass(frozen=True)
 class KeyedNoise:
     """Randomness for `len(draws)` draws of R rows of a table with the named columns.
@@ -73,7 +80,7 @@ class KeyedNoise:
         names = self.columns if names is None else names
         device = self.rows.device
         base = hash64(f"{self.seed}{self.purpose}")
-        name_keys = torch.tensor([hash64(name) for name in names], dtype=torch.int64, device=device)
+        name_keys = _name_keys(tuple(names), device)
         z = mix64(self.rows ^ base)[None, :] ^ mix64(self.draws.to(device) + 1)[:, None]
         z = mix64(mix64(z)[:, :, None] ^ name_keys)
         return (_shift_right(z, 11).to(torch.float64) + 0.5) * 2.0**-53

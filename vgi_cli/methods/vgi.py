@@ -233,7 +233,7 @@ def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
     if mode == "off" or (mode == "auto" and not (gpu and planned >= FEWEST_STEPS)):
         return "off"
     if gpu:
-        state.step = CapturedSteps(functools.partial(loop_body, state), say)
+        state.step = CapturedSteps(functools.partial(loop_body, state), say, state.chains.x.device)
         return f"steps are captured as CUDA graphs ({planned:,} planned)"
     if state.target.latents(state.theta):
         return "off"  # what is evaluated is not log_prob

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -60,7 +60,7 @@ class Recipe(BaseModel):
     patience: int = Field(default=10, ge=1)
     time_limit: float | str | None = None
     stop_after: int | None = Field(default=None, ge=0)
-    bootstrap: Literal["auto", "none"] | int = "auto"
+    bootstrap: Literal["auto", "none"] | Annotated[int, Field(ge=0)] = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)
 
     def text(self) -> str:

@@ -25,12 +25,16 @@ def check_device_name(name: str, where: str = "--device") -> None:
 
 
 def resolve_device(name: str, where: str = "--device") -> torch.device:
-    """The device of that name; `auto` takes the first GPU that CUDA sees, else the CPU. UsageError when absent."""
+    """The device of that name; `auto` takes the first GPU that CUDA sees, else the CPU. UsageError when absent, and for
+    an Apple GPU, which has no float64: keyed noise, draws and likelihoods need it."""
     check_device_name(name, where)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "mps" and not torch.backends.mps.is_available():
-        raise UsageError(f"{where} mps: expected an Apple GPU, found none", "use --device cpu or --device auto")
+    if name == "mps":
+        raise UsageError(
+            f"{where} mps: an Apple GPU computes in single precision only, and draws and likelihoods need double",
+            "use --device cpu or --device auto",
+        )
     if name.startswith("cuda"):
         if not torch.cuda.is_available():
             build = "" if torch.version.cuda else " (this torch is built for the CPU only)"

@@ -23,7 +23,6 @@ from vgi_cli.run.files import (
     json_bytes,
     read_tensors,
     sha256,
-    write_atomic,
     write_synced,
     write_tensors,
 )
@@ -52,13 +51,19 @@ class Claim:
             shutil.rmtree(self._replaced, ignore_errors=True)
             self._replaced = None
 
-    def undo_if_empty(self, exit_code: int) -> None:
-        """After a failure: a refused fit leaves nothing, and a replaced run comes back unless a new model is there."""
-        fitted = (self.path / "model.safetensors").exists() or (self.path / COMMITTED).exists()
-        if fitted:
-            self.commit()
-        elif exit_code == 2 or self._replaced is not None:
-            self.rollback()
+    @contextmanager
+    def undone_if_empty(self) -> Iterator[None]:
+        """After a failure in this context, of whatever kind: a refused fit leaves nothing, and a replaced run comes
+        back unless a new model is there."""
+        try:
+            yield
+        except BaseException as error:
+            fitted = (self.path / "model.safetensors").exists() or (self.path / COMMITTED).exists()
+            if fitted:
+                self.commit()
+            elif getattr(error, "exit_code", 1) == 2 or self._replaced is not None:
+                self.rollback()
+            raise
 
     def rollback(self) -> None:
         """The fit was refused after all: remove the folder, put the replaced one back."""
@@ -101,7 +106,8 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
     try:
         if out.exists() and any(out.iterdir()):
             replaced = out.with_name(f".{out.name}.replaced.{os.getpid()}")
-            os.rename(out, replaced)
+            with sole_writer(out):
+                os.rename(out, replaced)
             out.mkdir()
             return Claim(out, replaced, created=False)
         created = not out.exists()
@@ -233,11 +239,6 @@ class RunFolder:
         path = self.path / METRICS
         if path.exists():
             os.truncate(path, self.manifest.get("metrics_bytes", 0))
-
-    def update_manifest(self, changes: Mapping[str, Any]) -> None:
-        """Rewrite the manifest with some entries changed (atomic)."""
-        self.manifest = {**self.manifest, **changes}
-        write_atomic(self.path / MANIFEST, json_bytes(self.manifest))
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

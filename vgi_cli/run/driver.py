@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
@@ -141,14 +142,17 @@ class Drive:
                         self._write(scored, metrics, time.monotonic() - started)
                         outcome = None if self.stop.signal is not None else outcome
                 self._checkpoint(metrics, time.monotonic() - started, outcome)
+        except torch.linalg.LinAlgError:
+            raise self._diverged("a covariance is no longer positive definite") from None
         finally:
             self.reporter.finish_progress()
             metrics.close()
-        if outcome is None:
+        if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
             raise self.stop.interrupted(
                 f"stopped after epoch {self.state.epoch}, saved in {self.run.path},",
                 hint=f"continue with: {self.resume_with}" if self.resume_with else None,
             )
+        assert outcome is not None
         return Outcome(outcome, self.state.epoch, self.steps)
 
     def _limit_reached(self, now: float, saving: float) -> str | None:
@@ -250,12 +254,15 @@ class Drive:
             else:
                 bad = isinstance(value, float) and not math.isfinite(value)
             if bad:
-                column, size = most_extreme(self.table, self.columns)
-                raise FitError(
-                    f"{name} is no longer finite in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
-                    f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
-                    f"look at column '{column}', or take a smaller --set optim.lr",
-                )
+                raise self._diverged(f"{name} is no longer finite")
+
+    def _diverged(self, what: str) -> FitError:
+        column, size = most_extreme(self.table, self.columns)
+        return FitError(
+            f"{what} in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
+            f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
+            f"look at column '{column}', or take a smaller --set optim.lr",
+        )
 
 
 def _take(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

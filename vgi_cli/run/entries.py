@@ -24,8 +24,8 @@ class ModelEntry(NamedTuple):
 
 class MethodEntry(NamedTuple):
     """A method by name: `module.METHOD` runs it; what it requires of the model and makes for samplers; the precision of
-    the table that it is given; `gpu`: whether `--device auto` takes a GPU for it; `given`: the Method itself where a
-    plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
+    the table that it is given; `gpu`: whether it computes on a GPU where there is one; `given`: the Method itself where
+    a plugin gave it; `likelihood`: whether what it finds is meant to maximise the likelihood of the observed cells, so
     that EM can refit it for the bootstrap; `like`: the method whose settings suit a model for it too; `blocks`:
     `table.blocks` where nobody says; `own_blocks`: capabilities of models for which the method has blocks of its own;
     `tunes`: whether its objective can be had on held-out rows (Method.tune), to select by.

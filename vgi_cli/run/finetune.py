@@ -10,11 +10,11 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.errors import UsageError
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.run import registry
 from vgi_cli.run.config import parse_duration
-from vgi_cli.run.directory import RunFolder, check_free, claim
+from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.load import Fitted, load_run, target_of
@@ -69,7 +69,7 @@ def finetune(
         )
         say_where(state.chains, folder, reporter)
         claimed = claim(out, force)
-        try:
+        with claimed.undone_if_empty(), sole_writer(claimed.path):
             run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
             recipe = fitted.recipe.model_copy(
                 update={
@@ -91,9 +91,6 @@ def finetune(
                 constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
             )
             outcome = drive.go()
-        except VgiError as error:
-            claimed.undo_if_empty(error.exit_code)
-            raise
         claimed.commit()
         objective = drive.last_metrics.get("objective")
         entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}

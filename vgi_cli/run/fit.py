@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.errors import UsageError
 from vgi_cli.run import pilot, plugins, registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.blocks import choose_blocks
@@ -15,7 +16,17 @@ from vgi_cli.run.config import Recipe, as_settings, parse_duration
 from vgi_cli.run.device import set_threads
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
-from vgi_cli.run.prepare import Rows, check_same_data, match, new_schema, read, rows_of, split, training_rows
+from vgi_cli.run.prepare import (
+    Rows,
+    check_same_data,
+    check_same_held,
+    match,
+    new_schema,
+    read,
+    rows_of,
+    split,
+    training_rows,
+)
 from vgi_cli.run.problems import Settings, raise_problems
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.resume import find_run, finished, merge
@@ -79,11 +90,13 @@ def _start(
     rows = rows_of(table, schema, recipe.seed)
     if not schema.modelled:
         recipe = _absolute(_record_plugins(recipe, reporter), plan)
-        job = Job(recipe, plan.device, table, schema, rows, None, None, started, reporter, stop)
+        job = Job(recipe, plan.device, table, schema, rows, None, None, None, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
     recipe = _record_plugins(_choose_family(recipe, rows, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
-    if recipe.device == "auto" and not registry.METHODS[recipe.method["name"]].gpu:
+    if plan.device.type != "cpu" and not registry.METHODS[recipe.method["name"]].gpu:
+        if recipe.device != "auto":
+            reporter.say(f"method {recipe.method['name']} computes on the CPU")
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
     registry.load_method(recipe.method["name"]).admit(train.table)
@@ -96,17 +109,12 @@ def _start(
         choice = pilot.choose_epochs(recipe, train, plan.device, reporter, third)
         reporter.say(choice.reason)
         recipe = recipe.model_copy(update={"epochs": choice.epochs})
-    job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
+    job = Job(recipe, plan.device, table, schema, train, *held, deadline, started, reporter, stop)
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
     claimed = claim(out, force)
-    try:
-        with sole_writer(claimed.path):
-            run = carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
-    except VgiError as error:
-        claimed.undo_if_empty(error.exit_code)
-        raise
-    return run
+    with claimed.undone_if_empty(), sole_writer(claimed.path):
+        return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
 
 
 def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
@@ -125,8 +133,9 @@ def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool)
     """The run of a table in which no column varies: it carries columns and fills constants."""
     job.recipe = job.recipe.model_copy(update={"threads": job.recipe.threads or 1})
     claimed = claim(out, force)
-    run = create_run(claimed, job, settings)
-    run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
+    with claimed.undone_if_empty():
+        run = create_run(claimed, job, settings)
+        run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
     claimed.commit()
     return run
 
@@ -151,8 +160,9 @@ def _resume(
     schema = Schema.from_json(run.schema_text())
     recipe, rows = choose_blocks(recipe, rows_of(table, schema, recipe.seed), schema, Silent())
     train, held = _training_and_held(recipe, rows, schema, Silent())
+    check_same_held(run, held.sha256)
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
-    job = Job(recipe, plan.device, table, schema, train, held, deadline, started, reporter, stop)
+    job = Job(recipe, plan.device, table, schema, train, *held, deadline, started, reporter, stop)
     state = start(job, run.path)
     with sole_writer(run.path):
         run = RunFolder.open(run.path)
@@ -212,13 +222,21 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
     return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
 
 
-def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, Rows | None]:
-    held: Rows | None = None
+class _Held(NamedTuple):
+    """Rows that select the epoch, and the hash of their file if they are a table of their own."""
+
+    rows: Rows | None = None
+    sha256: str | None = None
+
+
+def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, _Held]:
+    held = _Held()
     if isinstance(recipe.val, float):
-        rows, held = split(rows, recipe.val, stream(recipe.seed, "split"))
+        rows, some = split(rows, recipe.val, stream(recipe.seed, "split"))
+        held = _Held(some)
     elif isinstance(recipe.val, str):
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)
-        held = rows_of(table, schema, recipe.seed)
+        held = _Held(rows_of(table, schema, recipe.seed), table.sha256)
     keep_empty = "imputations" in registry.METHODS[recipe.method["name"]].makes
     return training_rows(rows, keep_empty), held

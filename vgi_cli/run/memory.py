@@ -45,8 +45,6 @@ def free_on(device: torch.device) -> int | None:
     if device.type == "cuda":
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + held
-    if device.type == "mps":
-        return int(torch.mps.recommended_max_memory()) - int(torch.mps.current_allocated_memory())
     return None
 
 

@@ -79,7 +79,7 @@ def register_method(
     about      one line that says what it is
     makes      what it leaves for samplers: `imputations`, also `conditionals` (a variant of vgi), or nothing
     precision  of the table and the model that it is given: `float32` or `float64`
-    gpu        whether `--device auto` takes a GPU for it
+    gpu        whether it computes on a GPU where there is one
 
     Raises UsageError for a name that is taken and a Method that cannot be used.
     """

@@ -25,7 +25,7 @@ def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture |
         return None
     from vgi_cli.chains.captured import CapturedSteps
 
-    return lambda step: CapturedSteps(step, reporter.warn)
+    return lambda step: CapturedSteps(step, reporter.warn, device)
 
 
 def make_imputer(

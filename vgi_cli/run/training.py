@@ -43,6 +43,7 @@ class Job:
     schema: Schema
     train: Rows
     held: Rows | None
+    val_sha256: str | None
     deadline: float | None
     started: float
     reporter: Reporter
@@ -106,7 +107,8 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
                 "sha256": table.sha256,
                 "rows": table.N,
                 "rows_fitted": int((~job.train.table.missing.all(1)).sum()),
-                "rows_held_out": 0 if job.held is None else job.held.table.N,
+                "rows_held_out": job.held.table.N if job.held is not None and isinstance(recipe.val, float) else 0,
+                "val_sha256": job.val_sha256,
             },
             "model": recipe.model["name"],
             "method": recipe.method.get("name"),
