@@ -118,7 +118,6 @@ def test_events_end_at_the_last_epoch(model, method):
     ends = [event for event in seen if isinstance(event, EpochEnd)]
     assert ends[-1].epoch == state.epoch <= state.epochs
     assert isinstance(state.model, Model)
-    state.check()
 
 
 @every

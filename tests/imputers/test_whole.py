@@ -18,7 +18,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.imputers import catalogue
 from vgi_cli.imputers.boosted import matched
 from vgi_cli.imputers.catalogue import IMPUTERS, imputer_entry, lacking, load_imputer
-from vgi_cli.imputers.whole import Holes, Values
+from vgi_cli.imputers.whole import GivenUp, Holes, Values
 
 every = pytest.mark.parametrize("name", IMPUTERS)
 QUICK = {"trees": 5, "iterations": 2}
@@ -89,6 +89,23 @@ def test_every_hole_is_filled_and_every_seed_repeats(name: str, case: str) -> No
     if case.startswith("constant"):
         assert (first[:, 1] == 2.5).all()
         assert name == "empirical" or (first[:, 3] == 0).all()
+
+
+@pytest.mark.parametrize(("name", "regressions"), [("mice", 2 * 4), ("missforest", 2 * 4), ("miceforest", 2 * 4)])
+def test_long_imputations_ask_before_every_regression_and_can_be_given_up(name: str, regressions: int) -> None:
+    x, missing, _ = gaussian(60)
+    asked: list[bool] = []
+
+    def give_up() -> bool:
+        asked.append(len(asked) == 3)
+        return asked[-1]
+
+    with pytest.raises(GivenUp):
+        load_imputer(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
+    assert len(asked) == 4
+    asked = [True] * 4
+    load_imputer(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
+    assert len(asked) == 4 + regressions
 
 
 @every

@@ -71,7 +71,7 @@ def test_imputations_are_the_imputers_in_encoded_space_and_stay() -> None:
     again = METHOD.init(fa(), table, state.config, torch.Generator().manual_seed(0))
     seeds: list[int] = []
 
-    def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None]) -> Any:
+    def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None], give_up: Any) -> Any:
         seeds.append(seed)
         return load_imputer("mice")(x, missing, seed, settings)
 
@@ -110,6 +110,27 @@ def test_a_fit_that_was_stopped_between_imputations_makes_only_those_that_are_mi
     assert len(calls) == 3 - stop
     for stem, tensors in whole.parts().items():
         assert all(torch.equal(value, resumed.parts()[stem][key]) for key, value in tensors.items()), stem
+
+
+@pytest.mark.parametrize("asked", [1, 4, 9])
+def test_an_imputation_that_is_given_up_leaves_nothing_and_is_made_later(asked: int) -> None:
+    """Five regressions a round, two rounds an imputation: in the first one and in the first round of the second."""
+    table, settings = rows(60), {"imputer": "mice", "imputations": 2, "epochs": 2, "iterations": 1}
+    whole = fitted(table, **settings)
+    broken = METHOD.init(fa(), table, whole.config, torch.Generator().manual_seed(0))
+    count = 0
+
+    def stop_now() -> bool:
+        nonlocal count
+        count += 1
+        return count == asked
+
+    broken.stop_now = stop_now
+    assert len(list(METHOD.run(broken))) == asked // 6 and broken.epoch == 0  # imputations that were finished
+    for _ in METHOD.run(broken):
+        pass
+    for stem, tensors in whole.parts().items():
+        assert all(torch.equal(value, broken.parts()[stem][key]) for key, value in tensors.items()), stem
 
 
 def test_fully_missing_rows_are_imputed_and_do_not_enter_the_fit() -> None:

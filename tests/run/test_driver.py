@@ -112,6 +112,31 @@ def test_the_clock_stops_and_its_stop_can_be_repeated_without_it(tmp_path: Path)
     assert_same(tmp_path / "clock", tmp_path / "again")
 
 
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_the_clock_and_signals_reach_into_a_long_step(tmp_path: Path, number: int | None) -> None:
+    """A step that asks and ends: at the deadline by the clock, after a signal with its exit code."""
+    stop = Stop()
+    deadline = None if number is not None else time.monotonic() + 0.05
+    drive = new_drive(new_run(tmp_path / "run"), stop=stop, deadline=deadline)
+
+    def advance(state: Any) -> Iterator[Any]:
+        assert not state.stop_now()
+        if number is not None:
+            stop.handle(number, None)
+        while not state.stop_now():
+            time.sleep(0.001)
+        yield from ()
+
+    drive.advance = advance
+    if number is None:
+        assert drive.go() == ("time_limit", 0, 0)
+    else:
+        with pytest.raises(Interrupted) as caught:
+            drive.go()
+        assert caught.value.exit_code == 143
+    assert RunFolder.open(tmp_path / "run").manifest["stopped_by"] == (None if number else "time_limit")
+
+
 def test_a_deadline_in_the_past_still_leaves_a_model(tmp_path: Path) -> None:
     outcome = new_drive(new_run(tmp_path / "run"), deadline=0.0).go()
     assert outcome == ("time_limit", 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,10 @@ def frame(rows: int) -> pd.DataFrame:
     return frame.mask(rng.random(frame.shape) < 0.15)
 
 
-def fit(rows: int, path: Path, **options: object) -> tuple[dict, list[str]]:
+def fit(rows: int, path: Path, more: dict | None = None, **options: object) -> tuple[dict, list[str]]:
     said: list[str] = []
-    run = vgi_cli.fit(frame(rows), model="flow", set=SMALL, out=path, threads=1, say=said.append, **options)
+    settings = SMALL | (more or {})
+    run = vgi_cli.fit(frame(rows), model="flow", set=settings, out=path, threads=1, say=said.append, **options)
     return run.manifest, said
 
 
@@ -48,6 +50,13 @@ def test_no_pilot_where_the_epochs_are_given_or_rows_are_held_out_anyway(options
 def test_no_pilot_on_a_handful_of_rows(tmp_path: Path) -> None:
     _, said = fit(20, tmp_path / "run", time_limit=1)
     assert not any("epochs: best" in line for line in said)
+
+
+def test_a_pilot_that_has_no_time_for_its_imputations_leaves_the_planned_epochs(tmp_path: Path) -> None:
+    started = time.monotonic()
+    manifest, said = fit(60, tmp_path / "run", imputer="mice", time_limit=0.5, more={"method.iterations": 10**6})
+    assert any("the time limit left no time to find out how many are enough" in line for line in said)
+    assert (manifest["stopped_by"], manifest["epochs"]) == ("time_limit", 0) and time.monotonic() - started < 20
 
 
 def test_a_pilot_without_a_finite_score_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

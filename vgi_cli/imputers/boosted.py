@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vgi_cli.imputers.whole import Holes, Values, on_varying_columns
+from vgi_cli.imputers.whole import Ask, Holes, Values, ask, never, on_varying_columns
 
 DONORS = 1 / 3
 """Share of the observed rows of a column that are matched; the trees learn from the others."""
@@ -40,7 +40,9 @@ PARAMETERS: Mapping[str, Any] = {
 }
 
 
-def miceforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None]) -> Values:
+def miceforest(
+    x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never
+) -> Values:
     """One imputation; see above and TableImputer.
 
     Starts from draws of each column's observed values; `iterations` rounds over the columns by increasing number of
@@ -57,6 +59,7 @@ def miceforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int 
         order = [column for column in np.argsort(missing.sum(0), kind="stable") if missing[:, column].any()]
         for _ in range(rounds):
             for column in order:
+                ask(give_up)
                 absent = missing[:, column]
                 others = np.delete(filled, column, axis=1)
                 donors, learners = split(rng.permutation(np.flatnonzero(~absent)))

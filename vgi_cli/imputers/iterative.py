@@ -19,26 +19,29 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (makes t
 from sklearn.impute import IterativeImputer
 from sklearn.linear_model import BayesianRidge
 
-from vgi_cli.imputers.whole import Holes, Values, on_varying_columns
+from vgi_cli.imputers.whole import Ask, Holes, Values, ask, never, on_varying_columns
 
 
-def mice(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None]) -> Values:
+def mice(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never) -> Values:
     """Multiple imputation by chained equations (van Buuren and Oudshoorn 2000; paper, section 2 and appendix on MICE).
 
     Bayesian ridge regressions (at most 100 updates, hyper-priors 1e-6), a draw from the posterior predictive for each
     hole, columns in random order, means as start, `iterations` rounds: the settings of the paper's code. See
     TableImputer.
     """
+    ridge = PredictOnce(BayesianRidge(max_iter=100), give_up)
     return on_varying_columns(
         lambda x, missing: _iterate(
-            x, missing, seed, settings["iterations"], BayesianRidge(max_iter=100), sample_posterior=True, order="random"
+            x, missing, seed, settings["iterations"], ridge, sample_posterior=True, order="random"
         ),
         x,
         missing,
     )
 
 
-def missforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None]) -> Values:
+def missforest(
+    x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never
+) -> Values:
     """missForest (Stekhoven and Buehlmann 2012): each hole is what a random forest of the other columns predicts.
 
     As published: `trees` trees (100) that try sqrt(D) columns a split and keep 5 rows a leaf, columns by increasing
@@ -57,7 +60,13 @@ def missforest(x: Values, missing: Holes, seed: int, settings: Mapping[str, int 
     )
     return on_varying_columns(
         lambda x, missing: _iterate(
-            x, missing, seed, settings["iterations"], forest, sample_posterior=False, order="ascending"
+            x,
+            missing,
+            seed,
+            settings["iterations"],
+            PredictOnce(forest, give_up),
+            sample_posterior=False,
+            order="ascending",
         ),
         x,
         missing,
@@ -68,7 +77,7 @@ def _iterate(
     x: Values, missing: Holes, seed: int, rounds: int | None, regressor: Any, *, sample_posterior: bool, order: str
 ) -> Values:
     imputer = IterativeImputer(
-        estimator=PredictOnce(regressor),
+        estimator=regressor,
         sample_posterior=sample_posterior,
         max_iter=rounds,
         imputation_order=order,
@@ -83,13 +92,15 @@ def _iterate(
 
 
 class PredictOnce(BaseEstimator):  # type: ignore[misc]
-    """A regressor that forgets what it has learnt after its first prediction."""
+    """A regressor that forgets what it has learnt after its first prediction, and asks before it learns."""
 
-    def __init__(self, regressor: Any) -> None:
+    def __init__(self, regressor: Any, give_up: Ask) -> None:
         self.regressor = regressor
+        self.give_up = give_up
 
     def fit(self, X: Values, y: Values) -> PredictOnce:
-        """Fit a copy of the regressor."""
+        """Fit a copy of the regressor. Raises GivenUp."""
+        ask(self.give_up)
         self.fitted_ = clone(self.regressor).fit(X, y)
         return self
 

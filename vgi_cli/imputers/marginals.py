@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vgi_cli.imputers.whole import Holes, Values
+from vgi_cli.imputers.whole import Ask, Holes, Values, never
 
 
-def empirical(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None]) -> Values:
+def empirical(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never) -> Values:
     """Each hole is an independent draw from the observed values of its column (see TableImputer)."""
     rng = np.random.default_rng(seed)
     filled = x.copy()
@@ -19,7 +19,7 @@ def empirical(x: Values, missing: Holes, seed: int, settings: Mapping[str, int |
     return filled
 
 
-def mean(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None]) -> Values:
+def mean(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never) -> Values:
     """Each hole is the mean of the observed values of its column; nothing here is random (see TableImputer)."""
     seen = np.maximum((~missing).sum(0), 1)
     return np.where(missing, np.where(missing, 0.0, x).sum(0) / seen, x)

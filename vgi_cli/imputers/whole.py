@@ -11,11 +11,31 @@ import numpy.typing as npt
 Values: TypeAlias = npt.NDArray[np.float64]
 Holes: TypeAlias = npt.NDArray[np.bool_]
 
-TableImputer: TypeAlias = Callable[[Values, Holes, int, Mapping[str, int | None]], Values]
-"""`impute(x [N, D], missing [N, D], seed, settings) -> [N, D]`: one imputation of a table, encoded space.
+Ask: TypeAlias = Callable[[], bool]
+"""Whether an imputation is to be given up."""
+
+
+class GivenUp(Exception):
+    """What an imputer raises where `Ask` said so."""
+
+
+def never() -> bool:
+    """The Ask of an imputation that is carried through."""
+    return False
+
+
+def ask(give_up: Ask) -> None:
+    """What an imputer calls before each regression: GivenUp where it is to go no further."""
+    if give_up():
+        raise GivenUp
+
+
+TableImputer: TypeAlias = Callable[[Values, Holes, int, Mapping[str, int | None], Ask], Values]
+"""`impute(x [N, D], missing [N, D], seed, settings, give_up) -> [N, D]`: one imputation of a table, encoded space.
 
 Absent cells of x hold 0 and are not looked at; observed cells come back as they are. The seed (below 2^32) decides all
 randomness: independent imputations are runs with different seeds. `settings`: those of its entry in the catalogue.
+Imputers that take long ask `give_up` on their way (see `ask`).
 A column that is observed nowhere becomes 0, the centre of the encoded space (`empirical`: draws from N(0, 1)); fully
 missing rows are imputed like all others.
 """

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import FitError
 from vgi_cli.models.base import Model
 
 Parts: TypeAlias = dict[str, dict[str, Tensor]]
@@ -62,6 +61,8 @@ class State(ABC):
     model: Model  # the published model: averaged or current parameters
     epoch: int  # whole epochs done
     epochs: int  # epochs to do; may be raised before `run` is called again
+    stop_now: Callable[[], bool] = staticmethod(lambda: False)
+    """Asked by long steps on their way; where it is true they end without a trace and `run` ends with them."""
 
     @abstractmethod
     def parts(self) -> Parts:
@@ -70,15 +71,6 @@ class State(ABC):
 
         All are copies except those of `imputations`, which are the state's own memory, too large to copy: whoever
         keeps them beyond the next step copies them."""
-
-    def check(self) -> None:
-        """Raise FitError when the state is not worth saving (a parameter is not finite)."""
-        for name, value in self.parts()["state"].items():
-            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-                raise FitError(
-                    f"training diverged in epoch {self.epoch + 1}: '{name}' is not finite",
-                    "lower optim.lr, or set optim.clip to 1",
-                )
 
     @abstractmethod
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:

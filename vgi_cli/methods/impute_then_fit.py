@@ -16,6 +16,7 @@ from vgi_cli.chains.store import make_chains
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.imputers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
+from vgi_cli.imputers.whole import GivenUp
 from vgi_cli.methods import gradient
 from vgi_cli.methods.base import EpochEnd, Method, Step, Unusable
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, log_likelihood
@@ -102,9 +103,14 @@ def init(
 
 
 def run(state: GradientState) -> Iterator[Step | EpochEnd]:
-    """Make the imputations that are still missing, then climb. Each imputation is a stage that can be saved."""
+    """Make the imputations that are still missing, then climb. Each imputation is a stage that can be saved; one that
+    is given up on its way (see State.stop_now) leaves nothing, and no epochs follow."""
     while state.refreshed < -1:
-        yield _impute(state)
+        try:
+            made = _impute(state)
+        except GivenUp:
+            return
+        yield made
     yield from gradient.run(state)
 
 
@@ -115,7 +121,7 @@ def _impute(state: GradientState) -> EpochEnd:
     k = chains.K + 1 + state.refreshed
     seed = int(torch.randint(2**32, (), generator=_stream(state, IMPUTE - k)))
     x, missing = chains.x.cpu().double().numpy(), chains.missing.cpu().numpy()
-    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own))
+    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own, state.stop_now))
     chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
     state.refreshed += 1
     if state.refreshed == -1:

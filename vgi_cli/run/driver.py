@@ -117,6 +117,14 @@ class Drive:
         saving = 0.0
         metrics = open(self.run.path / METRICS, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
+        late = False
+
+        def stop_now() -> bool:
+            nonlocal late
+            late = late or self._limit_reached(time.monotonic(), saving) == "time_limit"
+            return late or self.stop.signal is not None
+
+        self.state.stop_now = stop_now
         try:
             with self.stop.deferred():
                 steps = iter(()) if outcome else self.advance(self.state)
@@ -135,7 +143,8 @@ class Drive:
                         last_saved = time.monotonic()
                         saving = last_saved - now
                 if outcome is None and self.stop.signal is None:
-                    outcome = "epochs" if self.state.epoch >= self.state.epochs else "converged"
+                    ended = "epochs" if self.state.epoch >= self.state.epochs else "converged"
+                    outcome = "time_limit" if late else ended
                     unseen = self.state.epoch > self.validated
                     if outcome == "converged" and self.validator is not None and unseen:
                         scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}

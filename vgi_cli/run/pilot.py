@@ -70,6 +70,7 @@ def choose_epochs(
     config: Any = load_config(method.Config, values)
     model = registry.load_model(recipe.model["name"]).build(model_config(recipe), train.D).to(dtype).to(device)
     state = method.init(model, train, config, stream(recipe.seed, "pilot/fit"))
+    state.stop_now = lambda: deadline is not None and time.monotonic() > deadline
     best, best_epoch, worse, due = -float("inf"), 1, 0, 1.0
     for event in method.run(state):
         if not isinstance(event, EpochEnd) or event.epoch != state.epoch or event.epoch < int(due):
@@ -83,10 +84,13 @@ def choose_epochs(
             best, best_epoch, worse = score, event.epoch, 0
         else:
             worse += 1
-        late = deadline is not None and time.monotonic() > deadline
-        if worse == PATIENCE or score != score or late:
+        if worse == PATIENCE or score != score or state.stop_now():
             break
     reporter.finish_progress()
+    if state.epoch == 0:
+        return Pilot(
+            state.epochs, f"{state.epochs} epochs: the time limit left no time to find out how many are enough"
+        )
     if best == -float("inf"):
         raise FitError(
             "no number of epochs gives the held-out rows of the pilot a finite log-likelihood",
