@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.program import Vgi
 from vgi_cli.cli import app, console
@@ -106,6 +107,12 @@ def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
         (Interrupted("stopped by SIGTERM", 143), 143, "stopped by SIGTERM"),
         (OSError(28, "No space left on device", "x.csv"), 1, "'x.csv': No space left on device"),
         (MemoryError(), 1, "out of memory"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore"),
+            1,
+            "out of memory: CUDA out of memory. Tried to allocate 2 GiB.",
+        ),
+        (RuntimeError("[x:127] DefaultCPUAllocator: can't allocate memory: 9 bytes"), 1, "out of memory: 9 bytes"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (ZeroDivisionError("by zero"), 1, "unexpected ZeroDivisionError: by zero"),
     ],

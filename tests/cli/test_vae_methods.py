@@ -10,7 +10,7 @@ import pytest
 from tests.cli.test_refusals import refused, text
 from tests.cli.test_works import cells
 from tests.program import Vgi
-from vgi_cli.run.files import same_tensors
+from tests.tensors import same_tensors
 from vgi_cli.run.load import load_run
 from vgi_cli.run.reporting import Silent
 

@@ -20,9 +20,9 @@ import torch
 
 from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.program import Vgi
+from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
-from vgi_cli.run.files import same_tensors
 
 
 @pytest.fixture

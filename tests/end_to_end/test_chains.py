@@ -12,9 +12,9 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi
+from tests.tensors import same_tensors
 from vgi_cli.run.api import Run
 from vgi_cli.run.directory import RunFolder
-from vgi_cli.run.files import same_tensors
 
 SMALL = {
     "optim.warmup_conditionals": 1,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.program import Vgi
+from tests.tensors import same_tensors
 from vgi_cli.run.directory import RunFolder
-from vgi_cli.run.files import same_tensors
 
 SCRIPT = """
 import sys

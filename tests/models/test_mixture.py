@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.models.gaussian_family import column_law
+from vgi_cli.models.gaussian_family import _sorted_chunks, column_law, em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 K, D, R = 3, 4, 25
@@ -142,6 +143,27 @@ def test_chunks_of_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     whole = model.marginal_log_prob(x, missing)
     monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", 2 * K * D * D)
     torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_rows_of_few_patterns_are_taken_in_pieces_too(
+    covariance: Literal["full", "factor"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number is bounded by what a row holds, and an EM step over pieces is that over all."""
+    model, x, missing = model_and_rows(covariance)
+    x, missing = x.repeat(20, 1), missing[2:3].expand(20 * len(missing), -1)
+    table = em_table(x, missing)
+    row = model.gaussians.footprint().row
+    monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", 50 * row)
+    pieces = list(_sorted_chunks(table.patterns, model.gaussians.footprint()))
+    assert len(pieces) == -(-len(x) // 50) and max(len(patterns.of_row) for _, patterns in pieces) == 50
+    values = []
+    for memory in (50 * row, 2**24):
+        monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", memory)
+        stepped = copy.deepcopy(model)
+        values.append((stepped.em_step(table, stepped.penalty(None, 1e-3)).objective, *stepped.parameters()))
+    for a, b in zip(*values, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
 def test_free_parameters() -> None:

@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from tests.run.fakes import new_run
+from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, RunError, UsageError
 from vgi_cli.run import checkpoint, directory
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
-from vgi_cli.run.files import same_tensors, write_atomic, write_synced
+from vgi_cli.run.files import write_atomic, write_synced
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
 

@@ -18,11 +18,11 @@ import pytest
 import torch
 
 from tests.run.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run
+from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.methods.base import EpochEnd, State, Step
 from vgi_cli.run import driver
 from vgi_cli.run.directory import RunFolder
-from vgi_cli.run.files import same_tensors
 from vgi_cli.run.signals import Stop
 
 TOTAL = 10 * (STEPS + 1)

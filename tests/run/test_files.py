@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save
 
+from tests.tensors import same_tensors
 from vgi_cli.run import files
-from vgi_cli.run.files import file_sha256, read_tensors, same_tensors, write_tensors
+from vgi_cli.run.files import file_sha256, read_tensors, write_tensors
 
 TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 TYPES += [torch.float16, torch.bfloat16, torch.float32, torch.float64]

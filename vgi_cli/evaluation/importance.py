@@ -30,6 +30,8 @@ HALF_GAP = 0.02
 """... or the value at half the budget lies this many nats a row below the full value."""
 
 
+CELLS = 2**20
+"""Cells of rows that an encoder looks at together."""
 JUDGED, JUDGED_ROWS = 8, 2000
 """Draws of z for each row, and rows at most, when two proposals are compared."""
 
@@ -57,7 +59,7 @@ class EncoderProposal:
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
         """x [R, D] with its holes filled (see Latent)."""
         with frozen(self._filler):
-            return self._filler.filled(x, missing)
+            return torch.cat([self._filler.filled(x[rows], missing[rows]) for rows in _pieces(x)])
 
     def __call__(self, x: Tensor, missing: Tensor) -> LatentLaw:
         """Law of z [R, L] for rows x [R, D]; what they hold where they are `missing` is not looked at."""
@@ -69,9 +71,18 @@ class EncoderProposal:
         generator = torch.Generator(x.device).manual_seed(seed)
         size = (JUDGED, len(x), model.latents)
         noise = torch.randn(size, generator=generator, dtype=x.dtype, device=x.device)
-        q = self(x, missing)
-        with frozen(model):
-            return float(torch.stack([model.elbo(x, n, missing, q).mean() for n in noise]).mean())
+        total = 0.0
+        for rows in _pieces(x):
+            q = self(x[rows], missing[rows])
+            with frozen(model):
+                total += float(sum(model.elbo(x[rows], n[rows], missing[rows], q).sum() for n in noise))
+        return total / (JUDGED * len(x))
+
+
+def _pieces(x: Tensor) -> list[slice]:
+    """Rows [R, D] in pieces of bounded size: encoders hold many numbers for each cell."""
+    step = max(1, CELLS // x.shape[1])
+    return [slice(first, first + step) for first in range(0, max(len(x), 1), step)]
 
 
 def better_proposal(model: Latent, x: Tensor, missing: Tensor, seed: int = 0) -> EncoderProposal:

@@ -64,10 +64,6 @@ class Budget(NamedTuple):
     latents: int = 3000
 
 
-QUICK = Budget(particles=16, pilot=8, bundle=4, moves=64, samples=4000, simulated=0, latents=64)
-"""Enough to rank two models on the same rows with the same seed, as model selection does."""
-
-
 def observed_log_prob(
     model: Model,
     proposals: Proposer | EncoderProposal | None,

@@ -173,7 +173,7 @@ def warm_up_model(state: VgiState, batch: Batch) -> None:
     g = state.generator(1 + state.position)
     target = state.target
     noise = target.draw_noise(state, len(batch.rows) * state.chains.K, len(batch.x), g)
-    with nullcontext() if target.together else frozen(state.q):
+    with nullcontext() if target.together else held_fixed(state.q):
         objective = target.objective(state, batch.x, batch.missing, batch.weight, noise)
         ascend(state, objective, *(state.optimisers if target.together else [state.optim_theta]))
     state.tally["objective"] += objective.detach()
@@ -213,7 +213,7 @@ def loop_body(state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, *nois
         objective = target.objective(state, x, missing, weight, fresh)  # 8: Algorithm 3
         ascend(state, objective, *state.optimisers)  # 9, 10
     else:  # theta at the state of the chain, phi at the fresh draw
-        with frozen(state.theta):
+        with held_fixed(state.theta):
             objective = target.objective(state, x, missing, weight, fresh)
             if n:
                 ascend(state, objective, *state.optimisers_q)
@@ -251,7 +251,7 @@ def set_rates(state: VgiState) -> None:
         set_rate(optimiser, state.config.optim.lr_conditionals * factor)
 
 
-class frozen:  # noqa: N801 (reads like a keyword)
+class held_fixed:  # noqa: N801 (reads like a keyword)
     """Within this context no gradient reaches the parameters of `module`; it is evaluated without dropout."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, factor_posterior, factor_precision
-from vgi_cli.models.gaussians import Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
 
 
 class FactorGaussians(Gaussians):
@@ -36,9 +36,9 @@ class FactorGaussians(Gaussians):
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:
         return _FactorObserved(self.F, self.mean, self.log_psi, x, patterns)
 
-    def footprint(self) -> int:
+    def footprint(self) -> Footprint:
         K, D, L = self.F.shape
-        return K * max(L * L, D)
+        return Footprint(K * max(L * L, D), K * max(L * L, D) + (L + 1) ** 2)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """See Gaussians."""
@@ -119,8 +119,11 @@ class FactorGaussians(Gaussians):
         """See Gaussians."""
         n, D = component.shape[0], self.mean.shape[1]
         z = torch.randn((n, self.L + D), dtype=self.mean.dtype, device=self.mean.device, generator=generator)
-        signal = (self.F[component] @ z[:, : self.L, None])[:, :, 0]
-        return self.mean[component] + signal + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]
+        out = self.mean[component] + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]
+        for k, F in enumerate(self.F):  # F[component] would be a matrix a row
+            own = (component == k).nonzero()[:, 0]
+            out = out.index_add(0, own, z[own, : self.L] @ F.mT)
+        return out
 
     def free_parameters(self) -> int:
         K, D, L = self.F.shape

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
-from vgi_cli.models.gaussians import Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
 
 
 class FullGaussians(Gaussians):
@@ -41,9 +41,9 @@ class FullGaussians(Gaussians):
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:
         return _FullObserved(self.mean, self.cholesky(), x, patterns)
 
-    def footprint(self) -> int:
+    def footprint(self) -> Footprint:
         K, D = self.mean.shape
-        return K * D * D
+        return Footprint(K * D * D, K * D)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
@@ -98,7 +98,11 @@ class FullGaussians(Gaussians):
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         shape = (component.shape[0], self.mean.shape[1])
         z = torch.randn(shape, dtype=self.mean.dtype, device=self.mean.device, generator=generator)
-        return self.mean[component] + (self.cholesky()[component] @ z[:, :, None])[:, :, 0]
+        out = self.mean[component]
+        for k, factor in enumerate(self.cholesky()):  # cholesky()[component] would be a matrix a row
+            own = (component == k).nonzero()[:, 0]
+            out = out.index_add(0, own, z[own] @ factor.mT)
+        return out
 
     def free_parameters(self) -> int:
         K, D = self.mean.shape

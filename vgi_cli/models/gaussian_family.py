@@ -13,7 +13,7 @@ from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
-from vgi_cli.models.gaussians import MEMORY, Gaussians, Observed, Penalty, Scale, draw_noise
+from vgi_cli.models.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
 
 
 class EmTable(NamedTuple):
@@ -198,24 +198,25 @@ def weighted_loglik(model: GaussianFamily, table: EmTable) -> Tensor:
     return (model.marginal_log_prob(table.x, missing) * table.weights).sum()
 
 
-def _sorted_chunks(patterns: Patterns, footprint: int) -> Iterator[tuple[slice, Patterns]]:
-    """Rows sorted by pattern, in pieces whose systems fit in MEMORY."""
+def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
+    """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
-    step = max(1, MEMORY // max(footprint, 1))
-    if step >= U and 64 * step >= R:
+    step = max(1, MEMORY // footprint.pattern)
+    most = min(64 * step, max(1, MEMORY // footprint.row))
+    if step >= U and most >= R:
         yield slice(0, R), patterns
         return
     ends = torch.bincount(patterns.of_row, minlength=U).cumsum(0).tolist()
     first, start = 0, 0
     for last in range(1, U + 1):
-        if last == U or last - first == step or ends[last] - start > 64 * step:
-            for begin in range(start, ends[last - 1], 64 * step):
-                rows = slice(begin, min(begin + 64 * step, ends[last - 1]))
+        if last == U or last - first == step or ends[last] - start > most:
+            for begin in range(start, ends[last - 1], most):
+                rows = slice(begin, min(begin + most, ends[last - 1]))
                 yield rows, Patterns(patterns.missing[first:last], patterns.of_row[rows] - first)
             first, start = last, ends[last - 1]
 
 
-def _chunks(missing: Tensor, footprint: int) -> tuple[Tensor, Iterator[tuple[Tensor, Patterns]]]:
+def _chunks(missing: Tensor, footprint: Footprint) -> tuple[Tensor, Iterator[tuple[Tensor, Patterns]]]:
     """The rows' order by pattern, and pieces of it."""
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)

@@ -39,6 +39,13 @@ class Scale(NamedTuple):
     variance: Tensor
 
 
+class Footprint(NamedTuple):
+    """Numbers that are held for one pattern of holes, and for one row."""
+
+    pattern: int
+    row: int
+
+
 class Noise(NamedTuple):
     """Standard normals for n draws of R rows: one a column [n, R, D], one a factor [n, R, L]."""
 
@@ -88,8 +95,8 @@ class Gaussians(nn.Module, ABC):
         """Rows [R, D] with holes; missing cells are ignored. `log_prob` has gradients."""
 
     @abstractmethod
-    def footprint(self) -> int:
-        """Numbers that `observe` holds for one pattern of holes."""
+    def footprint(self) -> Footprint:
+        """How much `observe` and the statistics of an EM step hold at a time."""
 
     @abstractmethod
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:

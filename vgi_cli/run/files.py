@@ -127,11 +127,3 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise
     except (OSError, SafetensorError, ValueError) as error:
         raise RunError(f"{path}: damaged ({error})", "restore the file, or fit again") from None
-
-
-def same_tensors(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Whether two sets of tensors are equal bit for bit."""
-    return a.keys() == b.keys() and all(
-        a[name].dtype == b[name].dtype and a[name].shape == b[name].shape and bool(torch.equal(a[name], b[name]))
-        for name in a
-    )
