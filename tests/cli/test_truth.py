@@ -183,3 +183,13 @@ def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "evaluate", "--checkpoint", "none", "same.csv", "--conditionals")
     assert error == "run 'none' models no column: none of its table's columns varied"
     assert hint.endswith("nothing can be compared")
+
+
+def test_values_with_a_probability_of_their_own_have_no_density(vgi: Vgi, law: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.maximum(rng.normal(size=80), 0), rng.normal(size=80)])
+    Path("rain.csv").write_text("a,b\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()) + "\n")
+    assert vgi("fit", "rain.csv", *FA, "--out", "rain").code == 0
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "rain", "rain.csv", "--truth-model", "law.json")
+    assert error.startswith("--truth-model: run 'rain' gives 0 in column 'a' a probability of its own")
+    assert hint == "leave --truth-model out, or --exclude the column from both fits"

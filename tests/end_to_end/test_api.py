@@ -142,3 +142,18 @@ def test_paths_may_come_from_anywhere(tmp_path: Path, frame: pd.DataFrame) -> No
 def test_what_is_no_table_is_refused(data: object) -> None:
     with pytest.raises(UsageError, match=f"expected paths, a pandas .* got {type(data).__name__}"):
         vgi_cli.fit(data, **FIT)
+
+
+@pytest.mark.parametrize("model", ["fa", "mixture"])
+def test_zeros_of_a_column_with_many_zeros_are_drawn_as_often_as_they_occur(model: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(600, 2))
+    spent = np.maximum(1.5 * z[:, 0] + rng.normal(size=600) - 0.5, 0.0)  # 62 % zeros, fewer where z is large
+    truth = pd.DataFrame({"z": z[:, 0], "spent": spent, "other": z[:, 1]})
+    hidden = rng.random(truth.shape) < 0.3
+    run = vgi_cli.fit(truth.mask(hidden), model=model, out=tmp_path / "run", threads=1)
+    draws = [draw["spent"][hidden[:, 1]] for draw in run.impute(m=5)]
+    own, high = truth["spent"][hidden[:, 1]], truth["z"][hidden[:, 1]] > 0.5
+    assert np.mean([(draw == 0).mean() for draw in draws]) == pytest.approx((own == 0).mean(), abs=0.12)
+    assert all((draw >= 0).all() for draw in draws)
+    assert np.mean([(draw[high] == 0).mean() for draw in draws]) < 0.7 * np.mean([(d == 0).mean() for d in draws])

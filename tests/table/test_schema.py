@@ -350,3 +350,10 @@ def test_masks_hide_what_a_kind_is_inferred_from(tmp_path: Path) -> None:
     table = from_text("x,y\n1.5,1\n2,2\n9,3\n", mask=save(tmp_path, "m.csv", "x,y\n0,1\n1,1\n1,1\n"))
     schema, _ = infer_schema(table)
     assert (schema.columns[0].kind, schema.columns[0].low) == ("integer", 2)
+
+
+def test_unbounded_all_is_every_column_unless_one_is_called_that() -> None:
+    table = from_text("x,y\n1,2.5\n2,3.5\n4,1.5\n")
+    assert [c.bounded for c in infer_schema(table, unbounded=["all"])[0].encoded] == [False, False]
+    table = from_text("all,y\n1,2.5\n2,3.5\n4,1.5\n")
+    assert [c.bounded for c in infer_schema(table, unbounded=["all"])[0].encoded] == [False, True]

@@ -67,7 +67,7 @@ def command(
     unbounded: Annotated[
         list[str] | None,
         typer.Option(
-            "--unbounded", metavar="COL", help="Column whose fills may leave the observed range (repeatable)."
+            "--unbounded", metavar="COL", help="Column whose fills may leave the observed range (repeatable), or all."
         ),
     ] = None,
     block: Annotated[

@@ -124,7 +124,7 @@ def make(
     seed = seed_of(fitted, settings)
     missing = rows_of(table, fitted.schema, fitted.recipe.seed).table.missing
     loglik, refit_epochs = log_likelihood(fitted, table, seed, device, options.samples, options.refit_epochs, reporter)
-    sd = torch.tensor([column.scale.sd for column in fitted.schema.encoded if column.scale is not None])
+    sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
     rounded = any(column.dequantise for column in fitted.schema.encoded)
     part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
     if refit_epochs is not None and part:

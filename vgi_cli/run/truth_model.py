@@ -38,9 +38,11 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
     """The truth beside a fitted run. UsageError, InputError or RunError where they cannot be compared."""
     columns = fitted.schema.modelled
     _require_density(fitted)
+    _refuse_spikes(fitted)
     if path.is_dir():
         run = load_run(path, reporter, alone=False)
         _require_density(run, "--truth-model: ")
+        _refuse_spikes(run)
         _require_columns(path, run.schema.modelled, fitted)
         return Truth(FittedLaw(run.model, run.schema, columns), FittedLaw(fitted.model, fitted.schema, columns))
     parameters = parse_truth(_read(path), str(path))
@@ -49,6 +51,17 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
     factors = None if parameters.factors is None else parameters.factors.at(index)
     law = KnownLaw(parameters.normals.at(index), factors)
     return Truth(law, FittedLaw(fitted.model, fitted.schema, columns))
+
+
+def _refuse_spikes(fitted: Fitted) -> None:
+    """UsageError where values of a column have a probability: a law of numbers has no density there."""
+    for column in fitted.schema.encoded:
+        if column.spikes:
+            raise UsageError(
+                f"--truth-model: run '{fitted.run.path}' gives {column.spikes[0].value:g} in column '{column.name}' a "
+                "probability of its own, so that its law has no density to compare",
+                "leave --truth-model out, or --exclude the column from both fits",
+            )
 
 
 class Parameters(NamedTuple):

@@ -52,6 +52,15 @@ class Scale:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Spike:
+    """A value that holds far more cells than its neighbours, and the room that it is given beside its resolution, data
+    units (see spikes.py)."""
+
+    value: float
+    width: float
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Column:
     """One column of a fitted table.
 
@@ -62,7 +71,9 @@ class Column:
     bounded     whether fills must lie within [low, high]
     lattice     the values of a rounded column, None where nothing is rounded
     dequantise  whether noise of one resolution is spread around each value before it is modelled
-    scale       codec state of a modelled column
+    spikes      values that are spread wider, smallest first
+    scale       codec state of a modelled column (of its values with room for the spikes)
+    sd          standard deviation of the observed values where there are spikes; else that of the scale
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      most significant digits, for fills of a column without lattice
     """
@@ -75,7 +86,9 @@ class Column:
     bounded: bool = True
     lattice: Lattice | None = None
     dequantise: bool = False
+    spikes: tuple[Spike, ...] = ()
     scale: Scale | None = None
+    sd: float | None = None
     decimals: int = 0
     digits: int = 17
 
@@ -83,6 +96,13 @@ class Column:
     def resolution(self) -> float | None:
         """Distance of neighbouring values, data units; None where nothing is rounded."""
         return None if self.lattice is None else self.lattice.resolution
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the observed values of a modelled column, data units (1 without transform)."""
+        if self.scale is None:
+            raise ValueError(f"column '{self.name}' is not modelled")
+        return self.scale.sd if self.sd is None else self.sd
 
     @property
     def modelled(self) -> bool:

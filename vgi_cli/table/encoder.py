@@ -16,6 +16,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.codecs import codec
 from vgi_cli.table.columns import Column, Schema
 from vgi_cli.table.numerals import Floats
+from vgi_cli.table.spikes import spike_of, squeezed, stretched
 
 WIDTH = 1 - 2e-6
 """Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
@@ -44,9 +45,9 @@ class Range(NamedTuple):
 def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tensor | None = None) -> Encoded:
     """Encode the modelled columns of a table that `check` has passed (or that the schema was inferred from).
 
-    Dequantised columns get uniform noise of one resolution around each value, keyed by seed, column name, row and
-    `draw`: the same cell gets the same noise whatever else the table holds. `keys` [N]: of RowKeys, where these are
-    rows of a larger table.
+    Dequantised columns get uniform noise of one resolution around each value (more around spikes), keyed by seed,
+    column name, row and `draw`: the same cell gets the same noise whatever else the table holds. `keys` [N]: of
+    RowKeys, where these are rows of a larger table.
     """
     keys = RowKeys(schema).of(table) if keys is None else keys
     columns = schema.encoded
@@ -57,7 +58,8 @@ def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tens
         values = np.where(missing[:, i], 0.0 if column.low is None else column.low, table.numeric(column.name))
         if column.dequantise and column.lattice is not None:
             noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise").uniform()[0, :, 0]
-            values = values + (noise.numpy() - 0.5) * (WIDTH * column.lattice.resolution)
+            u = noise.numpy()
+            values = stretched(values, u, column.spikes) + (u - 0.5) * (WIDTH * column.lattice.resolution)
         x[:, i] = codec(column).encode(values)
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
 
@@ -94,7 +96,11 @@ def decode(x: Tensor, schema: Schema) -> Floats:
     ranges = box(schema)
     out = np.empty_like(z)
     for i, column in enumerate(schema.encoded):
-        values = column.snap(codec(column).decode(z[..., i]))
+        values = squeezed(codec(column).decode(z[..., i]), column.spikes)
+        spike = spike_of(column, values)
+        values = column.snap(values)
+        for number, own in enumerate(column.spikes):
+            values = np.where(spike == number, own.value, values)
         if column.bounded:
             low, high = float(ranges.low[i]), float(ranges.high[i])
             inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
@@ -111,7 +117,8 @@ def box(schema: Schema) -> Range:
         if column.bounded:
             half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
             least, most = _ends(column)
-            low[i], high[i] = codec(column).encode(np.array([least - half, most + half]))
+            ends = stretched(np.array([least - half, most + half]), 0.0, column.spikes)
+            low[i], high[i] = codec(column).encode(ends)
     return Range(torch.from_numpy(low), torch.from_numpy(high))
 
 
@@ -128,24 +135,31 @@ def log_scale(schema: Schema) -> Tensor:
     that the result depends neither on units nor on whether a column counts as rounded."""
     terms = []
     for column in schema.encoded:
-        if column.scale is None:
-            raise ValueError(f"column '{column.name}' is not modelled")
         rounded = column.dequantise and column.lattice is not None
         step = column.lattice.resolution if rounded and column.lattice is not None else 1.0
-        terms.append(np.log(column.scale.sd) - np.log(step))
+        terms.append(np.log(column.deviation) - np.log(step))
     return torch.tensor(terms, dtype=torch.float64)
 
 
 def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
     """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it).
 
-    Over the OBSERVED cells only: the sum of log |d encoded / d data|, plus the log of the resolution where a column is
-    dequantised (the probability of the value is density times resolution).
+    Over the OBSERVED cells only: the sum of log |d encoded / d data|, plus the log of the width over which a value is
+    spread where a column is dequantised (the probability of the value is density times width).
     """
     z = x.detach().to("cpu", torch.float64).numpy()
     terms = np.zeros(z.shape)
     for i, column in enumerate(schema.encoded):
         terms[:, i] = codec(column).log_det(z[:, i])
         if column.dequantise and column.lattice is not None:
-            terms[:, i] += np.log(column.lattice.resolution)
+            terms[:, i] += np.log(_cell_widths(column, z[:, i]))
     return torch.from_numpy(np.where(missing.cpu().numpy(), 0.0, terms).sum(1))
+
+
+def _cell_widths(column: Column, z: Floats) -> Floats:
+    """Over how much of the data units the values behind encoded values [N] of a dequantised column are spread."""
+    spike = spike_of(column, squeezed(codec(column).decode(z), column.spikes))
+    widths = np.full(len(z), column.resolution)
+    for number, own in enumerate(column.spikes):
+        widths = widths + own.width * (spike == number)
+    return widths

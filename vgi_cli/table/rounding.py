@@ -33,12 +33,12 @@ def find_lattice(values: Floats, decimals: int | None, *, search: bool, single: 
     return lattice if bool((lattice.snap(values) == values).all()) else None
 
 
-def has_spikes(values: Floats) -> bool:
+def has_repeats(values: Floats) -> bool:
     """Whether values repeat as no density does: half of them are repeats, or one value holds 2 % (and five cells)."""
     distinct, counts = np.unique(values, return_counts=True)
     return bool(len(distinct) <= 0.5 * len(values) or counts.max() >= max(0.02 * len(values), 5))
 
 
 def stand_in(sd: float) -> Lattice:
-    """The lattice for a column that has spikes but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
+    """The lattice for a column that has repeats but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
     return Lattice(math.ceil(4 - math.log10(sd)), 1, 0)

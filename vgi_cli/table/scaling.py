@@ -7,8 +7,9 @@ from statistics import NormalDist
 import numpy as np
 
 from vgi_cli.table.codecs import NormalCodec
-from vgi_cli.table.columns import Scale, Transform
+from vgi_cli.table.columns import Scale, Spike, Transform
 from vgi_cli.table.numerals import Floats
+from vgi_cli.table.spikes import stretched
 
 STEEPEST = 50.0
 """Greatest slope of the normal transform relative to that of standardising by the inter-quartile range."""
@@ -17,19 +18,23 @@ FURTHEST = 4.0
 """Outermost knots, in standard deviations of the normal scores."""
 
 
-def fit_scale(values: Floats, transform: Transform, resolution: float | None) -> Scale:
+def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
     resolution  width of the dequantisation noise, None where the column is not dequantised
+    spikes      values that are spread wider
     """
     if transform == "none":
         return Scale(0.0, 1.0)
+    widths = np.full(len(values), 0.0 if resolution is None else resolution)
+    for spike in spikes:
+        widths[values == spike.value] += spike.width
+    values = stretched(values, 0.5, spikes)
     linear = _standard(values)
     if transform == "linear":
         return linear
     u = (values - linear.mean) / linear.sd
-    width = 0.0 if resolution is None else resolution / linear.sd
-    knots = _normal_knots(u, width)
+    knots = _normal_knots(u, widths / linear.sd)
     bent = Scale(linear.mean, linear.sd, _triples(*knots))
     scores = NormalCodec(bent).encode(values)
     centre, spread = float(scores.mean()), float(scores.std())
@@ -48,10 +53,10 @@ def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, f
     return tuple(zip(u.tolist(), z.tolist(), slope.tolist(), strict=True))
 
 
-def _normal_knots(u: Floats, width: float) -> tuple[Floats, Floats, Floats]:
+def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
     """Knots (u, normal score, slope) of a smooth map to the standard normal.
 
-    The empirical quantile function (of the dequantised values: each distinct value stands for an interval of `width`)
+    The empirical quantile function (of the dequantised values: each distinct value stands for an interval of its width)
     is averaged over windows of normal scores around a few equally spaced ones; ties are pulled apart so far that no
     slope exceeds STEEPEST.
     """
@@ -63,7 +68,7 @@ def _normal_knots(u: Floats, width: float) -> tuple[Floats, Floats, Floats]:
     gap = z[1] - z[0]
     window = np.linspace(-0.5, 0.5, 9) * gap
     shares = np.vectorize(normal.cdf)(z[:, None] + window)
-    heights, places = _quantiles(u, width)
+    heights, places = _quantiles(u, widths)
     knots = np.interp(shares, heights, places).mean(1)
     least = gap * _spread(u) / STEEPEST
     steps = least * np.arange(count)
@@ -74,15 +79,16 @@ def _normal_knots(u: Floats, width: float) -> tuple[Floats, Floats, Floats]:
     return knots, z, slope
 
 
-def _quantiles(u: Floats, width: float) -> tuple[Floats, Floats]:
+def _quantiles(u: Floats, widths: Floats) -> tuple[Floats, Floats]:
     """The distribution function of the (dequantised) values as a polygon: (shares, places)."""
-    if width == 0.0:
+    if not widths.any():
         ordered = np.sort(u)
         return (np.arange(len(u)) + 0.5) / len(u), ordered
-    values, counts = np.unique(u, return_counts=True)
+    values, first, counts = np.unique(u, return_index=True, return_counts=True)
+    half = 0.5 * widths[first]
     above = np.cumsum(counts) / len(u)
     below = np.concatenate([[0.0], above[:-1]])
-    return np.stack([below, above], 1).ravel(), np.stack([values - width / 2, values + width / 2], 1).ravel()
+    return np.stack([below, above], 1).ravel(), np.stack([values - half, values + half], 1).ravel()
 
 
 def _spread(u: Floats) -> float:

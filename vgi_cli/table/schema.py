@@ -12,10 +12,11 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.columns import Column, Kind, Lattice, Role, Scale, Schema, Transform
 from vgi_cli.table.csv_text import looks_like_data
 from vgi_cli.table.numerals import Floats
-from vgi_cli.table.rounding import find_lattice, has_spikes, stand_in
+from vgi_cli.table.rounding import find_lattice, has_repeats, stand_in
 from vgi_cli.table.scaling import fit_scale
+from vgi_cli.table.spikes import find_spikes
 from vgi_cli.table.suspects import looks_written, suspects
-from vgi_cli.table.wording import are, example, hole_notes, named, token_hint
+from vgi_cli.table.wording import SHOWN, are, example, hole_notes, named, token_hint
 
 __all__ = ["Column", "Lattice", "Scale", "Schema", "infer_schema"]
 
@@ -23,7 +24,10 @@ NUMERIC_SHARE = 0.9
 """From this share of numbers on, a column that is not all numbers is an error rather than text."""
 COARSE = 1e-3
 """A resolution above this share of the standard deviation is dequantised."""
+PILE = 0.2
+"""Share of a column's cells from which on a value that is given room is named to the user."""
 OVERRIDES = ("carry", "integer", "numeric")
+ALL = "all"
 
 
 def infer_schema(
@@ -39,16 +43,18 @@ def infer_schema(
 
     ids, exclude  columns to carry (ids also key the randomness)
     kinds         `integer`, `numeric` or `carry` for columns that are not what they look like
-    unbounded     columns whose fills may leave the observed range
+    unbounded     columns whose fills may leave the observed range; `all`: every column, unless one is called that
     transform     `linear` standardises; `normal` also bends each column towards a normal distribution
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
-    repeat (`has_spikes`). Raises UsageError for names and kinds that cannot be meant, InputError for columns that
-    cannot be used.
+    repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (spikes.py). Raises
+    UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
     if transform not in get_args(Transform):
         raise UsageError(f"unknown transform '{transform}'", nearest(transform, get_args(Transform)))
+    free = set(table.names) if ALL in unbounded and ALL not in table.names else set(unbounded)
+    unbounded = [name for name in unbounded if name != ALL or name in table.names]
     _check_flags(table, ids, exclude, kinds, unbounded)
     columns = []
     for name in table.names:
@@ -59,7 +65,7 @@ def infer_schema(
             role = "exclude"
         if name in ids:
             role = "id"
-        columns.append(_column(table, name, role, kinds.get(name), name not in unbounded, transform))
+        columns.append(_column(table, name, role, kinds.get(name), name not in free, transform))
     schema = Schema(tuple(columns), transform)
     for name in unbounded:
         if name not in schema.modelled:
@@ -133,11 +139,13 @@ def _numeric(
         return Column(name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
     linear = fit_scale(values, "linear", None)
     dequantise = lattice is not None and (
-        kind == "integer" or lattice.resolution > COARSE * linear.sd or has_spikes(values)
+        kind == "integer" or lattice.resolution > COARSE * linear.sd or has_repeats(values)
     )
-    if lattice is None and kind == "numeric" and has_spikes(values):
+    if lattice is None and kind == "numeric" and has_repeats(values):
         lattice, dequantise = stand_in(linear.sd), True
-    scale = fit_scale(values, transform, lattice.resolution if lattice is not None and dequantise else None)
+    resolution = lattice.resolution if lattice is not None and dequantise else None
+    spikes = () if resolution is None or transform == "none" else find_spikes(values, resolution)
+    scale = fit_scale(values, transform, resolution, spikes)
     return Column(
         name,
         kind,
@@ -146,10 +154,19 @@ def _numeric(
         bounded=bounded,
         lattice=lattice,
         dequantise=dequantise,
+        spikes=spikes,
         scale=scale,
+        sd=linear.sd if spikes else None,
         decimals=fewest,
         digits=max(digits, 6),
     )
+
+
+def _piles(table: Table, column: Column) -> list[tuple[float, float]]:
+    """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
+    values = table.numeric(column.name)[~table.missing(column.name)] if column.spikes else np.empty(0)
+    shares = [(spike.value, float((values == spike.value).mean())) for spike in column.spikes]
+    return [(value, share) for value, share in shares if share >= PILE]
 
 
 def _refuse_infinite(table: Table, name: str, values: Floats) -> None:
@@ -191,6 +208,10 @@ def _notes(table: Table, schema: Schema) -> list[str]:
     if constants:
         names = named("column", [c.name for c in constants])
         notes.append(f"{names} {are(constants)} constant: holes get the constant")
+    piles = [f"{value:g} of '{c.name}' ({share:.0%})" for c in schema.encoded for value, share in _piles(table, c)]
+    if piles:
+        more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
+        notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty: carried, nothing to learn from")
     holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)

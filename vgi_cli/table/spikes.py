@@ -1,0 +1,70 @@
+"""Spikes: values that hold far more cells than their neighbours do (no rain, nothing spent, a cap of the instrument).
+
+A density that has to be high at one value and low beside it is a bad fit, and what is drawn from a smooth one lies
+beside the spike instead of on it. So a spike is given room: where a column is spread over its resolution before it is
+modelled (see encoder.py), the cell of a spike is made wider, until its density is that of its neighbours, and all
+larger values move up. Reading back, everything in that cell is the value itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vgi_cli.table.columns import Column, Spike
+from vgi_cli.table.numerals import Floats
+
+FEWEST = 10
+"""Distinct values from which on a column can have spikes: with fewer every value is one."""
+SHARE, CELLS = 0.05, 10
+"""Share of the observed cells, and their number, that a spike holds at least ..."""
+HEIGHT = 5.0
+"""... and how many times the density of its neighbours."""
+
+
+def find_spikes(values: Floats, resolution: float) -> tuple[Spike, ...]:
+    """The spikes among observed values [n] of a column of that resolution, smallest value first.
+
+    The neighbours of a value are the cells next to it: as many as it holds, or half of all others.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) < FEWEST:
+        return ()
+    spikes = []
+    for i in np.flatnonzero(counts >= max(SHARE * len(values), CELLS)):
+        distance = np.abs(values[values != distinct[i]] - distinct[i])
+        near = min(int(counts[i]), -(-len(distance) // 2))
+        reach = float(np.partition(distance, near - 1)[near - 1])
+        sides = 1 if i in (0, len(distinct) - 1) else 2
+        width = float(counts[i]) * sides * reach / near
+        if width > HEIGHT * resolution:
+            spikes.append(Spike(float(distinct[i]), width - resolution))
+    return tuple(spikes)
+
+
+def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...]) -> Floats:
+    """Data values with room for the spikes.
+
+    places  where in the cell of a spike its values lie, 0 to 1
+    """
+    out = values
+    for spike in spikes:
+        out = out + spike.width * np.where(values == spike.value, places, values > spike.value)
+    return out
+
+
+def squeezed(values: Floats, spikes: tuple[Spike, ...]) -> Floats:
+    """The inverse of `stretched`: the room of a spike is its value."""
+    before, out = 0.0, values
+    for spike in spikes:
+        out = out - np.clip(values - (spike.value + before), 0.0, spike.width)
+        before += spike.width
+    return out
+
+
+def spike_of(column: Column, values: Floats) -> npt.NDArray[np.int64]:
+    """The number of the spike on which each of `squeezed` values lies, -1 where on none."""
+    found = np.full(values.shape, -1)
+    for number, spike in enumerate(column.spikes):
+        found[np.abs(values - spike.value) <= 0.5 * (column.resolution or 0.0)] = number
+    return found
