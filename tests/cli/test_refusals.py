@@ -176,7 +176,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "leave it out",
         ),
         (
-            ["data.csv", "--model", "vae", "--set", "method.scan=path"],
+            ["data.csv", "--model", "vae", "--method", "vgi", "--set", "method.scan=path"],
             "--set: method.scan=path has no effect: with method.accept=gibbs every step is kept",
             "leave it out",
         ),
