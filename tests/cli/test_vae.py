@@ -107,7 +107,7 @@ def test_conditionals_are_compared_with_those_of_the_decoder(vgi: Vgi, data: Pat
     part = json.loads(done.out)["conditionals"]
     assert (part["rows"], part["estimator"]) == (30, "quadrature and importance sampling")
     assert part["sampler"] == "latent" and part["ess"]["q10"] <= part["ess"]["median"] <= 1000
-    assert set(part["columns"]) == {"a", "b", "count"}
+    assert set(part["columns"]) == {"a", "b"} and part["left_out"] == ["count"]
     plain = ["--model", "vae", "--method", "vbgi", "--epochs", "1", "--threads", "1", "--set", "optim.warmup_model=1"]
     assert vgi("fit", "data.csv", *plain, "--out", "blocks").code == 0
     error, _ = refused(vgi, "evaluate", "--checkpoint", "blocks", "data.csv", "--conditionals")

@@ -72,7 +72,7 @@ def test_a_run_is_a_truth_and_conditionals_are_compared(frame: pd.DataFrame, tmp
     other = vgi_cli.fit(frame[columns], out=tmp_path / "vgi", model="fa", method="vgi", set=small, epochs=1, threads=1)
     report = other.evaluate(frame, truth_model=run, conditionals=True)
     assert report["truth"]["kl"] > 0 and report["truth"]["model"] == str(run.path)
-    assert set(report["conditionals"]["columns"]) == {"a", "b"} and report["conditionals"]["rows"] == 80
+    assert set(report["conditionals"]["columns"]) == {"b"} and report["conditionals"]["rows"] == 80
     with pytest.raises(UsageError, match="no conditionals to compare"):
         run.evaluate(frame, conditionals=True)
 
