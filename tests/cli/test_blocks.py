@@ -87,5 +87,5 @@ def test_methods_without_conditionals_refuse_blocks_before_reading(vgi: Vgi) -> 
     error, hint = refused(vgi, "fit", "absent.csv", "--model", "fa", "--block", "a,b")
     assert error == "--block: method 'em' has no conditionals of single columns of a 'fa', so none to put into a block"
     assert hint == "with --model fa say --method vgi or vbgi"
-    error, _ = refused(vgi, "fit", "absent.csv", "--block", "a,b")
-    assert error == "--block: table.blocks needs a named method"
+    error, hint = refused(vgi, "fit", "absent.csv", "--block", "a,b")
+    assert (error, hint) == ("--block: table.blocks needs a named method", "say --method vgi or vbgi")

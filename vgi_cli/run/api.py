@@ -17,7 +17,7 @@ from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
 from vgi_cli.run.finetune import finetune as finetune_run
 from vgi_cli.run.fit import fit as fit_run
-from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new
+from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new, with_draws
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
@@ -227,7 +227,7 @@ def _impute(
     if out is not None:
         return impute_run(checkpoint, settings, options, reporter, table)
     fitted = load_run(checkpoint, reporter)
-    fitted.sampler(sampler)
+    options = with_draws(options, fitted, reporter)
     table = fitted_or_new(fitted, settings) if table is None else table
     match(table, fitted.schema, reporter)
     return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)

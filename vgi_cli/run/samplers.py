@@ -67,7 +67,11 @@ def _refit_hint(fitted: Fitted) -> str:
     """What to do about a run without refits: fit again, in a way that can have them."""
     model, method = fitted.recipe.model["name"], fitted.recipe.method.get("name")
     models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
-    methods = [name for name, entry in registry.METHODS.items() if entry.likelihood]
+    methods = [
+        name
+        for name, entry in registry.METHODS.items()
+        if entry.likelihood and any(entry.requires <= registry.MODELS[other].provides for other in models)
+    ]
     if model in models and method in methods:
         return "fit again with --set bootstrap=20"
     return f"leave it out: only fits of {' and '.join(models)} by {', '.join(methods)} have refits"
@@ -92,9 +96,15 @@ def build_imputer(
         "gibbs": lambda: _gibbs(fitted, q, device, capture),
         "latent": lambda: LatentImputer(models[0]),
         "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
-        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0], _single(fitted)),
     }
     return makers[sampler](), dtype
+
+
+def _single(fitted: Fitted) -> bool:
+    """Whether the run's table was filled by an imputer that gives one imputation only."""
+    imputer = fitted.recipe.method.get("imputer")
+    return imputer is not None and registry.IMPUTERS[imputer].single
 
 
 def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
