@@ -173,9 +173,9 @@ def test_formats(vgi: Vgi, run: Path) -> None:
 
 def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "a.csv")
-    assert "parameter uncertainty: 2 bootstrap refits" in done.err.splitlines()
+    assert "parameter uncertainty: 2 bootstrap refits by em" in done.err.splitlines()
     done = vgi("impute", "--checkpoint", "run", "-o", "b.csv")
-    assert "parameter uncertainty: 2 bootstrap refits (they are reused: 5 draws were asked for)" in done.err
+    assert "parameter uncertainty: 2 bootstrap refits by em (they are reused: 5 draws were asked for)" in done.err
     done = vgi("impute", "--checkpoint", "run", "--uncertainty", "none", "-o", "c.csv")
     assert "parameter uncertainty is not included in the draws" in done.err.splitlines()
     assert Path("c.1.csv").read_bytes() != Path("b.1.csv").read_bytes()
@@ -209,6 +209,9 @@ def test_evaluate_scores_hidden_cells(vgi: Vgi, data: Path, way: str) -> None:
     report = json.loads(vgi("evaluate", "--checkpoint", "run", *chosen, "--json").out)
     assert report["imputation"]["columns"]["a"]["cells"] == 3
     assert 0 < report["imputation"]["crps"] < 2 and 0 <= report["imputation"]["coverage90"] <= 1
+    assert report["sampler"]["parameter_uncertainty"] == "2 bootstrap refits by em"
+    page = vgi("evaluate", "--checkpoint", "run", *chosen, "--force").out
+    assert "- parameter uncertainty: 2 bootstrap refits by em" in page
 
 
 def test_fail_if(vgi: Vgi, run: Path) -> None:
@@ -300,7 +303,7 @@ def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
     assert same_tensors(RunFolder.open(Path("tuned")).tensors("model"), RunFolder.open(Path("run")).tensors("model"))
     done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "--uncertainty", "bootstrap", "-o", "out.csv")
-    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits" in done.err
+    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits by em" in done.err
 
 
 def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
@@ -460,7 +463,7 @@ def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:
     flags = [flag if flag != "bootstrap=none" else "bootstrap=3" for flag in TINY_VGI]
     assert vgi("fit", "data.csv", *flags, "--out", "run").code == 0
     done = vgi("impute", "--checkpoint", "run", "--m", "3", "-o", "out.csv")
-    assert "parameter uncertainty: 3 bootstrap refits" in done.err.splitlines()
+    assert "parameter uncertainty: 3 bootstrap refits by em" in done.err.splitlines()
     assert vgi("impute", "--checkpoint", "run", "--sampler", "metropolis", "--m", "1", "-o", "m.csv").code == 0
     error = vgi(
         "impute", "--checkpoint", "run", "--sampler", "gibbs", "--uncertainty", "bootstrap", "-o", "g.csv"

@@ -51,9 +51,10 @@ def make_imputer(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
             f"use --sampler {fitted.sampler('auto')}",
         )
-    if sampler == "exact" and refits and uncertainty != "none":
+    included = parameter_uncertainty(fitted, sampler, uncertainty)
+    if included is not None:
         more = f" (they are reused: {m} draws were asked for)" if m > len(refits) else ""
-        reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
+        reporter.say(f"parameter uncertainty: {included}{more}")
         models = refits
     else:
         if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
@@ -61,6 +62,13 @@ def make_imputer(
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
+
+
+def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
+    """What carries the uncertainty of the parameters into the draws, in words; none: nothing does."""
+    if sampler != "exact" or not fitted.refits or uncertainty == "none":
+        return None
+    return f"{len(fitted.refits)} bootstrap refits by em"
 
 
 def _refit_hint(fitted: Fitted) -> str:
