@@ -40,6 +40,8 @@ def test_fit_evaluate_and_finetune(vgi: Vgi, data: Path) -> None:
     assert json.loads(vgi(*ask, "--refit-epochs", "7", "--force").out)["loglik"] == loglik
     plain = json.loads(vgi(*ask, "--refit-epochs", "0", "--force").out)["loglik"]
     assert plain["refit_epochs"] == 0 and plain["mean"] == pytest.approx(loglik["mean"], abs=0.5)
+    page = vgi(*[word for word in ask if word != "--json"], "--refit-epochs", "1", "--force").out
+    assert "fine-tuned to these rows for 1 epoch, the decoder frozen" in page
     page = vgi(*[word for word in ask if word != "--json"], "--refit-epochs", "7", "--force").out
     assert "importance-weighted bound, 400 draws of the latents a row" in page
     assert "fine-tuned to these rows for 7 epochs" in page
@@ -73,7 +75,7 @@ def test_a_pilot_chooses_the_epochs(vgi: Vgi, data: Path, monkeypatch: pytest.Mo
     flags = [flag for i, flag in enumerate(VAE) if "--epochs" not in VAE[max(0, i - 1) : i + 1]]
     done = vgi("fit", "data.csv", *flags, "--out", "run")
     assert done.code == 0, done.err
-    assert "epochs: best log-likelihood of held-out rows" in done.err
+    assert "1 epoch: best log-likelihood of held-out rows" in done.err
 
 
 @pytest.mark.parametrize("flags", [["--samples", "100"], ["--refit-epochs", "3"]])

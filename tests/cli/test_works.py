@@ -23,6 +23,8 @@ from tests.program import Vgi
 from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
+from vgi_cli.run.impute import report_diagnostics
+from vgi_cli.run.reporting import Lines
 
 
 @pytest.fixture
@@ -259,7 +261,7 @@ def test_resume(vgi: Vgi, data: Path) -> None:
     assert vgi(*ask).code == 0
     done = vgi(*ask, "--resume")
     assert (done.code, done.out) == (0, "run\n")
-    assert "run is finished (1 epochs, stopped by epochs): nothing to do" in done.err
+    assert "run is finished (1 epoch, stopped by epochs): nothing to do" in done.err
     assert vgi("fit", "--resume", "--out", "run").code == 0
     done = vgi(*ask, "--resume", "--set", "method.imputations=9", "--seed", "5")
     assert done.code == 2
@@ -515,3 +517,19 @@ def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, d
     assert files[0].read_bytes() == files[1].read_bytes()
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "model.csv")  # from the fitted model, not refitted
     assert done.code == 0 and "parameter uncertainty is not included in the draws" in done.err
+
+
+def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", *FA, "--epochs", "1", "--out", "run")
+    assert done.code == 0 and "1 epoch, stopped by epochs" in done.err.splitlines()
+    warning = "warning: em has not converged after 1 iteration: --resume with a larger --epochs goes on"
+    assert warning in done.err.splitlines()
+    done = vgi("fit", "--resume", "--out", "run", "--epochs", "300")
+    assert done.code == 0 and "stopped by converged" in done.err and "not converged" not in done.err
+
+
+def test_large_counts_are_printed_in_full() -> None:
+    said: list[str] = []
+    diagnostics = {"cells": 10_830, "steps": 12_345.6, "few": 9, "acceptance": 0.123456, "memory": {"a": 1}}
+    report_diagnostics("exact", diagnostics, Lines(said.append))
+    assert said == ["sampler exact: cells 10830, steps 12346, few 9, acceptance 0.1235"]

@@ -89,8 +89,8 @@ def any_table(table: TensorTable) -> None:
     """Every table can be fitted."""
 
 
-def no_doubt(metrics: Mapping[str, Any]) -> str | None:
-    """No metric says anything against a fit."""
+def no_doubt(state: State, metrics: Mapping[str, Any]) -> str | None:
+    """Nothing speaks against a fit."""
     return None
 
 
@@ -114,7 +114,7 @@ class Method(NamedTuple):
     fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
     admit      admit(table): UsageError for a table that cannot be fitted, before the size of a model is asked of it
-    doubt      doubt(metrics) -> what speaks against trusting a fit that has ended, a line for its user; None: nothing.
+    doubt      doubt(state, metrics) -> what speaks against a fit that has ended, a line for its user; None: nothing.
                `metrics` has the last value of every metric of the fit's epochs
     """
 
@@ -128,4 +128,4 @@ class Method(NamedTuple):
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})
     admit: Callable[[TensorTable], None] = any_table
-    doubt: Callable[[Mapping[str, Any]], str | None] = no_doubt
+    doubt: Callable[[Any, Mapping[str, Any]], str | None] = no_doubt

@@ -167,7 +167,7 @@ def _count(
         state.report["strain"] = work["strain"].cpu() / int(work["chains"])
 
 
-def doubt(metrics: Mapping[str, Any]) -> str | None:
+def doubt(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
     """See Method: whether the chains were still far from the observed cells at the end of the last round."""
     strain = metrics.get("strain")
     if strain is None or strain <= MOST_STRAIN:

@@ -145,10 +145,9 @@ def _resume(
 ) -> RunFolder:
     recipe = merge(run, settings)
     if finished(run, settings):
-        manifest = run.manifest
-        reporter.say(
-            f"{run.path} is finished ({manifest['epochs']} epochs, stopped by {manifest['stopped_by']}): nothing to do"
-        )
+        epochs, stopped_by = run.manifest["epochs"], run.manifest["stopped_by"]
+        done = f"{epochs} epoch{'s' * (epochs != 1)}, stopped by {stopped_by}"
+        reporter.say(f"{run.path} is finished ({done}): nothing to do")
         return run
     names = recipe.model["name"], recipe.method.get("name")
     used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)

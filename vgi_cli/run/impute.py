@@ -310,7 +310,11 @@ def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
 
 def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:
     """One line on how the sampler fared."""
-    plain = [f"{name} {value:.4g}" for name, value in diagnostics.items() if isinstance(value, int | float)]
+    plain = [
+        f"{name} {value:.4g}" if abs(value) < 9999 else f"{name} {value:.0f}"
+        for name, value in diagnostics.items()
+        if isinstance(value, int | float)
+    ]
     if plain:
         reporter.say(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
 
