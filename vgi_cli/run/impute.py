@@ -214,9 +214,9 @@ class Sampling:
     """Draws of the holes of a table, which may come in blocks: the result does not depend on them."""
 
     def __init__(self, fitted: Fitted, settings: Settings, options: ImputeOptions, reporter: Reporter) -> None:
-        """UsageError for a device, sampler or uncertainty that cannot be."""
+        """`options`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be."""
         self._fitted, self._options, self._reporter = fitted, options, reporter
-        self._m = options.m or DRAWS
+        self._m = cast(int, options.m)
         self._device = compute_on(fitted, settings)
         self._seed = seed_of(fitted, settings)
         self.sampler = fitted.sampler(options.sampler)
