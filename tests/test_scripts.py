@@ -122,3 +122,18 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: 
         r"fa, unbounded: .*\nfa, correlation with b: true 0\.603, filled 0\.\d{3}\n.*points.*\n",
         done.out,
     )
+
+
+def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).assign(text="x")
+    rows.loc[0, "a"] = np.nan
+    path = tmp_path / "table.parquet"
+    rows.to_parquet(path)
+    held, scored = module("vae_methods").halves(path)
+    assert (held.shape, scored.shape) == ((31, 2), (8, 2))
+    assert 0.2 < held.isna().to_numpy().mean() < 0.6 and not scored.isna().to_numpy().any()
+    done = script("vae_methods", tmp_path / "out", path, "--methods", "mvae")
+    assert done.code == 0, done.err
+    assert re.fullmatch(r"table mvae epochs [0-9]+ -?[0-9]+\.[0-9]{3} [0-9]+s\n", done.out)
+    assert (tmp_path / "out" / "table-mvae" / "manifest.json").is_file()

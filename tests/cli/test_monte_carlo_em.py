@@ -58,6 +58,17 @@ def test_plmcmc_run_imputes_and_evaluates(vgi: Vgi, flow_run: Path) -> None:
     assert report.code == 0 and json.loads(report.out)["loglik"]["estimator"] == "annealed"
 
 
+def test_chains_that_have_not_arrived_are_said_once(vgi: Vgi, data: Path) -> None:
+    """Also where the last epoch has no round of its own."""
+    rare = ["--set", "method.first=0", "--set", "method.every=1"]
+    done = vgi("fit", "data.csv", *PLMCMC, *rare, "--out", "far")
+    assert done.code == 0 and done.err.count("warning: the chains have not reached their target: strain ") == 1
+    assert "strain" not in json.loads(Path("far/metrics.jsonl").read_text().splitlines()[-1])
+    wide = ["--set", "method.auxiliary_std=9", "--set", "method.perturb_std=1"]
+    done = vgi("fit", "data.csv", *PLMCMC, *wide, "--out", "near")
+    assert done.code == 0 and "target" not in done.err
+
+
 def test_plmcmc_run_has_nothing_to_fine_tune_and_no_metropolis_sampler(vgi: Vgi, flow_run: Path) -> None:
     refused = vgi("finetune", "--checkpoint", "run", "new.csv")
     assert refused.code == 2 and "fitted by 'plmcmc', which leaves no conditionals" in refused.error

@@ -153,6 +153,9 @@ def test_misspelt_names_and_pairs_know_the_plugin(vgi: Vgi, data: Path) -> None:
     assert done.code == 2 and "--model fa or mixture or mine" in done.hint
     done = vgi("fit", "data.csv", "--model", "mine")
     assert (done.code, done.error) == (2, "unknown model 'mine'")
+    assert done.hint.endswith("(a name from a plugin needs --plugin FILE.py)")
+    done = vgi("fit", "data.csv", "--method", "vgu")
+    assert done.hint == "did you mean 'vgi'? (a name from a plugin needs --plugin FILE.py)"
 
 
 @pytest.mark.parametrize("command", ["fit", "impute", "evaluate", "finetune"])

@@ -176,7 +176,7 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "leave it out",
         ),
         (
-            ["data.csv", "--model", "vae", "--set", "method.scan=path"],
+            ["data.csv", "--model", "vae", "--method", "vgi", "--set", "method.scan=path"],
             "--set: method.scan=path has no effect: with method.accept=gibbs every step is kept",
             "leave it out",
         ),
@@ -205,8 +205,6 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "method.scan=block moves single columns, and here columns are redrawn in blocks by a joint law",
             "leave out method.scan, or the blocks",
         ),
-        (["data.csv", "--set", "model.factors=2"], "--set: model.factors needs a named model", "say --model fa"),
-        (["data.csv", "--set", "optim.lr=2"], "--set: optim.lr needs a named method", "say --method em or vgi"),
         (
             ["data.csv", "--model", "fa", "--set", "model.factrs=2"],
             "--set: unknown key 'model.factrs' for model 'fa'",
@@ -230,11 +228,6 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--val", "1.5"], "--val: expected a file or a fraction between 0 and 1, got 1.5", ""),
         (["data.csv", "--val", "0.001", *FA], "--val 0.001: of 30 rows 0 would be held out", "another fraction"),
         (["data.csv", "--select", "best"], "--select: expected 'loglik' or 'objective', got 'best'", ""),
-        (
-            ["data.csv", "--model", "fa", "--val", "0.5", "--select", "objective"],
-            "--select: method 'em' has no loss of its own on held-out rows",
-            "--method vgi",
-        ),
         (["data.csv", "--id", "nmae"], "--id nmae: data.csv has no such column", "did you mean 'name'?"),
         (["data.csv", "--exclude", "x"], "--exclude x: data.csv has no such column", "expected one of"),
         (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
@@ -437,7 +430,7 @@ def test_bootstrap_without_refits(vgi: Vgi, data: Path) -> None:
     flags = [*FA[:4], "--imputer", "mean", "--threads", "1", "--out", "other", "--epochs", "2"]
     assert vgi("fit", "data.csv", *flags).code == 0
     _, hint = refused(vgi, "impute", "--checkpoint", "other", "--uncertainty", "bootstrap")
-    assert hint.startswith("leave it out: only fits of fa and mixture by em, ") and "impute-then-fit" not in hint
+    assert hint == "leave it out: only fits of fa and mixture by em, vgi, vbgi, mcem, complete have refits"
 
 
 def test_parquet_to_stdout(vgi: Vgi, run: Path) -> None:
@@ -488,9 +481,34 @@ def test_layers_have_units(vgi: Vgi, key: str) -> None:
 
 
 def test_selection_by_the_objective_needs_held_out_rows(vgi: Vgi) -> None:
-    error, hint = refused(vgi, "fit", "none.csv", "--model", "vae", "--select", "objective")
-    assert error == "--select: selecting by the objective needs held-out rows"
-    assert hint == "hold some out, for example --val 0.2, or leave it out"
+    for model in (["--model", "vae"], []):
+        error, hint = refused(vgi, "fit", "none.csv", *model, "--select", "objective")
+        assert error == "--select: selecting by the objective needs held-out rows"
+        assert hint == "hold some out, for example --val 0.2, or leave it out"
+
+
+def test_selection_by_the_objective_needs_a_method_that_has_one(vgi: Vgi, data: Path) -> None:
+    """Also where the method is chosen by the rule: `auto` takes a Gaussian."""
+    for model in (["--model", "fa"], []):
+        error, hint = refused(vgi, "fit", "data.csv", *model, "--val", "0.5", "--select", "objective")
+        assert error == "--select: method 'em' has no loss of its own on held-out rows"
+        assert hint == "leave it out, or take --method vgi or vbgi"
+
+
+@pytest.mark.parametrize(
+    ("setting", "error", "hint"),
+    [
+        ("model.factors=2", "model.factors needs a named model", "say --model fa or mixture"),
+        ("method.tolerance=2", "method.tolerance needs a named method", "say --method em"),
+        ("method.gibbs_steps=2", "method.gibbs_steps needs a named method", "say --method vgi or vbgi or vbgi-m"),
+        ("method.samples=2", "method.samples needs a named method", "say --method miwae"),
+        ("optim.lt=2", "unknown key 'optim.lt'", "did you mean 'optim.lr'?"),
+    ],
+)
+def test_settings_without_a_model_or_method_name_those_that_have_them(
+    vgi: Vgi, setting: str, error: str, hint: str
+) -> None:
+    assert refused(vgi, "fit", "none.csv", "--set", setting) == (f"--set: {error}", hint)
 
 
 @pytest.mark.parametrize("model", ["fa", "flow"])
@@ -608,5 +626,18 @@ def test_imputations_that_a_run_does_not_hold(vgi: Vgi, data: Path) -> None:
     fit = ["fit", "data.csv", "--model", "fa", "--imputer", "mean", "--epochs", "1", "--set", "model.factors=1"]
     assert vgi(*fit, "--out", "run").code == 0
     error, hint = refused(vgi, "impute", "--checkpoint", "run", "--sampler", "chains", "--m", "2")
-    assert error == "sampler 'chains' has 1 draws of each cell, draw 2 was asked for"
-    assert hint == "use --m 1 or less, another sampler, or a fit with --set method.imputations=2"
+    assert error == "sampler 'chains' has 1 draw of each cell, draw 2 was asked for"
+    assert hint == "use --m 1 or another sampler"
+    fit[fit.index("mean")] = "empirical"
+    assert vgi(*fit, "--set", "method.imputations=2", "--out", "two").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "two", "--sampler", "chains", "--m", "3")
+    assert error == "sampler 'chains' has 2 draws of each cell, draw 3 was asked for"
+    assert hint == "use --m 2 or less, another sampler, or a fit with --set method.imputations=3"
+
+
+def test_without_m_as_many_draws_as_there_are_chains(vgi: Vgi, data: Path) -> None:
+    fit = ["fit", "data.csv", "--model", "fa", "--imputer", "mean", "--epochs", "1", "--set", "model.factors=1"]
+    assert vgi(*fit, "--out", "run").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--sampler", "chains", "-o", "filled.csv")
+    assert done.code == 0 and done.out.split() == ["filled.1.csv"], done.err
+    assert "draws: 1, as many as the run has chains" in done.err

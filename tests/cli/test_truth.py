@@ -174,6 +174,25 @@ def test_conditionals_that_were_hardly_trained_are_warned_of(vgi: Vgi, law: Path
     assert part["warning"] in line
 
 
+def test_columns_without_holes_in_the_fit_are_left_out(vgi: Vgi, law: Path) -> None:
+    """A row of which nothing is observed trains no conditional."""
+    rng = np.random.default_rng(2)
+    rows = [f"{a:.3f},{a + e:.3f}" for a, e in rng.normal(size=(40, 2))]
+    Path("holes.csv").write_text("a,b\n" + "\n".join(rows) + "\n0.3,\n,\n")
+    assert vgi("fit", "holes.csv", *TINY_VGI, "--out", "run").code == 0
+    ask = ["evaluate", "--checkpoint", "run", "rows.csv", "--conditionals"]
+    part = json.loads(vgi(*ask, "--json").out)["conditionals"]
+    assert list(part["columns"]) == ["b"] and part["left_out"] == ["a"]
+    assert part["kl"] == part["columns"]["b"]["kl"]
+    line = "Left out, as without a hole in the fit no conditional is trained: a."
+    assert line in vgi(*ask, "--force").out
+    Path("whole.csv").write_text("a,b\n" + "\n".join(rows) + "\n,\n")
+    assert vgi("fit", "whole.csv", *TINY_VGI, "--out", "complete").code == 0
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "complete", "no-data.csv", "--conditionals")
+    assert error == ("--conditionals: the rows of run 'complete' had no holes, so no conditional was trained")
+    assert hint == "leave out --conditionals for this run"
+
+
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "no-data.csv", "--conditionals")
     assert error == "run 'run' was fitted by 'em', which leaves no conditionals to compare"

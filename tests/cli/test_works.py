@@ -23,6 +23,8 @@ from tests.program import Vgi
 from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
+from vgi_cli.run.impute import report_diagnostics
+from vgi_cli.run.reporting import Lines
 
 
 @pytest.fixture
@@ -173,9 +175,9 @@ def test_formats(vgi: Vgi, run: Path) -> None:
 
 def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "a.csv")
-    assert "parameter uncertainty: 2 bootstrap refits" in done.err.splitlines()
+    assert "parameter uncertainty: 2 bootstrap refits by em" in done.err.splitlines()
     done = vgi("impute", "--checkpoint", "run", "-o", "b.csv")
-    assert "parameter uncertainty: 2 bootstrap refits (they are reused: 5 draws were asked for)" in done.err
+    assert "parameter uncertainty: 2 bootstrap refits by em (they are reused: 5 draws were asked for)" in done.err
     done = vgi("impute", "--checkpoint", "run", "--uncertainty", "none", "-o", "c.csv")
     assert "parameter uncertainty is not included in the draws" in done.err.splitlines()
     assert Path("c.1.csv").read_bytes() != Path("b.1.csv").read_bytes()
@@ -209,6 +211,9 @@ def test_evaluate_scores_hidden_cells(vgi: Vgi, data: Path, way: str) -> None:
     report = json.loads(vgi("evaluate", "--checkpoint", "run", *chosen, "--json").out)
     assert report["imputation"]["columns"]["a"]["cells"] == 3
     assert 0 < report["imputation"]["crps"] < 2 and 0 <= report["imputation"]["coverage90"] <= 1
+    assert report["sampler"]["parameter_uncertainty"] == "2 bootstrap refits by em"
+    page = vgi("evaluate", "--checkpoint", "run", *chosen, "--force").out
+    assert "- parameter uncertainty: 2 bootstrap refits by em" in page
 
 
 def test_fail_if(vgi: Vgi, run: Path) -> None:
@@ -256,7 +261,7 @@ def test_resume(vgi: Vgi, data: Path) -> None:
     assert vgi(*ask).code == 0
     done = vgi(*ask, "--resume")
     assert (done.code, done.out) == (0, "run\n")
-    assert "run is finished (1 epochs, stopped by epochs): nothing to do" in done.err
+    assert "run is finished (1 epoch, stopped by epochs): nothing to do" in done.err
     assert vgi("fit", "--resume", "--out", "run").code == 0
     done = vgi(*ask, "--resume", "--set", "method.imputations=9", "--seed", "5")
     assert done.code == 2
@@ -300,7 +305,7 @@ def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
     assert same_tensors(RunFolder.open(Path("tuned")).tensors("model"), RunFolder.open(Path("run")).tensors("model"))
     done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "--uncertainty", "bootstrap", "-o", "out.csv")
-    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits" in done.err
+    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits by em" in done.err
 
 
 def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
@@ -460,7 +465,7 @@ def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:
     flags = [flag if flag != "bootstrap=none" else "bootstrap=3" for flag in TINY_VGI]
     assert vgi("fit", "data.csv", *flags, "--out", "run").code == 0
     done = vgi("impute", "--checkpoint", "run", "--m", "3", "-o", "out.csv")
-    assert "parameter uncertainty: 3 bootstrap refits" in done.err.splitlines()
+    assert "parameter uncertainty: 3 bootstrap refits by em" in done.err.splitlines()
     assert vgi("impute", "--checkpoint", "run", "--sampler", "metropolis", "--m", "1", "-o", "m.csv").code == 0
     error = vgi(
         "impute", "--checkpoint", "run", "--sampler", "gibbs", "--uncertainty", "bootstrap", "-o", "g.csv"
@@ -512,3 +517,19 @@ def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, d
     assert files[0].read_bytes() == files[1].read_bytes()
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "model.csv")  # from the fitted model, not refitted
     assert done.code == 0 and "parameter uncertainty is not included in the draws" in done.err
+
+
+def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", *FA, "--epochs", "1", "--out", "run")
+    assert done.code == 0 and "1 epoch, stopped by epochs" in done.err.splitlines()
+    warning = "warning: em has not converged after 1 iteration: --resume with a larger --epochs goes on"
+    assert warning in done.err.splitlines()
+    done = vgi("fit", "--resume", "--out", "run", "--epochs", "300")
+    assert done.code == 0 and "stopped by converged" in done.err and "not converged" not in done.err
+
+
+def test_large_counts_are_printed_in_full() -> None:
+    said: list[str] = []
+    diagnostics = {"cells": 10_830, "steps": 12_345.6, "few": 9, "acceptance": 0.123456, "memory": {"a": 1}}
+    report_diagnostics("exact", diagnostics, Lines(said.append))
+    assert said == ["sampler exact: cells 10830, steps 12346, few 9, acceptance 0.1235"]

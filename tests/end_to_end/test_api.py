@@ -42,7 +42,7 @@ def test_a_frame_is_fitted_imputed_and_evaluated(frame: pd.DataFrame, tmp_path: 
     run = vgi_cli.fit(frame, out=tmp_path / "run", id=["name"], say=said.append, **FIT)
     assert run.path == tmp_path / "run" and run.manifest["stopped_by"] == "converged"
     tables = run.impute(m=3, say=said.append)
-    assert len(tables) == 3 and "parameter uncertainty: 3 bootstrap refits" in said
+    assert len(tables) == 3 and "parameter uncertainty: 3 bootstrap refits by em" in said
     for table in tables:
         assert not table[["a", "b", "count"]].isna().any().any()
         observed = frame.notna().to_numpy()
@@ -72,7 +72,7 @@ def test_a_run_is_a_truth_and_conditionals_are_compared(frame: pd.DataFrame, tmp
     other = vgi_cli.fit(frame[columns], out=tmp_path / "vgi", model="fa", method="vgi", set=small, epochs=1, threads=1)
     report = other.evaluate(frame, truth_model=run, conditionals=True)
     assert report["truth"]["kl"] > 0 and report["truth"]["model"] == str(run.path)
-    assert set(report["conditionals"]["columns"]) == {"a", "b"} and report["conditionals"]["rows"] == 80
+    assert set(report["conditionals"]["columns"]) == {"b"} and report["conditionals"]["rows"] == 80
     with pytest.raises(UsageError, match="no conditionals to compare"):
         run.evaluate(frame, conditionals=True)
 
@@ -87,7 +87,7 @@ def test_an_arrow_table_gives_arrow_tables(frame: pd.DataFrame, tmp_path: Path) 
 def test_paths_give_what_the_commands_give(frame: pd.DataFrame, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "data.csv", index=False)
     run = vgi_cli.fit(tmp_path / "data.csv", out=tmp_path / "run", exclude=["name"], **FIT)
-    (path,) = run.impute(out=tmp_path / "filled.csv", layout="single", m=1)
+    (path,) = run.impute(out=tmp_path / "filled.csv", format="single", m=1)
     (filled,) = vgi_cli.load(tmp_path / "run").impute(m=1)
     pd.testing.assert_frame_equal(pd.read_csv(path), filled, check_dtype=False)
     (mean,) = run.impute(point="mean", m=4)
@@ -115,7 +115,7 @@ def test_fine_tuning_a_frame(frame: pd.DataFrame, tmp_path: Path) -> None:
         frame, model="fa", method="vgi", epochs=2, set={"model.factors": 1, "bootstrap": "none", **small},
         threads=1, out=tmp_path / "run",
     )  # fmt: skip
-    tuned = vgi_cli.finetune(run, frame.iloc[:30], epochs=1, out=tmp_path / "tuned")
+    tuned = run.finetune(frame.iloc[:30], epochs=1, out=tmp_path / "tuned")
     assert tuned.manifest["command"] == "finetune" and "finetuned_objective" in tuned.manifest
     assert len(tuned.impute(m=1, sampler="chains")[0]) == 30
 
@@ -157,3 +157,21 @@ def test_zeros_of_a_column_with_many_zeros_are_drawn_as_often_as_they_occur(mode
     assert np.mean([(draw == 0).mean() for draw in draws]) == pytest.approx((own == 0).mean(), abs=0.12)
     assert all((draw >= 0).all() for draw in draws)
     assert np.mean([(draw[high] == 0).mean() for draw in draws]) < 0.7 * np.mean([(d == 0).mean() for d in draws])
+
+
+def test_arguments_of_another_type_are_refused(tmp_path: Path, frame: pd.DataFrame) -> None:
+    with pytest.raises(UsageError, match="Run: expected an open run folder, got 'run1'") as caught:
+        vgi_cli.Run("run1")
+    assert caught.value.hint == "vgi_cli.load(PATH) opens one"
+    with pytest.raises(UsageError, match="set: expected a mapping, got list") as caught:
+        vgi_cli.fit(frame, set=["model.factors=2"])
+    assert caught.value.hint == "for example set={'model.factors': 3}"
+    with pytest.raises(UsageError, match="columns: expected a mapping, got str"):
+        vgi_cli.fit(frame, columns="a=integer")
+    run = vgi_cli.fit(frame, out=tmp_path / "run", **FIT)
+    with pytest.raises(UsageError, match="truth_model: expected a Run or a path, got dict") as caught:
+        run.evaluate(frame, truth_model={"columns": ["a"]})
+    assert caught.value.hint == "name a run, or a JSON file with the parameters of the law"
+    with pytest.raises(UsageError, match="checkpoint: expected a Run or a path, got int") as caught:
+        vgi_cli.load(5)
+    assert caught.value.hint == "name a run folder"

@@ -95,6 +95,14 @@ def test_a_round_draws_given_the_row_and_says_what_it_cost() -> None:
     assert torch.equal(cells[:, ~data.missing], data.x[~data.missing].expand(20, -1))
 
 
+def test_chains_that_have_not_arrived_are_doubted() -> None:
+    state = start(table())
+    assert plmcmc.doubt(state, {}) is None and plmcmc.doubt(state, {"strain": 1.9}) is None
+    doubt = plmcmc.doubt(state, {"strain": 1.93e5})
+    assert doubt is not None and doubt.startswith("the chains have not reached their target: strain 1.93e+05 after")
+    assert "method.auxiliary_std and method.perturb_std" in doubt
+
+
 @pytest.mark.parametrize("outside", ["clamp", "reject"])
 def test_imputations_stay_in_the_observed_range(outside: str) -> None:
     data = table()

@@ -258,6 +258,15 @@ def test_lines_logged_after_the_checkpoint_are_dropped_and_not_hashed(tmp_path: 
     assert "metrics.jsonl does not match" in refused(run.path).message
 
 
+def test_the_last_value_of_every_metric(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    metrics = run.path / directory.METRICS
+    metrics.write_text("")
+    assert run.last_metrics() == {}
+    metrics.write_text('{"epoch": 1, "strain": 3.0}\n{"epoch": 2}\n')
+    assert run.last_metrics() == {"epoch": 2, "strain": 3.0}
+
+
 def test_a_file_that_is_not_safetensors(tmp_path: Path) -> None:
     run = saved(tmp_path / "run")
     (run.path / "model.safetensors").write_bytes(b"nothing")

@@ -17,7 +17,9 @@ def command(
         str | None,
         typer.Argument(metavar="DATA", help="A table, or - (CSV on stdin). Default: the table that was fitted."),
     ] = None,
-    m: Annotated[int | None, typer.Option("--m", metavar="N", help="Number of imputations. Default: 5.")] = None,
+    m: Annotated[
+        int | None, typer.Option("--m", metavar="N", help="Number of imputations. Default: 5, or all chains if fewer.")
+    ] = None,
     format_: Annotated[
         str | None,
         typer.Option("--format", metavar="LAYOUT", help="files (one table a draw), long (all in one) or single."),

@@ -42,10 +42,11 @@ SPREAD = 8.0
 
 
 class Quality(NamedTuple):
-    """kl [R, D] nats, KL(q || p); wasserstein [R, D], 2-Wasserstein distance, encoded units; float64.
+    """kl [R, C] nats, KL(q || p); wasserstein [R, C], 2-Wasserstein distance, encoded units; float64. C columns
+    were compared.
 
     closed_form: whether every number comes from the formulas for two normals.
-    ess [R, D]: effective draws of the latents behind the model's own conditionals, where those take draws.
+    ess [R, C]: effective draws of the latents behind the model's own conditionals, where those take draws.
     """
 
     kl: Tensor
@@ -76,12 +77,13 @@ def conditional_quality(
     low: Tensor,
     high: Tensor,
     progress: Progress = silent,
+    columns: Sequence[int] | None = None,
 ) -> Quality:
-    """Every conditional of completed rows x [R, D] (encoded, float64), against the model's own.
+    """The conditionals of completed rows x [R, D] (encoded, float64), against the model's own.
 
-    low, high [D]: where the model has its mass, for a model that is known through its density only. q is in float64
-    on the CPU, and so is a model of the Gaussian family; both in evaluation mode. Raises UsageError as
-    `require_comparable`.
+    columns: which to compare; none: all. low, high [D]: where the model has its mass, for a model that is known through
+    its density only. q is in float64 on the CPU, and so is a model of the Gaussian family; both in evaluation mode.
+    Raises UsageError as `require_comparable`.
     """
     R, D = x.shape
     require_comparable(model, q, D)
@@ -91,7 +93,8 @@ def conditional_quality(
     if isinstance(model, Latent):
         start = 0.5  # of the progress
         proposal = _tuned(model, x, lambda done: progress(start * done))
-    for column in range(D):
+    columns = range(D) if columns is None else columns
+    for done, column in enumerate(columns, 1):
         j = torch.full((R,), column)
         transport = _transport(q, x, j)
         if isinstance(model, Latent) and proposal is not None:
@@ -119,7 +122,7 @@ def conditional_quality(
                 closed = False
         kl.append(both[0])
         wasserstein.append(both[1])
-        progress(start + (1 - start) * (column + 1) / D)
+        progress(start + (1 - start) * done / len(columns))
     return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
 
 

@@ -169,9 +169,8 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
     if "refit_epochs" in loglik:
-        lines.append(
-            f"- the encoder was fine-tuned to these rows for {loglik['refit_epochs']} epochs, the decoder frozen"
-        )
+        epochs = f"{loglik['refit_epochs']} epoch{'s' * (loglik['refit_epochs'] != 1)}"
+        lines.append(f"- the encoder was fine-tuned to these rows for {epochs}, the decoder frozen")
     if "simulated" in loglik:
         s = loglik["simulated"]
         lines.append(f"- {s['rows']} rows simulated from the model, encoded: {s['lower']:.4f} to {s['upper']:.4f}")

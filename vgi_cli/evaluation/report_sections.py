@@ -48,6 +48,11 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
         cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
         lines.append(f"| {name} | {cells} |")
+    if "left_out" in part:
+        lines += [
+            "",
+            f"Left out, as without a hole in the fit no conditional is trained: {', '.join(part['left_out'])}.",
+        ]
     if "ess" in part:
         lines += [
             "",

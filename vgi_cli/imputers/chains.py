@@ -19,10 +19,13 @@ class ChainsImputer(Imputer):
 
     A row of chain k with a cell outside the box is taken from the next chain of that row that is inside (counted as
     `replaced`); a row without such a chain is set to the nearest bound (counted as `bounded`).
+
+    single  whether a fit by the run's method has one chain whatever its settings are
     """
 
-    def __init__(self, held: HeldChains) -> None:
+    def __init__(self, held: HeldChains, single: bool = False) -> None:
         self._held = held
+        self._single = single
         self._replaced = 0
         self._bounded = 0
 
@@ -32,8 +35,10 @@ class ChainsImputer(Imputer):
         wanted = int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0
         if wanted > K:
             raise UsageError(
-                f"sampler 'chains' has {K} draws of each cell, draw {wanted} was asked for",
-                f"use --m {K} or less, another sampler, or a fit with --set method.imputations={wanted}",
+                f"sampler 'chains' has {K} draw{'s' * (K > 1)} of each cell, draw {wanted} was asked for",
+                f"use --m {K} or another sampler"
+                if self._single
+                else f"use --m {K} or less, another sampler, or a fit with --set method.imputations={wanted}",
             )
         found = held.find(noise.rows)
         rows = found.clamp(min=0)

@@ -89,6 +89,11 @@ def any_table(table: TensorTable) -> None:
     """Every table can be fitted."""
 
 
+def no_doubt(state: State, metrics: Mapping[str, Any]) -> str | None:
+    """Nothing speaks against a fit."""
+    return None
+
+
 class Method(NamedTuple):
     """A method: what it needs of a model, its settings, and the two functions that run it.
 
@@ -109,6 +114,8 @@ class Method(NamedTuple):
     fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
     admit      admit(table): UsageError for a table that cannot be fitted, before the size of a model is asked of it
+    doubt      doubt(state, metrics) -> what speaks against a fit that has ended, a line for its user; None: nothing.
+               `metrics` has the last value of every metric of the fit's epochs
     """
 
     requires: tuple[type[Model], ...]
@@ -121,3 +128,4 @@ class Method(NamedTuple):
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})
     admit: Callable[[TensorTable], None] = any_table
+    doubt: Callable[[Any, Mapping[str, Any]], str | None] = no_doubt

@@ -20,7 +20,7 @@ below that of the step before, so that the sequence of objectives never falls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 import torch
 from pydantic import Field
@@ -116,4 +116,12 @@ def run(state: EmState) -> Iterator[Step | EpochEnd]:
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
 
 
-METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run)
+def doubt(state: EmState, metrics: Mapping[str, Any]) -> str | None:
+    """See Method: whether the iterations were used up before the gain fell below the tolerance."""
+    if state.converged or state.epoch < state.epochs:
+        return None
+    count = f"{state.epoch} iteration{'s' * (state.epoch > 1)}"
+    return f"em has not converged after {count}: --resume with a larger --epochs goes on"
+
+
+METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, doubt=doubt)

@@ -9,7 +9,8 @@ the next round the imputations stay and the flow climbs the log-likelihood of th
 from __future__ import annotations
 
 import functools
-from typing import Annotated, ClassVar, Literal, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -28,6 +29,8 @@ CHAINS, CHAINS_GPU = 1024, 32_768
 """Chains that are moved together, at most: on a CPU as many as stay in its caches, on a GPU as many as fill it."""
 SEGMENT = 25
 """Metropolis steps between two moments at which a fit can stop."""
+MOST_STRAIN = 2.0
+"""The strain of the last round above which a fit is doubted: 1 at the target, give or take a few hundredths."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Steps = Annotated[int, Field(ge=1)]
@@ -164,4 +167,16 @@ def _count(
         state.report["strain"] = work["strain"].cpu() / int(work["chains"])
 
 
-METHOD = Method(requires=(Bijective,), Config=PlmcmcConfig, init=init, run=run)
+def doubt(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
+    """See Method: whether the chains were still far from the observed cells at the end of the last round."""
+    strain = metrics.get("strain")
+    if strain is None or strain <= MOST_STRAIN:
+        return None
+    return (
+        f"the chains have not reached their target: strain {strain:.3g} after the last round, 1 is right. The "
+        "imputations do not follow their rows: take a larger method.auxiliary_std and method.perturb_std (0.5 and 0.3, "
+        "say), or more method.steps"
+    )
+
+
+METHOD = Method(requires=(Bijective,), Config=PlmcmcConfig, init=init, run=run, doubt=doubt)

@@ -10,14 +10,14 @@ from typing import Any
 
 from vgi_cli.errors import UsageError
 from vgi_cli.models.base import Model
-from vgi_cli.run.arguments import Data, names, reading, source
+from vgi_cli.run.arguments import Data, mapping, names, reading, source
 from vgi_cli.run.config import gather
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
 from vgi_cli.run.finetune import finetune as finetune_run
 from vgi_cli.run.fit import fit as fit_run
-from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new
+from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new, with_draws
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
@@ -28,10 +28,11 @@ from vgi_cli.table.reader import Table
 
 Say = Callable[[str], None] | None
 Plugins = str | Path | Sequence[str | Path]
+LAW = "name a run, or a JSON file with the parameters of the law"
 
 
 class Run:
-    """A run folder: what `fit`, `finetune` and `load` return.
+    """A run folder: what `fit`, `finetune` and `load` return; UsageError where it is made of anything else.
 
     path      the folder
     manifest  its manifest (format, seeds, hash of the data, timings, `stopped_by`, …)
@@ -39,6 +40,8 @@ class Run:
     """
 
     def __init__(self, folder: RunFolder, table: Table | None = None, plugins: Plugins = ()) -> None:
+        if not isinstance(folder, RunFolder):
+            raise UsageError(f"Run: expected an open run folder, got {folder!r}", "vgi_cli.load(PATH) opens one")
         self.path = folder.path
         self.manifest = folder.manifest
         self.plugins = plugins
@@ -58,6 +61,10 @@ class Run:
             with plugged(options.pop("plugins", self.plugins)):
                 return _impute(self.path, self._table, **options)
         return impute(self.path, data, **{"plugins": self.plugins, **options})
+
+    def finetune(self, data: Data, **options: Any) -> Run:
+        """See `vgi_cli.finetune`."""
+        return finetune(self.path, data, **{"plugins": self.plugins, **options})
 
     def evaluate(self, data: Data, **options: Any) -> dict[str, Any]:
         """See `vgi_cli.evaluate`."""
@@ -115,13 +122,13 @@ def fit(
         "time_limit": (time_limit, "time_limit"),
         "table.id": (names(id), "id"),
         "table.exclude": (names(exclude), "exclude"),
-        "table.columns": (dict(columns or {}), "columns"),
+        "table.columns": (mapping(columns, "columns", {"age": "integer"}), "columns"),
         "table.unbounded": (names(unbounded), "unbounded"),
         "table.blocks": (blocks if isinstance(blocks, str) else [list(group) for group in blocks], "blocks"),
         "compile": (compile, "compile"),
         **reading(mask, na_values, delimiter, seed, device, threads),
     }
-    for key, value in (set or {}).items():
+    for key, value in mapping(set, "set", {"model.factors": 3}).items():
         if flags.get(key, (None, ""))[0] not in (None, [], {}, value):
             raise UsageError(f"{flags[key][1]} {flags[key][0]} disagrees with set[{key!r}] {value!r}", "say it once")
         flags[key] = (value, "set")
@@ -182,9 +189,8 @@ def impute(
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
     Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
-    tables where data is one. With `out`: the files are written as `vgi impute` does (`layout` is its --format), and
-    their paths are returned.
-    Options: m=5, point, sampler, uncertainty, out, layout, original, force, mask, na_values, delimiter, seed, device,
+    tables where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
+    Options: m=5, point, sampler, uncertainty, out, format, original, force, mask, na_values, delimiter, seed, device,
     threads, compile, say. `plugins`: those of the fit; a Run remembers them.
     """
     plugins = _plugins(checkpoint, plugins)
@@ -206,7 +212,7 @@ def _impute(
     sampler: str = "auto",
     uncertainty: str = "auto",
     out: str | Path | None = None,
-    layout: str | None = None,
+    format: str | None = None,
     original: bool = True,
     force: bool = False,
     mask: str | Path | None = None,
@@ -221,13 +227,13 @@ def _impute(
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
     destination = None if out is None else str(out)
-    options = ImputeOptions(m, layout, point, sampler, uncertainty, original, destination, force)
+    options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force)
     options = check_options(options, stdin=False)
     reporter = _reporter(say)
     if out is not None:
         return impute_run(checkpoint, settings, options, reporter, table)
     fitted = load_run(checkpoint, reporter)
-    fitted.sampler(sampler)
+    options = with_draws(options, fitted, reporter)
     table = fitted_or_new(fitted, settings) if table is None else table
     match(table, fitted.schema, reporter)
     return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)
@@ -266,7 +272,7 @@ def evaluate(
     options = EvaluateOptions(
         truth=true_paths[0] if true_paths else None,
         objective=objective,
-        truth_model=None if truth_model is None else str(_path(truth_model)),
+        truth_model=None if truth_model is None else str(_path(truth_model, "truth_model", LAW)),
         conditionals=conditionals,
         per_row=None if per_row is None else str(per_row),
         out=None if out is None else Path(out),
@@ -286,11 +292,14 @@ def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
 
     plugins  for what is done with the run; they are imported when they are needed, not here
     """
-    return Run(RunFolder.open(Path(checkpoint)), plugins=plugins)
+    return Run(RunFolder.open(_path(checkpoint)), plugins=plugins)
 
 
-def _path(checkpoint: str | Path | Run) -> Path:
-    return checkpoint.path if isinstance(checkpoint, Run) else Path(checkpoint)
+def _path(run: str | Path | Run, argument: str = "checkpoint", hint: str = "name a run folder") -> Path:
+    """The path of a run or a file; UsageError that names the argument where it is neither."""
+    if not isinstance(run, str | Path | Run):
+        raise UsageError(f"{argument}: expected a Run or a path, got {type(run).__name__}", hint)
+    return run.path if isinstance(run, Run) else Path(run)
 
 
 def _plugins(checkpoint: str | Path | Run | None, plugins: Plugins | None) -> Plugins:

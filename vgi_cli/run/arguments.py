@@ -52,3 +52,13 @@ def source(data: Data | None, argument: str = "data") -> tuple[Table | None, lis
 def names(value: Sequence[str]) -> list[str]:
     """Names of columns, or tokens; one text is one of them, not its letters."""
     return [value] if isinstance(value, str) else list(value)
+
+
+def mapping(value: object, argument: str, example: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping, empty where none was said; UsageError that names the argument where it is none."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        found = type(value).__name__
+        raise UsageError(f"{argument}: expected a mapping, got {found}", f"for example {argument}={example}")
+    return dict(value)

@@ -60,7 +60,7 @@ def found(rows: Rows, schema: Schema, reporter: Reporter) -> list[list[str]]:
     if names:
         reporter.say("missing together, redrawn together: " + "; ".join(", ".join(group) for group in names))
     else:
-        reporter.say("no two columns have their holes in the same rows: each is redrawn on its own")
+        reporter.say("no two columns have their holes in exactly the same rows: each is redrawn on its own")
     return names
 
 

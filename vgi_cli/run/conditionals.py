@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import conditional_part, conditional_quality, require_comparable
 from vgi_cli.imputers.base import Box
 from vgi_cli.imputers.base import impute as impute_rows
@@ -38,7 +39,19 @@ def comparable_conditionals(fitted: Fitted) -> Conditionals:
     """The run's conditionals; UsageError where there are none, or none that can be compared."""
     q = require_conditionals(fitted, "compare", "comparing them")
     require_comparable(fitted.model, q, len(fitted.schema.modelled))
+    if not trained_columns(fitted):
+        raise UsageError(
+            f"--conditionals: the rows of run '{fitted.run.path}' had no holes, so no conditional was trained",
+            "leave out --conditionals for this run",
+        )
     return q
+
+
+def trained_columns(fitted: Fitted) -> list[int]:
+    """The columns whose conditionals the fit has trained: those with a hole in a row of which something is observed."""
+    missing = fitted.held["missing"][:, : len(fitted.schema.modelled)]
+    used = (missing & ~missing.all(1, keepdim=True)).any(0)
+    return [int(column) for column in used.nonzero()[:, 0]]
 
 
 def diagnose(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> dict[str, Any]:
@@ -55,11 +68,16 @@ def diagnose(fitted: Fitted, table: Table, seed: int, device: torch.device, repo
         model = copy.deepcopy(model).to("cpu").double()
     q = copy.deepcopy(q).to("cpu").double().eval()
     low, high = _range(fitted, model, x, seed)
+    columns = trained_columns(fitted)
     quality = conditional_quality(
-        model, q, x, low, high, lambda done: reporter.progress("conditionals against the model's own", done)
+        model, q, x, low, high, lambda done: reporter.progress("conditionals against the model's own", done), columns
     )
     reporter.finish_progress()
-    part = conditional_part(quality, fitted.schema.modelled)
+    names = fitted.schema.modelled
+    part = conditional_part(quality, [names[column] for column in columns])
+    untrained = [name for column, name in enumerate(names) if column not in columns]
+    if untrained:
+        part["left_out"] = untrained
     if holes:
         part["sampler"] = sampler
     if "warning" in part:

@@ -240,6 +240,14 @@ class RunFolder:
         if path.exists():
             os.truncate(path, self.manifest.get("metrics_bytes", 0))
 
+    def last_metrics(self) -> dict[str, Any]:
+        """The last value of every metric that was logged; some are not logged in every epoch."""
+        last: dict[str, Any] = {}
+        with self.file(METRICS).open(encoding="utf-8") as lines:
+            for line in lines:
+                last |= json.loads(line)
+        return last
+
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:

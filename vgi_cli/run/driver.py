@@ -154,6 +154,7 @@ class Drive:
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
         finally:
+            del self.state.stop_now  # a state that refers to its drive would outlive it until a collection
             self.reporter.finish_progress()
             metrics.close()
         if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it

@@ -30,6 +30,7 @@ from vgi_cli.run.plan import method_config, stream
 from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.problems import Settings
 from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.run.samplers import parameter_uncertainty
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.truth_model import Truth, load_truth
 from vgi_cli.table.encoder import log_scale
@@ -243,10 +244,12 @@ def _score(
         raise InputError(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
         )
-    done = draw(fitted, table, settings, ImputeOptions(m=COVERAGE_DRAWS), reporter)
+    asked = ImputeOptions(m=COVERAGE_DRAWS)
+    done = draw(fitted, table, settings, asked, reporter)
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true, hidden, names, sd)
-    sampler = {"name": done.sampler, **done.diagnostics}
+    included = parameter_uncertainty(fitted, done.sampler, asked.uncertainty)
+    sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores), sampler, remarks(done.diagnostics)
 
 

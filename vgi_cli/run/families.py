@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from vgi_cli.errors import nearest
 from vgi_cli.methods.base import MethodConfig
+from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.problems import Problem, Settings, describe, validate
 from vgi_cli.run.registry import NAMES_METHOD
@@ -30,11 +31,52 @@ def method_values(recipe: Recipe) -> dict[str, Any]:
     return values
 
 
+def model_keys(config: type[BaseModel]) -> list[str]:
+    """The settings of a model, dotted."""
+    return [f"model.{name}" for name in config.model_fields]
+
+
+def method_keys(config: type[MethodConfig]) -> list[str]:
+    """The settings of a method, dotted, as they stand in a recipe."""
+    fields = config.model_fields
+    inner: Any = fields["optim"].annotation if "optim" in fields else None
+    return [
+        *(f"method.{name}" for name in fields if name not in ("epochs", "optim")),
+        *(f"optim.{name}" for name in getattr(inner, "model_fields", {})),
+        *(["epochs"] if "epochs" in fields else []),
+    ]
+
+
 def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `model.*` against the settings of the named model."""
-    known = [f"model.{name}" for name in config.model_fields]
-    found = validate(config, model_values(recipe))
+    known, found = model_keys(config), validate(config, model_values(recipe))
     return [_family(error, "model", recipe.model["name"], recipe, settings, known) for error in found]
+
+
+def unnamed_model(settings: Settings) -> list[Problem]:
+    """Problems of `model.*` where no model is named: which have the setting."""
+    keys = [key for key in settings if key.startswith("model.") and key != "model.name"]
+    known = {name: model_keys(registry.load_model(name).Config) for name in registry.MODELS} if keys else {}
+    return [_unnamed(key, "model", known, settings) for key in keys]
+
+
+def unnamed_method(settings: Settings) -> list[Problem]:
+    """Problems of `method.*`, `optim.*` and the blocks where neither a method nor a model is named."""
+    keys = [key for key in settings if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name"]
+    known = {name: method_keys(registry.load_method(name).Config) for name in registry.METHODS} if keys else {}
+    for name in known:
+        if "conditionals" in registry.METHODS[name].makes:
+            known[name].append("table.blocks")
+    return [_unnamed(key, "method", known, settings) for key in keys]
+
+
+def _unnamed(key: str, section: str, known: Mapping[str, Sequence[str]], settings: Settings) -> Problem:
+    """A setting that needs a named family, `known`: the settings of each."""
+    where = settings[key].origin
+    able = [name for name, keys in known.items() if key in keys]
+    if not able:
+        return Problem(where, f"unknown key '{key}'", nearest(key, set().union(*known.values())))
+    return Problem(where, f"{key} needs a named {section}", f"say --{section} {' or '.join(able)}")
 
 
 def check_fixes(
@@ -57,11 +99,7 @@ def check_fixes(
 
 def check_method(config: type[MethodConfig], method: str, recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `method.*`, `optim.*` and `epochs` against the settings of a method, which nobody need have named."""
-    fields = config.model_fields
-    known = [f"method.{name}" for name in fields if name not in ("epochs", "optim")]
-    inner: Any = fields["optim"].annotation if "optim" in fields else None
-    known += [f"optim.{name}" for name in getattr(inner, "model_fields", {})]
-    known += ["epochs"] if "epochs" in fields else []
+    known = method_keys(config)
     misplaced = [
         Problem(settings[f"method.{name}"].origin, f"unknown key 'method.{name}'", nearest(name, known))
         for name in ("epochs", "optim")

@@ -92,7 +92,7 @@ def _start(
         recipe = _absolute(_record_plugins(recipe, reporter), plan)
         job = Job(recipe, plan.device, table, schema, rows, None, None, None, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
-    recipe = _record_plugins(_choose_family(recipe, rows, reporter), reporter)
+    recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
     if plan.device.type != "cpu" and not registry.METHODS[recipe.method["name"]].gpu:
         if recipe.device != "auto":
@@ -145,10 +145,9 @@ def _resume(
 ) -> RunFolder:
     recipe = merge(run, settings)
     if finished(run, settings):
-        manifest = run.manifest
-        reporter.say(
-            f"{run.path} is finished ({manifest['epochs']} epochs, stopped by {manifest['stopped_by']}): nothing to do"
-        )
+        epochs, stopped_by = run.manifest["epochs"], run.manifest["stopped_by"]
+        done = f"{epochs} epoch{'s' * (epochs != 1)}, stopped by {stopped_by}"
+        reporter.say(f"{run.path} is finished ({done}): nothing to do")
         return run
     names = recipe.model["name"], recipe.method.get("name")
     used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
@@ -198,7 +197,7 @@ def _choose_transform(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"table": recipe.table.model_copy(update={"transform": transform})})
 
 
-def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
+def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Reporter) -> Recipe:
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model["name"], recipe.method.get("name")
     if model == "auto":
@@ -217,7 +216,7 @@ def _choose_family(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
         reporter.say(f"method {method}: {registry.MODELS[model].because}")
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
-    raise_problems(check_families(recipe, as_settings(recipe)))
+    raise_problems(check_families(recipe, {**as_settings(recipe), **settings}))
     fixes = registry.load_method(method).fixes
     return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
 

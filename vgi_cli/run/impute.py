@@ -63,7 +63,8 @@ class Imputed(NamedTuple):
 
 
 def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:
-    """The options with their defaults filled in. UsageError for what cannot be, before anything is read."""
+    """The options with their defaults filled in, but for the number of draws (see `with_draws`). UsageError for what
+    cannot be, before anything is read."""
     for name, value, known in (
         ("--format", options.layout, LAYOUTS),
         ("--point", options.point, POINTS),
@@ -90,8 +91,20 @@ def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:
         )
     if not options.original and layout != "long":
         raise UsageError("--no-original belongs to --format long", "leave it out")
-    draws = 1 if layout == "single" and options.point is None else options.m or DRAWS
+    draws = 1 if layout == "single" and options.point is None else options.m
     return options._replace(layout=layout, m=draws, out="-" if to_stdout else options.out)
+
+
+def with_draws(options: ImputeOptions, fitted: Fitted, reporter: Reporter) -> ImputeOptions:
+    """The options with the number of draws: DRAWS where nobody said, of stored chains no more than there are.
+    UsageError for a sampler that the run cannot offer."""
+    sampler = fitted.sampler(options.sampler)
+    if options.m is not None:
+        return options
+    chains = fitted.held["values"].shape[1] if sampler == "chains" else DRAWS
+    if chains < DRAWS:
+        reporter.say(f"draws: {chains}, as many as the run has chains")
+    return options._replace(m=min(chains, DRAWS))
 
 
 def impute(
@@ -110,7 +123,7 @@ def impute(
     reporter = Silent() if reporter is None else reporter
     with watch_signals():
         fitted = load_run(checkpoint, reporter)
-        fitted.sampler(options.sampler)
+        options = with_draws(options, fitted, reporter)
         source = blocks_of(fitted, settings) if table is None else Whole(table)
         described = source.origin
         seen = survey(source, fitted.schema, reporter)
@@ -201,9 +214,9 @@ class Sampling:
     """Draws of the holes of a table, which may come in blocks: the result does not depend on them."""
 
     def __init__(self, fitted: Fitted, settings: Settings, options: ImputeOptions, reporter: Reporter) -> None:
-        """UsageError for a device, sampler or uncertainty that cannot be."""
+        """`options`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be."""
         self._fitted, self._options, self._reporter = fitted, options, reporter
-        self._m = options.m or DRAWS
+        self._m = cast(int, options.m)
         self._device = compute_on(fitted, settings)
         self._seed = seed_of(fitted, settings)
         self.sampler = fitted.sampler(options.sampler)
@@ -297,7 +310,11 @@ def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
 
 def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:
     """One line on how the sampler fared."""
-    plain = [f"{name} {value:.4g}" for name, value in diagnostics.items() if isinstance(value, int | float)]
+    plain = [
+        f"{name} {value:.4g}" if abs(value) < 9999 else f"{name} {value:.0f}"
+        for name, value in diagnostics.items()
+        if isinstance(value, int | float)
+    ]
     if plain:
         reporter.say(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
 

@@ -88,7 +88,6 @@ def _refit(
         progress=lambda done: reporter.progress("fine-tuning the encoder", done),
     )
     reporter.finish_progress()
-    reporter.detail(
-        f"encoder fine-tuned for {refit.epochs} epochs: ELBO {refit.before:.4f} -> {refit.after:.4f} (encoded units)"
-    )
+    done = f"{refit.epochs} epoch{'s' * (refit.epochs != 1)}"
+    reporter.detail(f"encoder fine-tuned for {done}: ELBO {refit.before:.4f} -> {refit.after:.4f} (encoded units)")
     return refit.proposal, refit.epochs

@@ -96,6 +96,5 @@ def choose_epochs(
             "no number of epochs gives the held-out rows of the pilot a finite log-likelihood",
             "lower optim.lr, or give --epochs",
         )
-    return Pilot(
-        best_epoch, f"{best_epoch} epochs: best log-likelihood of held-out rows ({best:.2f} nats a row, encoded)"
-    )
+    count = f"{best_epoch} epoch{'s' * (best_epoch != 1)}"
+    return Pilot(best_epoch, f"{count}: best log-likelihood of held-out rows ({best:.2f} nats a row, encoded)")

@@ -16,7 +16,16 @@ from vgi_cli.run import registry
 from vgi_cli.run.blocks import check_pairing
 from vgi_cli.run.config import Recipe, to_recipe
 from vgi_cli.run.device import resolve_device
-from vgi_cli.run.families import check_fixes, check_idle, check_method, check_model, method_values, model_values
+from vgi_cli.run.families import (
+    check_fixes,
+    check_idle,
+    check_method,
+    check_model,
+    method_values,
+    model_values,
+    unnamed_method,
+    unnamed_model,
+)
 from vgi_cli.run.problems import Problem, Settings, raise_problems
 
 
@@ -49,12 +58,12 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
     """Problems of model, method, their settings and what depends on them. Names and pairs are refused at once."""
     model, method = recipe.model["name"], recipe.method.get("name")
     problems: list[Problem] = []
+    if recipe.select == "objective" and recipe.val is None:
+        message = "selecting by the objective needs held-out rows"
+        hint = "hold some out, for example --val 0.2, or leave it out"
+        problems.append(Problem(origin(settings, "select", "--select"), message, hint))
     if model == "auto":
-        for key in settings:
-            if key.startswith("model.") and key != "model.name":
-                where = settings[key].origin
-                models = " or ".join(registry.MODELS)
-                problems.append(Problem(where, f"{key} needs a named model", f"say --model {models}"))
+        problems += unnamed_model(settings)
     else:
         registry.model_entry(model)
         method = method or registry.MODELS[model].method
@@ -63,12 +72,7 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         problems += check_model(config, recipe, settings)
         problems += check_fixes(registry.load_method(method).fixes, config, recipe, settings, model, method)
     if method is None:
-        for key in settings:
-            if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name":
-                where = settings[key].origin
-                methods = " or ".join(registry.METHODS)
-                problems.append(Problem(where, f"{key} needs a named method", f"say --method {methods}"))
-        return problems
+        return problems + unnamed_method(settings)
     entry = registry.method_entry(method)
     made = registry.load_method(method)
     problems += check_method(made.Config, method, recipe, settings)
@@ -88,14 +92,12 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
         problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
-    where = origin(settings, "select", "--select")
-    if recipe.select == "objective" and recipe.val is None:
-        message = "selecting by the objective needs held-out rows"
-        problems.append(Problem(where, message, "hold some out, for example --val 0.2, or leave it out"))
     if recipe.select == "objective" and not entry.tunes:
-        tuning = " or ".join(name for name, other in registry.METHODS.items() if other.tunes)
+        able = frozenset.union(*(other.provides for name, other in registry.MODELS.items() if model in (name, "auto")))
+        tuning = [name for name, other in registry.METHODS.items() if other.tunes and other.requires <= able]
         message = f"method '{method}' has no loss of its own on held-out rows"
-        problems.append(Problem(where, message, f"leave it out, or take --method {tuning}"))
+        hint = f"leave it out, or take --method {' or '.join(tuning)}"
+        problems.append(Problem(origin(settings, "select", "--select"), message, hint))
     return problems
 
 

@@ -51,9 +51,10 @@ def make_imputer(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
             f"use --sampler {fitted.sampler('auto')}",
         )
-    if sampler == "exact" and refits and uncertainty != "none":
+    included = parameter_uncertainty(fitted, sampler, uncertainty)
+    if included is not None:
         more = f" (they are reused: {m} draws were asked for)" if m > len(refits) else ""
-        reporter.say(f"parameter uncertainty: {len(refits)} bootstrap refits{more}")
+        reporter.say(f"parameter uncertainty: {included}{more}")
         models = refits
     else:
         if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
@@ -63,11 +64,22 @@ def make_imputer(
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
 
 
+def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
+    """What carries the uncertainty of the parameters into the draws, in words; none: nothing does."""
+    if sampler != "exact" or not fitted.refits or uncertainty == "none":
+        return None
+    return f"{len(fitted.refits)} bootstrap refits by em"
+
+
 def _refit_hint(fitted: Fitted) -> str:
     """What to do about a run without refits: fit again, in a way that can have them."""
     model, method = fitted.recipe.model["name"], fitted.recipe.method.get("name")
     models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
-    methods = [name for name, entry in registry.METHODS.items() if entry.likelihood]
+    methods = [
+        name
+        for name, entry in registry.METHODS.items()
+        if entry.likelihood and any(entry.requires <= registry.MODELS[other].provides for other in models)
+    ]
     if model in models and method in methods:
         return "fit again with --set bootstrap=20"
     return f"leave it out: only fits of {' and '.join(models)} by {', '.join(methods)} have refits"
@@ -92,9 +104,15 @@ def build_imputer(
         "gibbs": lambda: _gibbs(fitted, q, device, capture),
         "latent": lambda: LatentImputer(models[0]),
         "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
-        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0]),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0], _single(fitted)),
     }
     return makers[sampler](), dtype
+
+
+def _single(fitted: Fitted) -> bool:
+    """Whether the run's table was filled by an imputer that gives one imputation only."""
+    imputer = fitted.recipe.method.get("imputer")
+    return imputer is not None and registry.IMPUTERS[imputer].single
 
 
 def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:

@@ -228,11 +228,14 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     }
     run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
     job.reporter.finish_progress()
-    job.reporter.say(f"{outcome.epochs} epochs, stopped by {outcome.stopped_by}")
+    job.reporter.say(f"{outcome.epochs} epoch{'s' * (outcome.epochs != 1)}, stopped by {outcome.stopped_by}")
     if outcome.epochs == 0:
         job.reporter.warn(f"{outcome.stopped_by} came before the end of the first epoch: the model is hardly fitted")
     if drive.validator is not None:
         job.reporter.say(_selection(drive, drive.validator))
+    doubt = registry.load_method(recipe.method["name"]).doubt(drive.state, run.last_metrics())
+    if doubt is not None:
+        job.reporter.warn(doubt)
 
 
 def _selection(drive: Drive, validator: Validator) -> str:
