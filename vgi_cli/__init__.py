@@ -12,6 +12,7 @@ are for plugins (docs/extending.md). Importing this package loads no torch.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from vgi_cli.version import __version__
@@ -31,6 +32,10 @@ __all__ = [
     "register_method",
     "register_model",
 ]
+
+# Before the first product of matrices: on some processors MKL rounds a row of a small product by where it stands in the
+# batch, and draws would depend on which rows are imputed together.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 
 def __getattr__(name: str) -> Any:
