@@ -99,6 +99,15 @@ def test_trailing_zeros_follow_the_column() -> None:
     assert write_numbers(np.array([100.0, -0.0]), fewest=0, most=0) == ["100", "0"]
 
 
+def test_a_few_results_of_arithmetic_do_not_decide_the_digits() -> None:
+    cells = ["1.2345"] * 60 + ["-12.345678"] * 3 + ["7.360000000000001", "8.549999999999999"]
+    found = spelling(pa.array(cells, pa.large_string()), np.ones(len(cells), bool))
+    assert found is not None and (found.most, found.usual, found.significant) == (15, 6, 8)
+    cells += ["6.459999999999999"] * 2  # more than a twentieth
+    found = spelling(pa.array(cells, pa.large_string()), np.ones(len(cells), bool))
+    assert found is not None and (found.usual, found.significant) == (15, 16)
+
+
 def test_significant_digits() -> None:
     assert write_significant(np.array([math.pi, 1e-20, 12345.678, -0.0, 2.0]), 6) == [
         "3.14159",

@@ -416,3 +416,18 @@ def test_pandas_reads_a_column_that_needed_a_wider_type(tmp_path: Path, kind: st
         if layout == "files" and kind != "category":
             assert str(back["u"].dtype) == {"UInt8": "Int64", "uint8": "int64"}[kind]
     assert to_frames(table, schema, draws, arrow=False)[0]["u"].astype(int).tolist() == [1, 2, -5, 3]
+
+
+@pytest.mark.parametrize("dust", ["8.459999999999999", "8.4599999999999991"])
+def test_fills_have_the_digits_of_the_others_unless_that_leaves_the_range(dust: str) -> None:
+    cells = [dust, "", "8.1", *(f"8.2{i:04d}" for i in range(100, 130)), ""]
+    table = from_text("x,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells)))
+    schema, _ = infer_schema(table)
+    assert schema.encoded[0].lattice is None and schema.encoded[0].digits == 6
+    high = float(cells[0])
+    draw = np.tile([8.2345678901, 0.0], (len(cells), 1))
+    draw[1] = high
+    filled = io.BytesIO()
+    write_imputed(table, schema, draw[None], layout="single", out=filled)
+    rows = filled.getvalue().decode().splitlines()
+    assert rows[2] == f"{high!r},1" and rows[-1].startswith("8.23457,")

@@ -75,7 +75,7 @@ class Column:
     scale       codec state of a modelled column (of its values with room for the spikes)
     sd          standard deviation of the observed values where there are spikes; else that of the scale
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
-    digits      most significant digits, for fills of a column without lattice
+    digits      significant digits of all but a few values, for fills of a column without lattice
     """
 
     name: str

@@ -69,7 +69,13 @@ def spell(column: Column, values: Floats, fewest: int) -> list[str]:
         return write_numbers(values, fewest=fewest, most=fewest)
     if lattice is not None:
         return [plain(v) for v in values.tolist()]
-    return write_significant(values, column.digits)
+    texts = write_significant(values, column.digits)
+    if column.bounded and column.low is not None and column.high is not None:
+        shown = np.array([float(text) for text in texts])
+        left = (shown < np.minimum(column.low, values)) | (shown > np.maximum(column.high, values))
+        for i in np.flatnonzero(left).tolist():  # an end of the range that has more digits
+            texts[i] = plain(float(values[i]))
+    return texts
 
 
 @dataclass

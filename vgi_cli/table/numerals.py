@@ -59,13 +59,16 @@ def _match(text: pa.Array, pattern: str) -> Bools:
 
 
 class Spelling(NamedTuple):
-    """How the numbers of a column are written: fewest and most digits after the point, most digits (at most 17).
+    """How the numbers of a column are written: fewest and most digits after the point, and how many (`usual`), and how
+    many digits in all (`significant`, at most 17), are enough for all but a twentieth: a few results of arithmetic,
+    8.459999999999999, say nothing of the others.
 
     `most` is NO_DECIMALS or less; exponents count (`1.5e-3` has 4 decimals), and so do the zeros of `1.50`.
     """
 
     fewest: int
     most: int
+    usual: int
     significant: int
 
 
@@ -80,11 +83,17 @@ def spelling(text: pa.Array, number: Bools) -> Spelling | None:
     point = pc.find_substring(bodies, ".").to_numpy(zero_copy_only=False).astype(np.int64)
     decimals = np.where(point < 0, 0, length - point - 1)
     signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
-    significant = int((length - (point >= 0) - signs).max())
+    significant = _most_but_few(length - (point >= 0) - signs)
     if raised.any():
         exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
         decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
-    return Spelling(int(decimals.min()), min(int(decimals.max()), NO_DECIMALS), min(significant, 17))
+    most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
+    return Spelling(int(decimals.min()), most, usual, min(significant, 17))
+
+
+def _most_but_few(counts: npt.NDArray[np.int64]) -> int:
+    """The largest count without the largest twentieth."""
+    return int(np.sort(counts)[-(len(counts) // 20) - 1])
 
 
 def _exponent(cell: str) -> int:

@@ -24,6 +24,8 @@ NUMERIC_SHARE = 0.9
 """From this share of numbers on, a column that is not all numbers is an error rather than text."""
 COARSE = 1e-3
 """A resolution above this share of the standard deviation is dequantised."""
+DUST = 6
+"""Decimals that a few values have beyond all others where they are results of arithmetic, no resolution."""
 PILE = 0.2
 """Share of a column's cells from which on a value that is given room is named to the user."""
 OVERRIDES = ("carry", "integer", "numeric")
@@ -134,6 +136,8 @@ def _numeric(
     if not (whole and override == "numeric"):
         decimals = 0 if whole else None if spelled is None else spelled.most
         lattice = find_lattice(values, decimals, search=spelled is None and not whole, single=table.single(name))
+        if lattice is not None and spelled is not None and lattice.decimals > spelled.usual + DUST:
+            lattice = None
     low, high = float(values.min()), float(values.max())
     if low == high:
         return Column(name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
