@@ -71,7 +71,8 @@ def command(
         },
         environ=os.environ,
     )
-    from vgi_cli.run.impute import ImputeOptions, check_options, impute
+    from vgi_cli.run.impute import impute
+    from vgi_cli.run.impute_options import ImputeOptions, check_options
 
     chosen = check_options(
         ImputeOptions(

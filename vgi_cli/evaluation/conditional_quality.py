@@ -65,7 +65,7 @@ def require_comparable(model: Model, q: Conditionals, D: int) -> None:
     if q.S != D or q.fresh_width != 1:
         raise UsageError(
             "--conditionals compares conditionals of single columns, these redraw blocks of several",
-            "leave out --conditionals for this run",
+            "leave it out, or compare those of a fit by --method vgi without blocks",
         )
 
 

@@ -17,8 +17,9 @@ from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
 from vgi_cli.run.finetune import finetune as finetune_run
 from vgi_cli.run.fit import fit as fit_run
-from vgi_cli.run.impute import ImputeOptions, check_options, draw, fitted_or_new, with_draws
+from vgi_cli.run.impute import draw, fitted_or_new
 from vgi_cli.run.impute import impute as impute_run
+from vgi_cli.run.impute_options import ImputeOptions, check_options, with_draws
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
 from vgi_cli.run.prepare import match

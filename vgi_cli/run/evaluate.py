@@ -23,7 +23,8 @@ from vgi_cli.run import registry
 from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
-from vgi_cli.run.impute import ImputeOptions, compute_on, draw, seed_of, table_settings, value_of
+from vgi_cli.run.impute import compute_on, draw, seed_of, table_settings, value_of
+from vgi_cli.run.impute_options import ImputeOptions
 from vgi_cli.run.likelihood import DEQUANTISATION_DRAWS, log_likelihood
 from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.plan import method_config, stream

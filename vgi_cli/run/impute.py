@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
+from vgi_cli.run.impute_options import ImputeOptions, with_draws
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import origin
 from vgi_cli.run.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
@@ -35,24 +36,6 @@ from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Source, Whole
 from vgi_cli.table.writer import Content, check_output, default_output, write_blocks
 
-LAYOUTS = ("files", "long", "single")
-POINTS = ("mean", "median")
-UNCERTAINTY = ("auto", "bootstrap", "none")
-DRAWS = 5
-
-
-class ImputeOptions(NamedTuple):
-    """What `vgi impute` was asked for; none: the default."""
-
-    m: int | None = None
-    layout: str | None = None
-    point: str | None = None
-    sampler: str = "auto"
-    uncertainty: str = "auto"
-    original: bool = True
-    out: str | None = None
-    force: bool = False
-
 
 class Imputed(NamedTuple):
     """draws [m, N, D] in data units and in the order of the schema's modelled columns; what the sampler reports."""
@@ -60,51 +43,6 @@ class Imputed(NamedTuple):
     draws: Floats
     diagnostics: dict[str, object]
     sampler: str
-
-
-def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:
-    """The options with their defaults filled in, but for the number of draws (see `with_draws`). UsageError for what
-    cannot be, before anything is read."""
-    for name, value, known in (
-        ("--format", options.layout, LAYOUTS),
-        ("--point", options.point, POINTS),
-        ("--uncertainty", options.uncertainty, UNCERTAINTY),
-    ):
-        if value is not None and value not in known:
-            raise UsageError(
-                f"{name}: expected {', '.join(known[:-1])} or {known[-1]}, got '{value}'", nearest(value, known)
-            )
-    if options.m is not None and options.m < 1:
-        raise UsageError(f"--m: expected a whole number from 1, got {options.m}", "for example --m 5")
-    to_stdout = options.out == "-" or (options.out is None and stdin)
-    layout = options.layout
-    if options.point is not None:
-        if layout not in (None, "single"):
-            raise UsageError(f"--point gives one table, --format {layout} several", "leave out --format")
-        layout = "single"
-    layout = layout or ("single" if to_stdout else "files")
-    if to_stdout and layout == "files":
-        raise UsageError("--format files cannot go to stdout", "name a file with -o, or take --format long or single")
-    if layout == "single" and options.point is None and (options.m or 1) > 1:
-        raise UsageError(
-            f"--format single is one draw, --m {options.m} asks for more", "--point mean, or --format files or long"
-        )
-    if not options.original and layout != "long":
-        raise UsageError("--no-original belongs to --format long", "leave it out")
-    draws = 1 if layout == "single" and options.point is None else options.m
-    return options._replace(layout=layout, m=draws, out="-" if to_stdout else options.out)
-
-
-def with_draws(options: ImputeOptions, fitted: Fitted, reporter: Reporter) -> ImputeOptions:
-    """The options with the number of draws: DRAWS where nobody said, of stored chains no more than there are.
-    UsageError for a sampler that the run cannot offer."""
-    sampler = fitted.sampler(options.sampler)
-    if options.m is not None:
-        return options
-    chains = fitted.held["values"].shape[1] if sampler == "chains" else DRAWS
-    if chains < DRAWS:
-        reporter.say(f"draws: {chains}, as many as the run has chains")
-    return options._replace(m=min(chains, DRAWS))
 
 
 def impute(
