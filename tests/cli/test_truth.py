@@ -190,7 +190,7 @@ def test_columns_without_holes_in_the_fit_are_left_out(vgi: Vgi, law: Path) -> N
     assert vgi("fit", "whole.csv", *TINY_VGI, "--out", "complete").code == 0
     error, hint = refused(vgi, "evaluate", "--checkpoint", "complete", "no-data.csv", "--conditionals")
     assert error == ("--conditionals: the rows of run 'complete' had no holes, so no conditional was trained")
-    assert hint == "leave it out, or compare those of a fit by --method vgi without blocks"
+    assert hint == "leave out --conditionals for this run"
 
 
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
