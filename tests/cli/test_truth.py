@@ -193,6 +193,17 @@ def test_columns_without_holes_in_the_fit_are_left_out(vgi: Vgi, law: Path) -> N
     assert hint == "leave out --conditionals for this run"
 
 
+def test_a_fine_tuned_run_is_compared_in_every_column(vgi: Vgi, law: Path) -> None:
+    """Its rows may have no hole where the fit's had some."""
+    assert vgi("fit", "rows.csv", *TINY_VGI, "--out", "run").code == 0
+    rows = [line for line in Path("rows.csv").read_text().splitlines()[1:] if all(line.split(","))]
+    Path("new.csv").write_text("a,b\n" + "\n".join(rows) + "\n,1.0\n")
+    assert vgi("finetune", "--checkpoint", "run", "new.csv", "--epochs", "1", "--out", "tuned").code == 0
+    done = vgi("evaluate", "--checkpoint", "tuned", "rows.csv", "--conditionals", "--json")
+    part = json.loads(done.out)["conditionals"]
+    assert list(part["columns"]) == ["a", "b"] and "left_out" not in part
+
+
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "no-data.csv", "--conditionals")
     assert error == "run 'run' was fitted by 'em', which leaves no conditionals to compare"

@@ -341,8 +341,8 @@ class TestJson:
 
     def test_newer_formats_are_refused(self) -> None:
         raw = json.loads(self.schema.to_json())
-        assert self.damaged(json.dumps({**raw, "format": 2, "new": 1})) == (
-            "schema.json: format 2 is newer than this program's 1 | upgrade vgi to read this run"
+        assert self.damaged(json.dumps({**raw, "format": 3, "new": 1})) == (
+            "schema.json: format 3 is newer than this program's 2 | upgrade vgi to read this run"
         )
 
 

@@ -51,7 +51,7 @@ spike_lists = st.lists(
 @given(spike_lists, st.lists(st.floats(-60, 60), min_size=1, max_size=20), st.floats(0, 1))
 def test_squeezing_undoes_stretching(spikes: tuple[Spike, ...], values: list[float], place: float) -> None:
     x = np.sort(np.array([*values, *(spike.value for spike in spikes)]))
-    s = stretched(x, place, spikes)
+    s = stretched(x, place, spikes, 0.0)
     np.testing.assert_allclose(squeezed(s, spikes), x, atol=1e-9)
     assert (np.diff(s) >= np.diff(x) - 1e-9).all()
 
@@ -136,3 +136,39 @@ def test_any_column_with_a_spike_survives_exactly(seed: int, pile: int, transfor
     assert len(schema.encoded[0].spikes) == 1
     (x, _, _), _ = encode(table, schema, seed=seed)
     assert decode(x, schema)[:, 0].tolist() == [float(c) for c in cells]
+
+
+def test_a_spike_without_a_resolution_is_written_as_it_is() -> None:
+    """The lattice that stands in for none does not have it."""
+    value = float(np.log10(5.0))
+    rng = np.random.default_rng(0)
+    cells = np.where(rng.random(300) < 0.3, value, rng.normal(size=300))
+    table = from_text("x,y\n" + "\n".join(f"{v!r},{i}" for i, v in enumerate(cells.tolist())) + "\n")
+    column = schema_of("linear", table).encoded[0]
+    assert column.spikes[0].value == value and column.lattice is not None
+    assert column.lattice.snap(np.array([value]))[0] != value
+    assert column.snap(column.snap(np.array([value, value + 0.3 * column.lattice.resolution]))).tolist() == [value] * 2
+
+
+def test_results_of_arithmetic_beside_a_spike_belong_to_it() -> None:
+    rng = np.random.default_rng(0)
+    twins = [8.46] * 50 + [8.459999999999999] * 30
+    values = np.concatenate([twins, rng.normal(8, 1, 200)])
+    (spike,) = find_spikes(values, 1e-5)
+    assert spike.value == 8.46
+    table = from_text("x,y\n" + "\n".join(f"{v!r},{i}" for i, v in enumerate(values.tolist())) + "\n")
+    schema = schema_of("linear", table)
+    ((spike,), _) = (column.spikes for column in schema.encoded)
+    (x, missing, _), _ = encode(table, schema, seed=0)
+    assert decode(x[:80], schema)[:, 0].tolist() == [8.46] * 80
+    volume = log_volume(missing[:, :1].repeat(1, 2), x, schema)
+    assert torch.allclose(volume[:80], volume[0]) and float(volume[0] - volume[100]) > 5  # the room is theirs too
+
+
+def test_new_values_beside_a_spike_belong_to_it() -> None:
+    """Rain in hundredths was fitted; 0.004 comes."""
+    schema = schema_of("linear", rainy())
+    new = from_text("rain,full\n0.004,1.5\n0.00,1.5\n")
+    for draw in range(50):
+        (x, _, _), _ = encode(new, schema, seed=0, draw=draw)
+        assert decode(x, schema)[:, 0].tolist() == [0.0, 0.0]

@@ -69,38 +69,39 @@ def finetune(
         )
         say_where(state.chains, folder, reporter)
         claimed = claim(out, force)
-        with claimed.undone_if_empty(), sole_writer(claimed.path):
-            run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
-            recipe = fitted.recipe.model_copy(
-                update={
-                    "data": tuple(run.manifest["data"]["paths"]),
-                    "mask": run.manifest["data"]["mask"],
-                    "table": table_settings(settings, fitted.recipe.table),
-                }
-            )
-            run.save({}, {}, {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()})
-            drive = Drive(
-                advance=lambda tuned: algorithm.run(tuned, inside),
-                state=state,
-                run=run,
-                table=data,
-                columns=fitted.schema.modelled,
-                reporter=reporter,
-                stop=stop,
-                deadline=None if limit is None else started + parse_duration(limit),
-                constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
-            )
-            outcome = drive.go()
-        claimed.commit()
-        objective = drive.last_metrics.get("objective")
-        entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
-        entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
-        if objective is not None:
-            entries["finetuned_objective"] = {"value": objective, "note": NOTE}
-            reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
-        parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
-        run.save(parts, entries)
-        return run
+        with sole_writer(claimed.path):
+            with claimed.undone_if_empty():
+                run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
+                recipe = fitted.recipe.model_copy(
+                    update={
+                        "data": tuple(run.manifest["data"]["paths"]),
+                        "mask": run.manifest["data"]["mask"],
+                        "table": table_settings(settings, fitted.recipe.table),
+                    }
+                )
+                run.save({}, {}, {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()})
+                drive = Drive(
+                    advance=lambda tuned: algorithm.run(tuned, inside),
+                    state=state,
+                    run=run,
+                    table=data,
+                    columns=fitted.schema.modelled,
+                    reporter=reporter,
+                    stop=stop,
+                    deadline=None if limit is None else started + parse_duration(limit),
+                    constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
+                )
+                outcome = drive.go()
+            claimed.commit()
+            objective = drive.last_metrics.get("objective")
+            entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
+            entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+            if objective is not None:
+                entries["finetuned_objective"] = {"value": objective, "note": NOTE}
+                reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
+            parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
+            run.save(parts, entries)
+            return run
 
 
 NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"

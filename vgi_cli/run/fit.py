@@ -113,7 +113,7 @@ def _start(
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
     claimed = claim(out, force)
-    with claimed.undone_if_empty(), sole_writer(claimed.path):
+    with sole_writer(claimed.path), claimed.undone_if_empty():
         return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
 
 
@@ -133,7 +133,7 @@ def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool)
     """The run of a table in which no column varies: it carries columns and fills constants."""
     job.recipe = job.recipe.model_copy(update={"threads": job.recipe.threads or 1})
     claimed = claim(out, force)
-    with claimed.undone_if_empty():
+    with sole_writer(claimed.path), claimed.undone_if_empty():
         run = create_run(claimed, job, settings)
         run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
     claimed.commit()

@@ -96,7 +96,7 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         able = frozenset.union(*(other.provides for name, other in registry.MODELS.items() if model in (name, "auto")))
         tuning = [name for name, other in registry.METHODS.items() if other.tunes and other.requires <= able]
         message = f"method '{method}' has no loss of its own on held-out rows"
-        hint = f"leave it out, or take --method {' or '.join(tuning)}"
+        hint = "leave it out" + (f", or take --method {' or '.join(tuning)}" if tuning else "")
         problems.append(Problem(origin(settings, "select", "--select"), message, hint))
     return problems
 

@@ -16,7 +16,8 @@ Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
 
-SCHEMA_FORMAT = 1
+SCHEMA_FORMAT = 2
+"""1: without spikes."""
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
@@ -110,10 +111,13 @@ class Column:
         return self.role == "data" and self.kind in ("numeric", "integer")
 
     def snap(self, values: Floats) -> Floats:
-        """Values at the resolution of the column; whole for integers. Rounding does not leave [low, high]."""
+        """Values at the resolution of the column, or on a spike; whole for integers. Rounding does not leave [low,
+        high]."""
         if self.lattice is None:
             return np.rint(values) + 0.0 if self.kind == "integer" else values
         snapped = self.lattice.snap(values)
+        for spike in self.spikes:  # which need not be on a lattice that stands in for none
+            snapped = np.where(np.abs(values - spike.value) <= 0.5 * self.lattice.resolution, spike.value, snapped)
         if self.low is None or self.high is None:
             return snapped
         half = 0.5 * self.lattice.resolution
@@ -175,7 +179,7 @@ class Schema:
             raise RunError(message, "restore the run folder, or fit again") from None
         names = {c.name for c in schema.columns}
         whole = all(c.scale is not None and c.low is not None and c.high is not None for c in schema.encoded)
-        if found != SCHEMA_FORMAT or len(names) < len(schema.columns) or not whole:
+        if found not in (1, SCHEMA_FORMAT) or len(names) < len(schema.columns) or not whole:
             raise RunError("schema.json: damaged (columns do not fit together)", "restore the run folder, or fit again")
         return schema
 

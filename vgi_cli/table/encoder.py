@@ -59,7 +59,8 @@ def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tens
         if column.dequantise and column.lattice is not None:
             noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise").uniform()[0, :, 0]
             u = noise.numpy()
-            values = stretched(values, u, column.spikes) + (u - 0.5) * (WIDTH * column.lattice.resolution)
+            step = column.lattice.resolution
+            values = stretched(values, u, column.spikes, step) + (u - 0.5) * (WIDTH * step)
         x[:, i] = codec(column).encode(values)
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
 
@@ -96,11 +97,7 @@ def decode(x: Tensor, schema: Schema) -> Floats:
     ranges = box(schema)
     out = np.empty_like(z)
     for i, column in enumerate(schema.encoded):
-        values = squeezed(codec(column).decode(z[..., i]), column.spikes)
-        spike = spike_of(column, values)
-        values = column.snap(values)
-        for number, own in enumerate(column.spikes):
-            values = np.where(spike == number, own.value, values)
+        values = column.snap(squeezed(codec(column).decode(z[..., i]), column.spikes))
         if column.bounded:
             low, high = float(ranges.low[i]), float(ranges.high[i])
             inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
@@ -117,7 +114,7 @@ def box(schema: Schema) -> Range:
         if column.bounded:
             half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
             least, most = _ends(column)
-            ends = stretched(np.array([least - half, most + half]), 0.0, column.spikes)
+            ends = stretched(np.array([least - half, most + half]), 0.0, column.spikes, 0.0)
             low[i], high[i] = codec(column).encode(ends)
     return Range(torch.from_numpy(low), torch.from_numpy(high))
 

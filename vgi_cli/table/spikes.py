@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.table.columns import Column, Spike
-from vgi_cli.table.numerals import Floats
+from vgi_cli.table.numerals import Bools, Floats
 
 FEWEST = 10
 """Distinct values from which on a column can have spikes: with fewer every value is one."""
@@ -25,31 +25,44 @@ HEIGHT = 5.0
 def find_spikes(values: Floats, resolution: float) -> tuple[Spike, ...]:
     """The spikes among observed values [n] of a column of that resolution, smallest value first.
 
-    The neighbours of a value are the cells next to it: as many as it holds, or half of all others.
+    The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
+    than the resolution (8.46 and 8.459999999999999) is one value.
     """
-    distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) < FEWEST:
+    cell = np.rint((values - values.min()) / resolution)
+    cells, counts = np.unique(cell, return_counts=True)
+    if len(cells) < FEWEST:
         return ()
     spikes = []
     for i in np.flatnonzero(counts >= max(SHARE * len(values), CELLS)):
-        distance = np.abs(values[values != distinct[i]] - distinct[i])
+        own = cell == cells[i]
+        spellings, often = np.unique(values[own], return_counts=True)
+        value = float(spellings[often.argmax()])
+        distance = np.abs(values[~own] - value)
         near = min(int(counts[i]), -(-len(distance) // 2))
         reach = float(np.partition(distance, near - 1)[near - 1])
-        sides = 1 if i in (0, len(distinct) - 1) else 2
+        sides = 1 if i in (0, len(cells) - 1) else 2
         width = float(counts[i]) * sides * reach / near
         if width > HEIGHT * resolution:
-            spikes.append(Spike(float(distinct[i]), width - resolution))
+            spikes.append(Spike(value, width - resolution))
     return tuple(spikes)
 
 
-def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...]) -> Floats:
-    """Data values with room for the spikes.
+def on(spike: Spike, values: Floats, resolution: float) -> Bools:
+    """Which values lie on a spike: no farther from it than half of the resolution."""
+    return np.asarray(np.abs(values - spike.value) <= 0.5 * resolution)
 
-    places  where in the cell of a spike its values lie, 0 to 1
+
+def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float) -> Floats:
+    """Data values with room for the spikes; those on a spike are that value.
+
+    places      where in the cell of a spike its values lie, 0 to 1
+    resolution  see `on`
     """
     out = values
     for spike in spikes:
-        out = out + spike.width * np.where(values == spike.value, places, values > spike.value)
+        here = on(spike, values, resolution)
+        shift = spike.width * np.where(here, places, values > spike.value)
+        out = out + shift + np.where(here, spike.value - values, 0.0)
     return out
 
 
@@ -66,5 +79,5 @@ def spike_of(column: Column, values: Floats) -> npt.NDArray[np.int64]:
     """The number of the spike on which each of `squeezed` values lies, -1 where on none."""
     found = np.full(values.shape, -1)
     for number, spike in enumerate(column.spikes):
-        found[np.abs(values - spike.value) <= 0.5 * (column.resolution or 0.0)] = number
+        found[on(spike, values, column.resolution or 0.0)] = number
     return found
