@@ -20,7 +20,6 @@ from vgi_cli.version import __version__
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot parse (the class is that of the click inside it)."""
-FEWER = "a smaller --set optim.batch_size or fewer rows may fit"
 
 
 def _show_version(wanted: bool) -> None:
@@ -97,15 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"'{error.filename}': " if error.filename else ""
         console.error(f"{where}{error.strerror or error}", "check the path, its permissions and the space on the disk")
         return 1
-    except MemoryError as error:
-        _trace(debug)
-        console.error(f"out of memory: {error}".rstrip(": "), FEWER)
-        return 1
     except Exception as error:
         _trace(debug)
         if _out_of_memory(error):
             detail = str(error).partition("\n")[0].rpartition("can't allocate memory: ")[2]
-            console.error(f"out of memory: {detail}", FEWER)
+            hint = "a smaller --set optim.batch_size or fewer rows may fit"
+            console.error(f"out of memory: {detail}".rstrip(": "), hint)
             return 1
         console.error(
             f"unexpected {type(error).__name__}: {error}", "this is a bug of vgi; --debug shows where it happened"
@@ -114,8 +110,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether torch found no memory: on a GPU it has a class for that, on the CPU a text."""
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    """Whether memory was lacking: torch has a class for that on a GPU, and a text on the CPU."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "can't allocate memory" in str(error)
 
 
 def _trace(debug: bool) -> None:

@@ -89,11 +89,6 @@ def any_table(table: TensorTable) -> None:
     """Every table can be fitted."""
 
 
-def no_doubt(state: State, metrics: Mapping[str, Any]) -> str | None:
-    """Nothing speaks against a fit."""
-    return None
-
-
 class Method(NamedTuple):
     """A method: what it needs of a model, its settings, and the two functions that run it.
 
@@ -128,4 +123,4 @@ class Method(NamedTuple):
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixes: Mapping[str, Any] = MappingProxyType({})
     admit: Callable[[TensorTable], None] = any_table
-    doubt: Callable[[Any, Mapping[str, Any]], str | None] = no_doubt
+    doubt: Callable[[Any, Mapping[str, Any]], str | None] | None = None

@@ -6,7 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, factor_posterior, factor_precision
-from vgi_cli.models.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import (
+    Footprint,
+    Gaussians,
+    Moments,
+    Observed,
+    Penalty,
+    Scale,
+    by_component,
+    normal_log_prob,
+)
 
 
 class FactorGaussians(Gaussians):
@@ -119,11 +128,8 @@ class FactorGaussians(Gaussians):
         """See Gaussians."""
         n, D = component.shape[0], self.mean.shape[1]
         z = torch.randn((n, self.L + D), dtype=self.mean.dtype, device=self.mean.device, generator=generator)
-        out = self.mean[component] + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]
-        for k, F in enumerate(self.F):  # F[component] would be a matrix a row
-            own = (component == k).nonzero()[:, 0]
-            out = out.index_add(0, own, z[own, : self.L] @ F.mT)
-        return out
+        centre = self.mean[component] + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]
+        return centre + by_component(self.F, z[:, : self.L], component)
 
     def free_parameters(self) -> int:
         K, D, L = self.F.shape

@@ -6,7 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
-from vgi_cli.models.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, normal_log_prob
+from vgi_cli.models.gaussians import (
+    Footprint,
+    Gaussians,
+    Moments,
+    Observed,
+    Penalty,
+    Scale,
+    by_component,
+    normal_log_prob,
+)
 
 
 class FullGaussians(Gaussians):
@@ -98,11 +107,7 @@ class FullGaussians(Gaussians):
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         shape = (component.shape[0], self.mean.shape[1])
         z = torch.randn(shape, dtype=self.mean.dtype, device=self.mean.device, generator=generator)
-        out = self.mean[component]
-        for k, factor in enumerate(self.cholesky()):  # cholesky()[component] would be a matrix a row
-            own = (component == k).nonzero()[:, 0]
-            out = out.index_add(0, own, z[own] @ factor.mT)
-        return out
+        return self.mean[component] + by_component(self.cholesky(), z, component)
 
     def free_parameters(self) -> int:
         K, D = self.mean.shape

@@ -132,6 +132,16 @@ def normal_log_prob(square: Tensor, logdet: Tensor, D: int | Tensor) -> Tensor:
     return -0.5 * (square + logdet + D * LOG_2PI)
 
 
+def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
+    """[n, D] factors[component] @ z of rows z [n, L], one component after the other: factors [K, D, L] gathered by row
+    would be a matrix a row."""
+    out = z.new_zeros(len(z), factors.shape[1])
+    for k, factor in enumerate(factors):
+        own = (component == k).nonzero()[:, 0]
+        out = out.index_add(0, own, z[own] @ factor.mT)
+    return out
+
+
 def draw_noise(noise: KeyedNoise, L: int) -> Noise:
     """The noise of `Observed.draw`: by column, and in another stream (a column may have any name) by factor."""
     return Noise(noise.normal(), noise.at("factors").normal(numbered("factor", L)))

@@ -233,9 +233,10 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         job.reporter.warn(f"{outcome.stopped_by} came before the end of the first epoch: the model is hardly fitted")
     if drive.validator is not None:
         job.reporter.say(_selection(drive, drive.validator))
-    doubt = registry.load_method(recipe.method["name"]).doubt(drive.state, run.last_metrics())
-    if doubt is not None:
-        job.reporter.warn(doubt)
+    doubt = registry.load_method(recipe.method["name"]).doubt
+    found = None if doubt is None else doubt(drive.state, run.last_metrics())
+    if found is not None:
+        job.reporter.warn(found)
 
 
 def _selection(drive: Drive, validator: Validator) -> str:

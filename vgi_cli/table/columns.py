@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.errors import RunError
-from vgi_cli.table.numerals import Floats
+from vgi_cli.table.numerals import Bools, Floats
 
 Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
@@ -59,6 +59,10 @@ class Spike:
 
     value: float
     width: float
+
+    def holds(self, values: Floats, resolution: float) -> Bools:
+        """Which values lie on the spike: no farther from it than half of the resolution."""
+        return np.asarray(np.abs(values - self.value) <= 0.5 * resolution)
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -117,7 +121,7 @@ class Column:
             return np.rint(values) + 0.0 if self.kind == "integer" else values
         snapped = self.lattice.snap(values)
         for spike in self.spikes:  # which need not be on a lattice that stands in for none
-            snapped = np.where(np.abs(values - spike.value) <= 0.5 * self.lattice.resolution, spike.value, snapped)
+            snapped = np.where(spike.holds(values, self.lattice.resolution), spike.value, snapped)
         if self.low is None or self.high is None:
             return snapped
         half = 0.5 * self.lattice.resolution

@@ -16,7 +16,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.codecs import codec
 from vgi_cli.table.columns import Column, Schema
 from vgi_cli.table.numerals import Floats
-from vgi_cli.table.spikes import spike_of, squeezed, stretched
+from vgi_cli.table.spikes import cell_widths, squeezed, stretched
 
 WIDTH = 1 - 2e-6
 """Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
@@ -149,14 +149,9 @@ def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
     for i, column in enumerate(schema.encoded):
         terms[:, i] = codec(column).log_det(z[:, i])
         if column.dequantise and column.lattice is not None:
-            terms[:, i] += np.log(_cell_widths(column, z[:, i]))
+            widths: Floats | float = column.lattice.resolution
+            if column.spikes:
+                values = squeezed(codec(column).decode(z[:, i]), column.spikes)
+                widths = cell_widths(values, column.spikes, column.lattice.resolution)
+            terms[:, i] += np.log(widths)
     return torch.from_numpy(np.where(missing.cpu().numpy(), 0.0, terms).sum(1))
-
-
-def _cell_widths(column: Column, z: Floats) -> Floats:
-    """Over how much of the data units the values behind encoded values [N] of a dequantised column are spread."""
-    spike = spike_of(column, squeezed(codec(column).decode(z), column.spikes))
-    widths = np.full(len(z), column.resolution)
-    for number, own in enumerate(column.spikes):
-        widths = widths + own.width * (spike == number)
-    return widths

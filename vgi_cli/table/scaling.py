@@ -9,7 +9,7 @@ import numpy as np
 from vgi_cli.table.codecs import NormalCodec
 from vgi_cli.table.columns import Scale, Spike, Transform
 from vgi_cli.table.numerals import Floats
-from vgi_cli.table.spikes import on, stretched
+from vgi_cli.table.spikes import cell_widths, stretched
 
 STEEPEST = 50.0
 """Greatest slope of the normal transform relative to that of standardising by the inter-quartile range."""
@@ -26,10 +26,9 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     """
     if transform == "none":
         return Scale(0.0, 1.0)
-    widths = np.full(len(values), 0.0 if resolution is None else resolution)
-    for spike in spikes:
-        widths[on(spike, values, resolution or 0.0)] += spike.width
-    values = stretched(values, 0.5, spikes, resolution or 0.0)
+    step = 0.0 if resolution is None else resolution
+    widths = cell_widths(values, spikes, step)
+    values = stretched(values, 0.5, spikes, step)
     linear = _standard(values)
     if transform == "linear":
         return linear

@@ -169,7 +169,7 @@ def _numeric(
 def _piles(table: Table, column: Column) -> list[tuple[float, float]]:
     """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
     values = table.numeric(column.name)[~table.missing(column.name)] if column.spikes else np.empty(0)
-    shares = [(spike.value, float((values == spike.value).mean())) for spike in column.spikes]
+    shares = [(spike.value, float(spike.holds(values, column.resolution or 0.0).mean())) for spike in column.spikes]
     return [(value, share) for value, share in shares if share >= PILE]
 
 

@@ -9,10 +9,9 @@ larger values move up. Reading back, everything in that cell is the value itself
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from vgi_cli.table.columns import Column, Spike
-from vgi_cli.table.numerals import Bools, Floats
+from vgi_cli.table.columns import Spike
+from vgi_cli.table.numerals import Floats
 
 FEWEST = 10
 """Distinct values from which on a column can have spikes: with fewer every value is one."""
@@ -47,20 +46,15 @@ def find_spikes(values: Floats, resolution: float) -> tuple[Spike, ...]:
     return tuple(spikes)
 
 
-def on(spike: Spike, values: Floats, resolution: float) -> Bools:
-    """Which values lie on a spike: no farther from it than half of the resolution."""
-    return np.asarray(np.abs(values - spike.value) <= 0.5 * resolution)
-
-
 def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float) -> Floats:
     """Data values with room for the spikes; those on a spike are that value.
 
     places      where in the cell of a spike its values lie, 0 to 1
-    resolution  see `on`
+    resolution  see Spike.holds
     """
     out = values
     for spike in spikes:
-        here = on(spike, values, resolution)
+        here = spike.holds(values, resolution)
         shift = spike.width * np.where(here, places, values > spike.value)
         out = out + shift + np.where(here, spike.value - values, 0.0)
     return out
@@ -75,9 +69,9 @@ def squeezed(values: Floats, spikes: tuple[Spike, ...]) -> Floats:
     return out
 
 
-def spike_of(column: Column, values: Floats) -> npt.NDArray[np.int64]:
-    """The number of the spike on which each of `squeezed` values lies, -1 where on none."""
-    found = np.full(values.shape, -1)
-    for number, spike in enumerate(column.spikes):
-        found[on(spike, values, column.resolution or 0.0)] = number
-    return found
+def cell_widths(values: Floats, spikes: tuple[Spike, ...], resolution: float) -> Floats:
+    """[n] over how much of the data units each of the values (not `stretched`) is spread."""
+    widths = np.full(values.shape, resolution)
+    for spike in spikes:
+        widths[spike.holds(values, resolution)] += spike.width
+    return widths
