@@ -63,7 +63,7 @@ def refits(
     base = em_table(x, missing)
     if epochs is None:
         epochs = min(max(int(WORK / (3 * step_work(fitted, len(x)))), FEWEST_EPOCHS), MOST_EPOCHS)
-    anew = fitted.log_weights().shape[0] > 1
+    anew = fitted.gaussians.K > 1
     seed = int(torch.randint(2**62, (), generator=generator))
     for number in range(count):
         refit = copy.deepcopy(fitted)

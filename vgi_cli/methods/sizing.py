@@ -116,6 +116,8 @@ def describe(config: ModelConfig) -> str:
     """`5 components, full`: the settings that a size has."""
     words = []
     for name, value in config.model_dump(exclude_none=True).items():
+        if isinstance(value, bool):
+            continue
         noun = name.removesuffix("s") if value == 1 else name
         words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
     return ", ".join(words)

@@ -67,7 +67,7 @@ class FactorAnalysis(GaussianFamily):
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Principal factors of the covariance of completed rows; nothing here is random."""
-        dtype = self.gaussians.mean.dtype
+        dtype = self.gaussians.means().dtype
         x = x.to(torch.float64)
         mean = x.mean(0)
         covariance = (x - mean).mT @ (x - mean) / x.shape[0]
@@ -76,7 +76,7 @@ class FactorAnalysis(GaussianFamily):
         self.to(dtype)
 
     def log_weights(self) -> Tensor:
-        return self.gaussians.mean.new_zeros(1)
+        return self.gaussians.means().new_zeros(1)
 
     def set_weights(self, weights: Tensor) -> None:
         """One component: its weight is 1."""

@@ -23,10 +23,13 @@ class FactorGaussians(Gaussians):
 
     def __init__(self, K: int, D: int, L: int, ridge: float) -> None:
         super().__init__()
-        self.L, self.ridge = L, ridge
+        self.K, self.L, self.ridge = K, L, ridge
         self.F = nn.Parameter(torch.zeros(K, D, L))
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.log_psi = nn.Parameter(torch.zeros(K, D))
+
+    def means(self) -> Tensor:
+        return self.mean
 
     def log_prob(self, x: Tensor) -> Tensor:
         """See Gaussians."""

@@ -25,8 +25,12 @@ class FullGaussians(Gaussians):
 
     def __init__(self, K: int, D: int) -> None:
         super().__init__()
+        self.K = K
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.tril = nn.Parameter(torch.zeros(K, D, D))
+
+    def means(self) -> Tensor:
+        return self.mean
 
     def cholesky(self) -> Tensor:
         """[K, D, D] lower factors of the covariances."""
