@@ -132,7 +132,7 @@ def test_the_score_of_a_row_that_no_candidate_describes_is_bounded() -> None:
 
 
 def test_a_mixture_is_charged_for_every_row() -> None:
-    assert GaussianMixture.outliers == 0
+    assert GaussianMixture.undescribed == 0
     x = torch.tensor([[0.0], [1.0], [1e4]], dtype=torch.float64).repeat(20, 1)[:59]
     far = make_table(x, torch.zeros(59, 1, dtype=torch.bool))
     starts = [x[torch.arange(59) % 3 != n] for n in range(3)]

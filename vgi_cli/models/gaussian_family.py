@@ -105,7 +105,7 @@ class GaussianFamily(Marginal):
     """Nats a row: EM has converged when an iteration gains less."""
     slack: ClassVar[float]
     """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
-    outliers: ClassVar[float]
+    undescribed: ClassVar[float]
     """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
 
     @classmethod
@@ -132,10 +132,9 @@ class GaussianFamily(Marginal):
 
     @property
     def independent(self) -> bool:
-        """Whether every column is independent of every other, whatever the parameters: nothing that is observed in a
-        row says anything of its holes."""
-        K, D = self.gaussians.mean.shape
-        return D == 1 or (K == 1 and self.gaussians.diagonal)
+        """Whether no column moves any other, whatever the parameters: nothing that is observed in a row says where its
+        holes lie (broad components may say how far)."""
+        return self.gaussians.means().shape[1] == 1 or (self.gaussians.K == 1 and self.gaussians.diagonal)
 
     def log_prob(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
