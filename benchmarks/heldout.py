@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -61,14 +62,15 @@ def difference(out: Path, model: str, transform: str, rows: int, seed: int) -> f
     return score(run, frame.iloc[held], density[held]) - score(run, *draw(FRESH * len(held), rng))
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--repetitions", type=int, default=200)
     parser.add_argument("--models", nargs="+", default=["mixture", "fa"])
     parser.add_argument("--transform", default="normal")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
     for model in options.models:
         run = options.out / model
