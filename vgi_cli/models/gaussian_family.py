@@ -128,6 +128,13 @@ class GaussianFamily(Marginal):
     def free_parameters(self) -> int:
         """Number of free parameters, for BIC."""
 
+    @property
+    def independent(self) -> bool:
+        """Whether every column is independent of every other, whatever the parameters: nothing that is observed in a
+        row says anything of its holes."""
+        K, D = self.gaussians.mean.shape
+        return D == 1 or (K == 1 and self.gaussians.diagonal)
+
     def log_prob(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
         return torch.logsumexp(self.gaussians.log_prob(flat) + self.log_weights(), -1).reshape(x.shape[:-1])

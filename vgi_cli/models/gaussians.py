@@ -85,6 +85,7 @@ class Gaussians(nn.Module, ABC):
 
     mean: nn.Parameter  # [K, D]
     L: int  # factors
+    diagonal: bool  # whether the covariances are
 
     @abstractmethod
     def log_prob(self, x: Tensor) -> Tensor:
