@@ -3,12 +3,12 @@
 The rule. Rows are cut into three folds. Each candidate of the family (`GaussianFamily.sizes`: paths of growing size) is
 fitted by EM to two folds and scored on the third; the score is the mean over all held-out rows of log p(x_obs), nats a
 row, where p is the candidate with a share OUTLIER of a wide law mixed in. For a Gaussian a giant among the rows (an
-elephant among mammals) is worth thousands of nats, of which no size takes any away: without that share it alone would
-decide by how much each is wrong about it. Nothing of a held-out row enters the fit, the start included. A path is left after two sizes in a row that are not better than its best, and the rest of the paths after two
-paths in a row that are not better than the best so far. The largest candidate (in free parameters) wins whose score is
-within the family's slack of the best: 0 for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are
-judged on 6,000 of them. Work is bounded by counting operations, never by a clock, so that the same table and seed give
-the same size on every machine: a candidate that would pass the bound is not tried.
+elephant among mammals) is worth hundreds of nats, of which no size takes any away: without that share it alone would
+decide, by how wrong each is about it. A path is left after two sizes in a row that are not better than its best, and
+the rest of the paths after two paths in a row that are not better than the best so far. The largest candidate (in free
+parameters) wins whose score is within the family's slack of the best: 0 for `fa`, 0.01 nats a column for `mixture`.
+Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded by counting operations, never by a clock, so
+that the same table and seed give the same size on every machine: a candidate that would pass the bound is not tried.
 """
 
 from __future__ import annotations
