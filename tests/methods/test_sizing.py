@@ -9,8 +9,10 @@ from torch import Tensor
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.methods import sizing
 from vgi_cli.methods.em import EmConfig
+from vgi_cli.methods.em_steps import climb
 from vgi_cli.methods.sizing import choose_size, held_out
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian_family import em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 
@@ -127,6 +129,24 @@ def test_the_score_of_a_row_that_no_candidate_describes_is_bounded() -> None:
     config, starts = FaConfig(factors=1), [x[torch.arange(60) % 3 != n] for n in range(3)]
     plain, one_far = (held_out(FactorAnalysis, config, t, starts, EmConfig(), 0) for t in (table, far))
     assert plain - 10 < one_far < plain  # nats a row: the far row alone would cost 8,000
+
+
+def test_a_mixture_is_charged_for_every_row() -> None:
+    assert GaussianMixture.outliers == 0
+    x = torch.tensor([[0.0], [1.0], [1e4]], dtype=torch.float64).repeat(20, 1)[:59]
+    far = make_table(x, torch.zeros(59, 1, dtype=torch.bool))
+    starts = [x[torch.arange(59) % 3 != n] for n in range(3)]
+    config = MixtureConfig(components=1)
+    score = held_out(GaussianMixture, config, far, starts, EmConfig(), 0)
+    total = 0.0
+    for number in range(3):
+        held = torch.arange(59) % 3 == number
+        model = GaussianMixture.build(config, 1).double()
+        model.initialise(starts[number], torch.Generator().manual_seed(0))
+        train = em_table(x[~held], far.missing[~held])
+        climb(model, train, model.penalty(None, EmConfig().floor), epochs=sizing.EPOCHS, tolerance=sizing.TOLERANCE)
+        total += model.marginal_log_prob(x[held], far.missing[held]).sum().item()
+    assert score == pytest.approx(total / 59, rel=1e-12)
 
 
 def test_independence_is_a_property_of_the_size() -> None:

@@ -2,9 +2,9 @@
 
 The rule. Rows are cut into three folds. Each candidate of the family (`GaussianFamily.sizes`: paths of growing size) is
 fitted by EM to two folds and scored on the third; the score is the mean over all held-out rows of log p(x_obs), nats a
-row, where p is the candidate with a share OUTLIER of a wide law mixed in. For a Gaussian a giant among the rows (an
-elephant among mammals) is worth hundreds of nats, of which no size takes any away: without that share it alone would
-decide, by how wrong each is about it. A path is left after two sizes in a row that are not better than its best, and
+row. In a family of one Gaussian (`fa`) a share of a wide law is mixed into p: there a giant among the rows (an elephant
+among mammals) is worth hundreds of nats, of which no size takes any away, and it alone would decide, by how wrong each
+is about it. A mixture may spend a component on what is far: there it counts as any row. A path is left after two sizes in a row that are not better than its best, and
 the rest of the paths after two paths in a row that are not better than the best so far. The largest candidate (in free
 parameters) wins whose score is within the family's slack of the best: 0 for `fa`, 0.01 nats a column for `mixture`.
 Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded by counting operations, never by a clock, so
@@ -33,9 +33,6 @@ FEWEST_ROWS = 12
 WORK = 1.2e10
 """Multiplications that all fits together may take, some fifteen seconds on one core."""
 EPOCHS, TOLERANCE = 15, 3e-4
-OUTLIER = 0.01
-"""Share of rows that may be described by no candidate: each follows it with this probability the wide law, independent
-Cauchy columns with the columns' means and standard deviations as centres and scales."""
 
 
 class Candidate(NamedTuple):
@@ -111,11 +108,12 @@ def held_out(
     em: EmConfig,
     seed: int,
 ) -> float:
-    """Mean over the rows of log p(x_obs) under a fit that has not seen the row, bounded by OUTLIER; `starts`: for each
-    fold the rows [n, D] outside it, completed."""
+    """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
+    in; `starts`: for each fold the rows [n, D] outside it, completed."""
     total = 0.0
     fold = torch.arange(table.N) % FOLDS
-    wide = _wide_log_prob(table)
+    share = torch.tensor(family.outliers, dtype=torch.float64)
+    wide = _wide_log_prob(table) + share.log()
     for number in range(FOLDS):
         kept, held = fold != number, fold == number
         model = family.build(config, table.D).double()
@@ -124,13 +122,13 @@ def held_out(
         climb(model, train, model.penalty(em.pooling, em.floor), epochs=EPOCHS, tolerance=TOLERANCE)
         with torch.no_grad():
             log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
-        bounded = torch.logaddexp(log_prob + math.log1p(-OUTLIER), wide[held] + math.log(OUTLIER))
-        total += bounded.sum().item()
+        total += torch.logaddexp(log_prob + (1 - share).log(), wide[held]).sum().item()
     return total / table.N
 
 
 def _wide_log_prob(table: TensorTable) -> Tensor:
-    """[N] log density of the observed cells of each row under the wide law."""
+    """[N] log density of the observed cells of each row under independent Cauchy columns, whose centres and scales are
+    the means and standard deviations of the columns."""
     scale = em_table(table.x, table.missing).scale
     sd = scale.variance.sqrt()
     cells = -torch.log1p(((table.x - scale.mean) / sd).square()) - torch.log(math.pi * sd)

@@ -105,6 +105,8 @@ class GaussianFamily(Marginal):
     """Nats a row: EM has converged when an iteration gains less."""
     slack: ClassVar[float]
     """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
+    outliers: ClassVar[float]
+    """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
 
     @classmethod
     @abstractmethod
