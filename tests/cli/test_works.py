@@ -24,7 +24,7 @@ from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
 from vgi_cli.run.impute import report_diagnostics
-from vgi_cli.run.reporting import Lines
+from vgi_cli.run.reporting import Silent
 
 
 @pytest.fixture
@@ -531,5 +531,10 @@ def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> 
 def test_large_counts_are_printed_in_full() -> None:
     said: list[str] = []
     diagnostics = {"cells": 10_830, "steps": 12_345.6, "few": 9, "acceptance": 0.123456, "memory": {"a": 1}}
-    report_diagnostics("exact", diagnostics, Lines(said.append))
+
+    class Details(Silent):
+        def detail(self, line: str) -> None:
+            said.append(line)
+
+    report_diagnostics("exact", diagnostics, Details())
     assert said == ["sampler exact: cells 10830, steps 12346, few 9, acceptance 0.1235"]

@@ -4,11 +4,12 @@ The rule. Rows are cut into three folds. Each candidate of the family (`Gaussian
 fitted by EM to two folds and scored on the third; the score is the mean over all held-out rows of log p(x_obs), nats a
 row. In a family of one Gaussian (`fa`) a share of a wide law is mixed into p: there a giant among the rows (an elephant
 among mammals) is worth hundreds of nats, of which no size takes any away, and it alone would decide, by how wrong each
-is about it. A mixture may spend a component on what is far: there it counts as any row. A path is left after two sizes in a row that are not better than its best, and
-the rest of the paths after two paths in a row that are not better than the best so far. The largest candidate (in free
-parameters) wins whose score is within the family's slack of the best: 0 for `fa`, 0.01 nats a column for `mixture`.
-Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded by counting operations, never by a clock, so
-that the same table and seed give the same size on every machine: a candidate that would pass the bound is not tried.
+is about it. A mixture may spend a component on what is far: there it counts as any row. A path is left after two sizes
+in a row that are not better than its best, and the rest of the paths after two paths in a row that are not better than
+the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
+for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
+by counting operations, never by a clock, so that the same table and seed give the same size on every machine: a
+candidate that would pass the bound is not tried.
 """
 
 from __future__ import annotations

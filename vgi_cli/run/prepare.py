@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.table.check import Check, check
 from vgi_cli.table.encoder import encode
 from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.leftover import Holes
 from vgi_cli.table.opening import open_table
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import Schema, infer_schema
@@ -71,25 +72,37 @@ def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed
 
 
 class Survey(NamedTuple):
-    """What a look at all rows of a table finds: how its columns are written, and how many rows have a hole."""
+    """What a look at all rows of a table finds: how its columns are written, how many rows have a hole, and how many
+    holes there are."""
 
     styles: dict[str, Style]
     incomplete: int
+    holes: Holes
 
 
-def survey(source: Source, schema: Schema, reporter: Reporter) -> Survey:
-    """As `match`, block by block."""
+def survey(source: Source, schema: Schema, reporter: Reporter, strict: bool = False) -> Survey:
+    """As `match`, block by block. With `strict`, HolesLeft where holes would stay."""
+    holes = Holes(schema)
     checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model")
 
     def tables() -> Iterator[Table]:
         for block in source.blocks():
             checking.add(block.table)
+            holes.add(block.table)
             yield block.table
 
     styles = find_styles(tables(), schema)
-    for note in checking.notes():
+    notes = checking.notes()
+    if strict and holes.left:
+        one = holes.left == 1
+        raise HolesLeft(
+            f"{source.origin.label}: {holes.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
+            f"{holes.where()}",
+            "nothing was written; leave out --strict to fill the others, or drop these columns",
+        )
+    for note in notes + holes.notes():
         reporter.say(note)
-    return Survey(styles, checking.incomplete)
+    return Survey(styles, checking.incomplete, holes)
 
 
 def rows_of(table: Table, schema: Schema, seed: int, draw: int = 0, keys: Tensor | None = None) -> Rows:

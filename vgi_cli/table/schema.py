@@ -11,6 +11,7 @@ from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import Column, Kind, Lattice, Role, Scale, Schema, Transform
 from vgi_cli.table.csv_text import looks_like_data
+from vgi_cli.table.leftover import count_holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.rounding import find_lattice, has_repeats, stand_in
 from vgi_cli.table.scaling import fit_scale
@@ -218,6 +219,7 @@ def _notes(table: Table, schema: Schema) -> list[str]:
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty: carried, nothing to learn from")
+    notes += count_holes(table, schema).notes()
     holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
     incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
     return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")
