@@ -115,7 +115,7 @@ def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
 def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=2")
     (line,) = [line for line in done.err.splitlines() if line.startswith("model ")]
-    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing: ")
+    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing")
     assert '"transform": "normal"' in Path("run1/schema.json").read_text()
     done = vgi("fit", "data.csv", *FA)
     assert "method em: exact and quick for this model" in done.err.splitlines()

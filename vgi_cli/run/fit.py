@@ -201,14 +201,19 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model["name"], recipe.method.get("name")
     if model == "auto":
-        table = rows.table
-        choice = choose(table.N, table.D, float(table.missing.double().mean()))
+        table, missing = rows.table, rows.table.missing
+        partial = int((missing.any(1) & ~missing.all(1)).sum())
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
         model = choice.model
         requires = registry.METHODS[method].requires if method is not None else frozenset()
         why = choice.why
         if not requires <= registry.MODELS[model].provides:
             model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
             why = f"{model} has what this method needs: {registry.words(requires)}"
+        else:
+            recipe = recipe.model_copy(update={"model": {**recipe.model, **choice.settings}})
+        if not choice.refits and recipe.bootstrap == "auto":
+            recipe = recipe.model_copy(update={"bootstrap": "none"})
         method = method or choice.method
         reporter.say(f"model {model} by {method}: {why}")
     elif method is None:
