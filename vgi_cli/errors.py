@@ -42,6 +42,10 @@ class FitError(VgiError):
     """Training failed; the last good checkpoint is kept (exit code 1)."""
 
 
+class HolesLeft(VgiError):
+    """`--strict`: a table has holes that no fill reaches; nothing was written (exit code 1)."""
+
+
 class FailIfMissed(VgiError):
     """A `--fail-if` condition holds (exit code 3)."""
 

@@ -87,7 +87,7 @@ def test_plmcmc_needs_no_pilot_and_stops_inside_a_round(vgi: Vgi, data: Path) ->
 
 def test_mcem_run_has_exact_draws(vgi: Vgi, data: Path) -> None:
     assert vgi("fit", "data.csv", *MCEM, "--out", "run").code == 0
-    done = vgi("impute", "--checkpoint", "run", "new.csv", "--m", "1", "-o", "out.csv")
+    done = vgi("impute", "--checkpoint", "run", "new.csv", "--m", "1", "-o", "out.csv", "-v")
     assert done.code == 0 and "sampler exact" in done.err
     assert vgi("impute", "--checkpoint", "run", "--sampler", "chains", "--m", "2", "-o", "held.csv").code == 0
     report = vgi("evaluate", "--checkpoint", "run", "new.csv", "--json")

@@ -24,7 +24,7 @@ from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
 from vgi_cli.run.impute import report_diagnostics
-from vgi_cli.run.reporting import Lines
+from vgi_cli.run.reporting import Silent
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
 def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=2")
     (line,) = [line for line in done.err.splitlines() if line.startswith("model ")]
-    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing: ")
+    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing")
     assert '"transform": "normal"' in Path("run1/schema.json").read_text()
     done = vgi("fit", "data.csv", *FA)
     assert "method em: exact and quick for this model" in done.err.splitlines()
@@ -531,5 +531,10 @@ def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> 
 def test_large_counts_are_printed_in_full() -> None:
     said: list[str] = []
     diagnostics = {"cells": 10_830, "steps": 12_345.6, "few": 9, "acceptance": 0.123456, "memory": {"a": 1}}
-    report_diagnostics("exact", diagnostics, Lines(said.append))
+
+    class Details(Silent):
+        def detail(self, line: str) -> None:
+            said.append(line)
+
+    report_diagnostics("exact", diagnostics, Details())
     assert said == ["sampler exact: cells 10830, steps 12346, few 9, acceptance 0.1235"]

@@ -38,7 +38,7 @@ def _examples(*lines: str) -> str:
 
 def models() -> str:
     """Every model by name."""
-    auto = {"auto": "by a stated rule on rows, columns and the share missing (default)"}
+    auto = {"auto": "mixture by em; one Gaussian where nothing is to be filled (default)"}
     return _table("Models (--model)", auto | {name: entry.about for name, entry in MODELS.items()})
 
 

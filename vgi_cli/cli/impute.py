@@ -40,6 +40,12 @@ def command(
     no_original: Annotated[
         bool, typer.Option("--no-original", help="With --format long: leave out .imp 0, the table with its holes.")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Write nothing and exit 1 where holes would stay (columns that are not modelled)."
+        ),
+    ] = False,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -84,6 +90,7 @@ def command(
             original=not no_original,
             out=out,
             force=force,
+            strict=strict,
         ),
         stdin=data == "-",
     )

@@ -27,6 +27,7 @@ class FactorAnalysis(GaussianFamily):
     Config = FaConfig
     tolerance = 1e-6
     slack = 0.0
+    outliers = 0.01
 
     def __init__(self, D: int, factors: int) -> None:
         super().__init__()

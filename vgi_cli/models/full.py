@@ -22,6 +22,7 @@ class FullGaussians(Gaussians):
     """mean [K, D]; tril [K, D, D]: strict lower triangle as it is, diagonal in logarithms, the rest unused (0)."""
 
     L = 0
+    diagonal = False
 
     def __init__(self, K: int, D: int) -> None:
         super().__init__()

@@ -105,6 +105,8 @@ class GaussianFamily(Marginal):
     """Nats a row: EM has converged when an iteration gains less."""
     slack: ClassVar[float]
     """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
+    outliers: ClassVar[float]
+    """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
 
     @classmethod
     @abstractmethod
@@ -127,6 +129,13 @@ class GaussianFamily(Marginal):
     @abstractmethod
     def free_parameters(self) -> int:
         """Number of free parameters, for BIC."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether every column is independent of every other, but for how far rows lie from all others: what is
+        observed in a row does not place its holes."""
+        D = self.gaussians.means().shape[1]
+        return D == 1 or (self.gaussians.K == 1 and self.gaussians.diagonal)
 
     def log_prob(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])

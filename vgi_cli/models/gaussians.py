@@ -85,6 +85,7 @@ class Gaussians(nn.Module, ABC):
 
     K: int  # components whose means and covariances are learnt, the first of all
     L: int  # factors
+    diagonal: bool  # whether the covariances are
 
     @abstractmethod
     def means(self) -> Tensor:

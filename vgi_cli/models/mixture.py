@@ -49,6 +49,7 @@ class GaussianMixture(GaussianFamily):
     Config = MixtureConfig
     tolerance = 1e-5
     slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
+    outliers = 0.0
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, learnt: Gaussians, broad: Gaussians | None = None) -> None:

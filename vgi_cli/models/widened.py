@@ -30,7 +30,7 @@ class Widened(Gaussians):
     def __init__(self, learnt: Gaussians, broad: Gaussians) -> None:
         super().__init__()
         self.learnt, self.broad = learnt, broad.requires_grad_(False)
-        self.K, self.L = learnt.K, learnt.L
+        self.K, self.L, self.diagonal = learnt.K, learnt.L, learnt.diagonal
 
     def means(self) -> Tensor:
         return torch.cat([self.learnt.means(), self.broad.means()])

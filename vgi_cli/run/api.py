@@ -17,15 +17,16 @@ from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
 from vgi_cli.run.finetune import finetune as finetune_run
 from vgi_cli.run.fit import fit as fit_run
-from vgi_cli.run.impute import draw, fitted_or_new
+from vgi_cli.run.impute import draw, fitted_or_new, say_filled
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.impute_options import ImputeOptions, check_options, with_draws
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
-from vgi_cli.run.prepare import match
+from vgi_cli.run.prepare import survey
 from vgi_cli.run.reporting import Lines, Reporter, Silent
 from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
+from vgi_cli.table.source import Whole
 
 Say = Callable[[str], None] | None
 Plugins = str | Path | Sequence[str | Path]
@@ -191,8 +192,9 @@ def impute(
 
     Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
     tables where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
-    Options: m=5, point, sampler, uncertainty, out, format, original, force, mask, na_values, delimiter, seed, device,
-    threads, compile, say. `plugins`: those of the fit; a Run remembers them.
+    Options: m=5, point, sampler, uncertainty, out, format, original, force, strict, mask, na_values, delimiter, seed,
+    device, threads, compile, say. `strict=True` raises HolesLeft, before any work, where holes would stay. `plugins`:
+    those of the fit; a Run remembers them.
     """
     plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
@@ -216,6 +218,7 @@ def _impute(
     format: str | None = None,
     original: bool = True,
     force: bool = False,
+    strict: bool = False,
     mask: str | Path | None = None,
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
@@ -228,7 +231,7 @@ def _impute(
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
     settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
     destination = None if out is None else str(out)
-    options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force)
+    options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force, strict)
     options = check_options(options, stdin=False)
     reporter = _reporter(say)
     if out is not None:
@@ -236,8 +239,10 @@ def _impute(
     fitted = load_run(checkpoint, reporter)
     options = with_draws(options, fitted, reporter)
     table = fitted_or_new(fitted, settings) if table is None else table
-    match(table, fitted.schema, reporter)
-    return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)
+    seen = survey(Whole(table), fitted.schema, reporter, strict)
+    draws = draw(fitted, table, settings, options, reporter).draws
+    say_filled(seen.holes, len(draws), reporter)
+    return to_frames(table, fitted.schema, draws, arrow)
 
 
 def evaluate(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from vgi_cli.errors import UsageError
 from vgi_cli.run import pilot, plugins, registry
@@ -86,7 +87,7 @@ def _start(
     set_threads(recipe.threads or 1)
     table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
     recipe = _choose_transform(recipe)
-    schema = new_schema(table, recipe, reporter)
+    schema = new_schema(table, recipe, reporter, _held_out(recipe, table.N)[0])
     rows = rows_of(table, schema, recipe.seed)
     if not schema.modelled:
         recipe = _absolute(_record_plugins(recipe, reporter), plan)
@@ -106,7 +107,7 @@ def _start(
     deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     if pilot.needed(recipe, train):
         third = None if deadline is None else started + (deadline - started) / 3
-        choice = pilot.choose_epochs(recipe, train, plan.device, reporter, third)
+        choice = pilot.choose_epochs(recipe, train, table, schema, plan.device, reporter, third)
         reporter.say(choice.reason)
         recipe = recipe.model_copy(update={"epochs": choice.epochs})
     job = Job(recipe, plan.device, table, schema, train, *held, deadline, started, reporter, stop)
@@ -201,14 +202,19 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model["name"], recipe.method.get("name")
     if model == "auto":
-        table = rows.table
-        choice = choose(table.N, table.D, float(table.missing.double().mean()))
+        table, missing = rows.table, rows.table.missing
+        partial = int((missing.any(1) & ~missing.all(1)).sum())
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
         model = choice.model
         requires = registry.METHODS[method].requires if method is not None else frozenset()
         why = choice.why
         if not requires <= registry.MODELS[model].provides:
             model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
             why = f"{model} has what this method needs: {registry.words(requires)}"
+        else:
+            recipe = recipe.model_copy(update={"model": {**recipe.model, **choice.settings}})
+        if not choice.refits and recipe.bootstrap == "auto":
+            recipe = recipe.model_copy(update={"bootstrap": "none"})
         method = method or choice.method
         reporter.say(f"model {model} by {method}: {why}")
     elif method is None:
@@ -228,11 +234,19 @@ class _Held(NamedTuple):
     sha256: str | None = None
 
 
+def _held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """Which of N rows are fitted and which are held out; none where `val` is no fraction. The schema of the fit must
+    know nothing of the latter."""
+    if not isinstance(recipe.val, float):
+        return None, None
+    return split(N, recipe.val, stream(recipe.seed, "split"))
+
+
 def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, _Held]:
     held = _Held()
-    if isinstance(recipe.val, float):
-        rows, some = split(rows, recipe.val, stream(recipe.seed, "split"))
-        held = _Held(some)
+    kept, some = _held_out(recipe, rows.table.N)
+    if kept is not None and some is not None:
+        rows, held = rows.at(kept), _Held(rows.at(some))
     elif isinstance(recipe.val, str):
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)

@@ -30,6 +30,7 @@ from vgi_cli.table.columns import Schema
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.encoder import RowKeys, decode
 from vgi_cli.table.encoder import box as box_of
+from vgi_cli.table.leftover import Holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
@@ -56,7 +57,7 @@ def impute(
     """Impute DATA (default: the fitted table) and write it. Returns the files written, none when they went to stdout.
 
     The table is read in blocks of rows: once to check it, once to draw, and once for every table that is written. The
-    draws wait in a temporary file. Raises UsageError, InputError or RunError before anything is written.
+    draws wait in a temporary file. Raises UsageError, InputError, RunError or HolesLeft before anything is written.
     """
     reporter = Silent() if reporter is None else reporter
     with watch_signals():
@@ -64,7 +65,7 @@ def impute(
         options = with_draws(options, fitted, reporter)
         source = blocks_of(fitted, settings) if table is None else Whole(table)
         described = source.origin
-        seen = survey(source, fitted.schema, reporter)
+        seen = survey(source, fitted.schema, reporter, options.strict)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if options.out is None:
             out = default_output(checkpoint / "imputed", described)
@@ -89,9 +90,11 @@ def impute(
             elif options.layout == "single":
                 reporter.warn("one draw: not for inference, which needs several (--format files or long)")
             content = Content(source, fitted.schema, seen.styles, draws)
-            return write_blocks(
+            written = write_blocks(
                 content, layout=layout, out=out, format=format, original=options.original, force=options.force
             )
+        say_filled(seen.holes, sampling.kept, reporter)
+        return written
 
 
 def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
@@ -215,7 +218,7 @@ class Sampling:
         return out
 
     def finish(self) -> dict[str, object]:
-        """After the last rows: what the sampler reports, of which a line is said."""
+        """After the last rows: what the sampler reports."""
         self._reporter.finish_progress()
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
@@ -246,15 +249,22 @@ def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
     return torch.device(manifest["device"] if available(manifest["device"]) else "cpu")
 
 
+def say_filled(holes: Holes, tables: int, reporter: Reporter) -> None:
+    """The last line: how many of a table's holes were filled, and how often."""
+    reporter.say(
+        f"filled {holes.filled} of {holes.total} holes" + (f" in each of {tables} tables" if tables > 1 else "")
+    )
+
+
 def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:
-    """One line on how the sampler fared."""
+    """One line on how the sampler fared, for `-v`."""
     plain = [
         f"{name} {value:.4g}" if abs(value) < 9999 else f"{name} {value:.0f}"
         for name, value in diagnostics.items()
         if isinstance(value, int | float)
     ]
     if plain:
-        reporter.say(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
+        reporter.detail(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
 
 
 def table_settings(settings: Settings, base: TableSettings) -> TableSettings:

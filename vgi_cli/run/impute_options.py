@@ -25,6 +25,7 @@ class ImputeOptions(NamedTuple):
     original: bool = True
     out: str | None = None
     force: bool = False
+    strict: bool = False
 
 
 def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:

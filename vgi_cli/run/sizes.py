@@ -33,5 +33,11 @@ def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, r
     reporter.progress(f"choosing the size of model {name}", 0.0)
     sizing = choose_size(registry.load_model(name), config, table, em, generator)
     reporter.finish_progress()
-    reporter.say(f"{name} with {sizing.reason}")
+    say = reporter.say if sizing.tried else reporter.detail
+    say(f"{name} with {sizing.reason}")
+    if table.D > 1 and registry.load_model(name).build(sizing.config, table.D).independent:
+        searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
+        reporter.warn(
+            f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
+        )
     return dict(sizing.config.model_dump(mode="json"))

@@ -81,6 +81,10 @@ class Table(ABC):
             self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, i]
         return self._absent[name]
 
+    def blank(self, name: str) -> Bools:
+        """[N] bool, True where the cell is absent in the table itself, whether or not a mask hides it."""
+        return self.missing(name) if self.hidden is None else self._missing(self.place(name))
+
     def unmet_tokens(self) -> list[str]:
         """Those of the given tokens (`--na-values`) that no cell of the table is."""
         if self.tokens:

@@ -8,9 +8,10 @@ from typing import get_args
 import numpy as np
 
 from vgi_cli.errors import InputError, UsageError, nearest
-from vgi_cli.table.base import Table
+from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.columns import Column, Kind, Lattice, Role, Scale, Schema, Transform
 from vgi_cli.table.csv_text import looks_like_data
+from vgi_cli.table.leftover import count_holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.rounding import find_lattice, has_repeats, stand_in
 from vgi_cli.table.scaling import fit_scale
@@ -40,6 +41,7 @@ def infer_schema(
     kinds: Mapping[str, str] | None = None,
     unbounded: Sequence[str] = (),
     transform: Transform = "linear",
+    rows: Bools | None = None,
 ) -> tuple[Schema, list[str]]:
     """The schema of a table to fit, and what the user should know about it, one line each.
 
@@ -47,6 +49,12 @@ def infer_schema(
     kinds         `integer`, `numeric` or `carry` for columns that are not what they look like
     unbounded     columns whose fills may leave the observed range; `all`: every column, unless one is called that
     transform     `linear` standardises; `normal` also bends each column towards a normal distribution
+    rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); none: all
+
+    What a column is comes from all rows: its kind, and how its numbers are written (whole, decimals, the spacing of a
+    rounded column). These are properties of the record, not of the law of the values, and every row must fit them: a
+    spacing of 5 found among `rows` would give a 3 elsewhere a probability that belongs to other values. A column
+    without a value among `rows` counts as empty, one without two as constant.
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (spikes.py). Raises
@@ -67,7 +75,7 @@ def infer_schema(
             role = "exclude"
         if name in ids:
             role = "id"
-        columns.append(_column(table, name, role, kinds.get(name), name not in free, transform))
+        columns.append(_column(table, name, role, kinds.get(name), name not in free, transform, rows))
     schema = Schema(tuple(columns), transform)
     for name in unbounded:
         if name not in schema.modelled:
@@ -75,7 +83,7 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    return schema, _notes(table, schema) + suspects(table, schema, kinds)
+    return schema, _notes(table, schema, rows is not None) + suspects(table, schema, kinds)
 
 
 def _check_flags(
@@ -96,7 +104,15 @@ def _check_flags(
             raise UsageError(f"--id {name} disagrees with --exclude {name}", "an id is carried already: drop --exclude")
 
 
-def _column(table: Table, name: str, role: Role, override: str | None, bounded: bool, transform: Transform) -> Column:
+def _column(
+    table: Table,
+    name: str,
+    role: Role,
+    override: str | None,
+    bounded: bool,
+    transform: Transform,
+    rows: Bools | None,
+) -> Column:
     if role != "data" or override == "carry":
         return Column(name, "carried", role)
     missing = table.missing(name)
@@ -115,14 +131,17 @@ def _column(table: Table, name: str, role: Role, override: str | None, bounded: 
             what = f"{table.label}: --column {name}={override}, but the column holds {example(table, name, wrong)}"
         raise InputError(what, token_hint(table, name, wrong))
     _refuse_infinite(table, name, numbers.values)
-    return _numeric(table, name, numbers.values[~missing], override, bounded, transform)
+    seen = ~missing if rows is None else ~missing & rows
+    if not seen.any():
+        return Column(name, "empty")
+    return _numeric(table, name, numbers.values[~missing], numbers.values[seen], override, bounded, transform)
 
 
 def _numeric(
-    table: Table, name: str, values: Floats, override: str | None, bounded: bool, transform: Transform
+    table: Table, name: str, every: Floats, values: Floats, override: str | None, bounded: bool, transform: Transform
 ) -> Column:
-    """A column of numbers; `values` are the observed ones."""
-    whole = bool((values == np.rint(values)).all())
+    """A column of numbers; `every` observed one, and the `values` among them that statistics come from."""
+    whole = bool((every == np.rint(every)).all())
     if override == "integer" and not whole:
         broken = table.numeric(name)
         what = example(table, name, np.isfinite(broken) & (broken != np.rint(broken)))
@@ -135,7 +154,7 @@ def _numeric(
     lattice = None
     if not (whole and override == "numeric"):
         decimals = 0 if whole else None if spelled is None else spelled.most
-        lattice = find_lattice(values, decimals, search=spelled is None and not whole, single=table.single(name))
+        lattice = find_lattice(every, values, decimals, search=spelled is None and not whole, single=table.single(name))
         if lattice is not None and spelled is not None and lattice.decimals > spelled.usual + DUST:
             lattice = None
     low, high = float(values.min()), float(values.max())
@@ -193,8 +212,10 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     raise InputError(f"{table.label}: no numeric column to model", hint)
 
 
-def _notes(table: Table, schema: Schema) -> list[str]:
+def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
+    """`some`: whether statistics come from some of the rows only."""
     notes = []
+    fitted = " in the rows that are fitted" if some else ""
     D = len(schema.modelled)
     constants = schema.constants
     empty = [c.name for c in schema.columns if c.kind == "empty"]
@@ -211,13 +232,14 @@ def _notes(table: Table, schema: Schema) -> list[str]:
         notes.append(f"more numeric columns ({D + len(constants)}) than rows ({table.N})")
     if constants:
         names = named("column", [c.name for c in constants])
-        notes.append(f"{names} {are(constants)} constant: holes get the constant")
+        notes.append(f"{names} {are(constants)} constant{fitted}: holes get the constant")
     piles = [f"{value:g} of '{c.name}' ({share:.0%})" for c in schema.encoded for value, share in _piles(table, c)]
     if piles:
         more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     if empty:
-        notes.append(f"{named('column', empty)} {are(empty)} empty: carried, nothing to learn from")
+        notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
+    notes += count_holes(table, schema).notes()
     holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
     incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
     return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")
