@@ -291,10 +291,10 @@ def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "impute", "--checkpoint", "run", "--m", "2")
     assert "run/imputed/data.1.csv exists" in error and "--force" in hint
     assert vgi("impute", "--checkpoint", "run", "--m", "2", "--force").code == 0
-    assert vgi("evaluate", "--checkpoint", "run", "data.csv").code == 0
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv")
-    assert "run/evaluations/data/report.json' exists" in error and "--force" in hint
-    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "--force").code == 0
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report").code == 0
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", "--json", "-o", "report")
+    assert error == "'report/report.json' exists" and hint == "--force replaces it, another -o DIR writes elsewhere"
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report", "--force").code == 0
     assert vgi("fit", "data.csv", *FA, "--out", "run", "--force").code == 0
     assert not (run / "imputed").exists()
 

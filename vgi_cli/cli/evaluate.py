@@ -35,7 +35,9 @@ def command(
     conditionals: Annotated[
         bool, typer.Option("--conditionals", help="Compare the fitted conditionals with the model's own, by column.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout; no files without -o.")
+    ] = False,
     per_row: Annotated[
         str | None, typer.Option("--per-row", metavar="FILE", help="Write log p(observed cells) of each row.")
     ] = None,
@@ -98,6 +100,7 @@ def command(
         per_row=per_row,
         out=None if out is None else Path(out),
         force=force,
+        write=not json_ or out is not None,
         conditions=conditions,
         samples=samples,
         refit_epochs=refit_epochs,

@@ -104,5 +104,5 @@ def check(conditions: Sequence[Condition], report: Mapping[str, Any]) -> None:
     if held:
         raise FailIfMissed(
             "; ".join(f"--fail-if '{c}' holds: {c.path} is {known[c.path]:.6g}" for c in held),
-            "the report was written; nothing else failed",
+            "the report is complete; nothing else failed",
         )
