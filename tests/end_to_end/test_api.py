@@ -57,6 +57,24 @@ def test_a_frame_is_fitted_imputed_and_evaluated(frame: pd.DataFrame, tmp_path: 
     assert run.model().log_prob.__self__ is not None
 
 
+def test_the_long_table_in_memory(frame: pd.DataFrame, tmp_path: Path) -> None:
+    data = frame.set_index(frame.index**2).astype({"name": "category"})  # an index and a type of pandas' own
+    run = vgi_cli.fit(data, out=tmp_path / "run", **FIT)
+    tables, long = run.impute(m=2), run.impute(m=2, format="long")
+    assert [*long.columns] == [*data.columns, ".imp", ".id"] and [*long.index] == 3 * [*data.index]
+    assert isinstance(long["name"].dtype, pd.CategoricalDtype) and long.index.name is None
+    assert long[".id"].tolist() == 3 * list(range(1, 81)) and long[".imp"].tolist() == [0] * 80 + [1] * 80 + [2] * 80
+    assert long["b"][long[".imp"] == 0].isna().tolist() == data["b"].isna().tolist()
+    for number, table in enumerate(tables, 1):
+        part = long[long[".imp"] == number]
+        assert (part[["a", "b", "count"]].to_numpy() == table[["a", "b", "count"]].to_numpy()).all()
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    bare = vgi_cli.impute(run, arrow, m=2, format="long", original=False)
+    assert isinstance(bare, pa.Table) and bare.num_rows == 160 and bare.column("b").null_count == 0
+    with pytest.raises(InputError, match=r"the table: has a column '\.id', which the long layout adds"):
+        run.impute(data.assign(**{".id": 1}), format="long")
+
+
 def test_a_truth_in_memory_scores_the_imputations(frame: pd.DataFrame, tmp_path: Path) -> None:
     run = vgi_cli.fit(frame, out=tmp_path / "run", **FIT)
     truth = frame.assign(b=frame["b"].fillna(0.0), count=frame["count"].fillna(5.0))

@@ -26,6 +26,7 @@ from vgi_cli.run.prepare import match
 from vgi_cli.run.reporting import Lines, Reporter, Silent
 from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
+from vgi_cli.table.writer import refuse_clash
 
 Say = Callable[[str], None] | None
 Plugins = str | Path | Sequence[str | Path]
@@ -189,8 +190,10 @@ def impute(
 ) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
-    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
-    tables where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
+    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), or with `format="long"` one
+    table, all of them below each other with columns `.imp` and `.id`, first the table with its holes as `.imp` 0 (not
+    with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the files are written as
+    `vgi impute` does, and their paths are returned.
     Options: m=5, point, sampler, uncertainty, out, format, original, force, mask, na_values, delimiter, seed, device,
     threads, compile, say. `plugins`: those of the fit; a Run remembers them.
     """
@@ -236,8 +239,11 @@ def _impute(
     fitted = load_run(checkpoint, reporter)
     options = with_draws(options, fitted, reporter)
     table = fitted_or_new(fitted, settings) if table is None else table
+    if options.layout == "long":
+        refuse_clash(table)
     match(table, fitted.schema, reporter)
-    return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)
+    draws = draw(fitted, table, settings, options, reporter).draws
+    return to_frames(table, fitted.schema, draws, arrow, options.layout == "long", options.original)
 
 
 def evaluate(
