@@ -81,6 +81,7 @@ def test_version(vgi: Vgi) -> None:
         (["fti"], "no such command 'fti'", "did you mean 'fit'?"),
         (["quux"], "no such command 'quux'", "expected one of: evaluate, finetune, fit, impute"),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
+        (["fit", "--log-file", "x"], "no such option: --log-file", "vgi fit --help lists what is possible"),
         (["impute"], "missing option '--checkpoint'", "vgi impute --help lists what is possible"),
         (["evaluate", "--checkpoint", "r"], "missing argument 'DATA'", "vgi evaluate --help lists what is possible"),
         (["fit", "--epochs"], "option '--epochs' requires an argument", "vgi --help lists what is possible"),

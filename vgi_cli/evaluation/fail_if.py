@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import FailIfMissed, UsageError, nearest
+from vgi_cli.evaluation.imputation import ColumnScores, ImputationScores
 from vgi_cli.evaluation.loglik import Bracket
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
@@ -77,14 +78,28 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
     absent  parts that were not asked for, and the flags that add them
     """
     for condition in conditions:
-        part, _, name = condition.path.partition(".")
+        part = condition.path.partition(".")[0]
         message = f"--fail-if '{condition}': the report has no number '{condition.path}'"
         if part not in PARTS:
             raise UsageError(message, nearest(part, PARTS))
+        known = _known(condition.path)
+        if known and condition.path not in known:
+            raise UsageError(message, nearest(condition.path, known))
         if part in absent:
             raise UsageError(message, f"{absent[part]} adds it")
-        if part == "loglik" and name not in LOGLIK:
-            raise UsageError(message, nearest(condition.path, [f"loglik.{known}" for known in LOGLIK]))
+
+
+def _known(path: str) -> list[str]:
+    """The numbers that may stand where `path` points; none where only the report tells."""
+    part, _, name = path.partition(".")
+    if part == "loglik":
+        return [f"loglik.{known}" for known in LOGLIK]
+    if part != "imputation":
+        return []
+    columns = name.rpartition(".")[0]
+    if columns.startswith("columns."):
+        return [f"imputation.{columns}.{known}" for known in ColumnScores._fields]
+    return [f"imputation.{known}" for known in ImputationScores._fields if known != "columns"]
 
 
 def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:

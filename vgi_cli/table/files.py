@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import os
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import InputError, UsageError, nearest_file
 from vgi_cli.table.scratch import scratch, scratch_errors
 
 PARQUET = (".parquet", ".pq", ".parq")
@@ -104,10 +103,7 @@ def _file(path: Path, delimiter: str | None) -> TableFile:
         with path.open("rb") as file:
             begin = file.read(2)
     except FileNotFoundError:
-        near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        close = difflib.get_close_matches(path.name, near, n=1)
-        hint = f"did you mean '{path.with_name(close[0])}'?" if close else "check the path"
-        raise InputError(f"{path}: no such file", hint) from None
+        raise InputError(f"{path}: no such file", nearest_file(path)) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from None
     if not begin:
