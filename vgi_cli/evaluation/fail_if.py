@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import FailIfMissed, UsageError, nearest
-from vgi_cli.evaluation.imputation import ColumnScores, ImputationScores
-from vgi_cli.evaluation.loglik import Bracket
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -26,9 +24,8 @@ LOGLIK = (
     *SUMMARY,
     *("rows_left_out", "particles", "ess", "half_budget", "dequantisation_draws", "refit_epochs"),
     *(f"{part}.{name}" for part in ("complete", "incomplete") for name in SUMMARY),
-    *(f"simulated.{name}" for name in Bracket._fields),
 )
-"""The numbers that the `loglik` of a report may have."""
+"""The numbers that the `loglik` of a report may have, beside those of the bracket by simulated data."""
 PARTS = ("format", "rows", "loglik", "objective", "imputation", "sampler", "truth", "conditionals")
 EXAMPLE = "write it as 'loglik.mean < -12.5': a path of the JSON report, one of < <= > >= == !=, a number"
 _FORM = re.compile(r"^\s*(?P<path>[^<>=!]*[^<>=!\s])\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*$")
@@ -91,9 +88,12 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
 
 def _known(path: str) -> list[str]:
     """The numbers that may stand where `path` points; none where only the report tells."""
+    from vgi_cli.evaluation.imputation import ColumnScores, ImputationScores  # they load torch, and are asked after it
+    from vgi_cli.evaluation.loglik import Bracket
+
     part, _, name = path.partition(".")
     if part == "loglik":
-        return [f"loglik.{known}" for known in LOGLIK]
+        return [f"loglik.{known}" for known in (*LOGLIK, *(f"simulated.{field}" for field in Bracket._fields))]
     if part != "imputation":
         return []
     columns = name.rpartition(".")[0]

@@ -21,7 +21,7 @@ from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report,
 from vgi_cli.evaluation.truth import compare
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.run import registry
+from vgi_cli.run import early, registry
 from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
@@ -37,7 +37,7 @@ from vgi_cli.run.samplers import parameter_uncertainty
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.truth_model import Truth, load_truth
 from vgi_cli.table.encoder import log_scale
-from vgi_cli.table.outputs import output_format, refuse_sources, refuse_type
+from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
 from vgi_cli.table.write_columns import columns_bytes
 
@@ -101,7 +101,7 @@ def evaluate(
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
         own = checkpoint / "evaluations" / table.stem
         folder = own if options.out is None else options.out
-        _check_outputs(folder, options, settings)
+        early.check_report(settings, options.truth, options.out, options.per_row, options.write, options.force)
         report = make(fitted, table, truth, known, settings, options, reporter)
         _require_paths(options.conditions, report.values)
         if options.per_row is not None:
@@ -195,24 +195,6 @@ def _claim(own: Path) -> Path:
             folder.mkdir()
             return folder
     raise AssertionError("numbers do not end")
-
-
-def _check_outputs(folder: Path, options: EvaluateOptions, settings: Settings) -> None:
-    """UsageError for outputs that cannot be, before the work. A report in the run itself is numbered: it always can."""
-    paths = [folder / "report.json", folder / "report.md"] if options.write and options.out is not None else []
-    if options.per_row is not None:
-        paths.append(Path(options.per_row))
-        if not paths[-1].parent.is_dir():
-            raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
-        refuse_type(paths[-1])
-    if options.out is not None and folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out: '{folder}' is a file", "name a folder")
-    given = [*(value_of(settings, "data") or []), value_of(settings, "mask"), options.truth]
-    refuse_sources(paths, [path for path in given if path is not None], "read here")
-    for path in paths:
-        if path.exists() and not options.force:
-            other = "another -o DIR" if path.parent == options.out else "another --per-row"
-            raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")
 
 
 def _absent(settings: Settings, options: EvaluateOptions) -> dict[str, str]:
