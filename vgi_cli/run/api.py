@@ -194,6 +194,11 @@ def impute(
     table, all of them below each other with columns `.imp` and `.id`, first the table with its holes as `.imp` 0 (not
     with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the files are written as
     `vgi impute` does, and their paths are returned.
+
+    The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
+    they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,
+    one table for all, or another `seed` makes them). The fitted table and files are keyed by row number.
+
     Options: m=5, point, sampler, uncertainty, out, format, original, force, mask, na_values, delimiter, seed, device,
     threads, compile, say. `plugins`: those of the fit; a Run remembers them.
     """

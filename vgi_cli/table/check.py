@@ -103,7 +103,10 @@ class Check:
             notes.append("columns are in another order than in the fit: matched by name")
         lost = [name for name in schema.ids if name not in self._names]
         if lost:
-            notes.append(f"{named('id column', lost)} {are(lost)} not in {label}: draws are keyed by row number")
+            notes.append(
+                f"{named('id column', lost)} {are(lost)} not in {label}: "
+                f"draws are keyed without {'them' if len(lost) > 1 else 'it'}"
+            )
         empty = [name for name, seen in self._observed.items() if not seen]
         if empty and self.rows > 1:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")

@@ -44,9 +44,11 @@ def from_frame(frame: Frame) -> ParquetTable:
     described = (arrow.schema.pandas_metadata or {}).get("index_columns", [])
     index = [name for name in described if isinstance(name, str) and name in arrow.column_names]
     digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
-    return ParquetTable(
+    table = ParquetTable(
         arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
     )
+    table.in_memory = True
+    return table
 
 
 def to_frames(
