@@ -272,7 +272,7 @@ class TestCheck:
 
     def test_no_hole_and_no_id(self) -> None:
         assert self.notes("x,y\n1,2\n") == [
-            "id column 'id' is not in standard input: draws are keyed by row number",
+            "id column 'id' is not in standard input: draws are keyed without it",
             "standard input has no hole in a modelled column",
         ]
 

@@ -35,7 +35,9 @@ def command(
     conditionals: Annotated[
         bool, typer.Option("--conditionals", help="Compare the fitted conditionals with the model's own, by column.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout; no files without -o.")
+    ] = False,
     per_row: Annotated[
         str | None, typer.Option("--per-row", metavar="FILE", help="Write log p(observed cells) of each row.")
     ] = None,
@@ -71,7 +73,9 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi evaluate`; its help text is in cli/help.py."""
+    from vgi_cli.evaluation.fail_if import check, parse
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_evaluate
     from vgi_cli.run.plugins import plugged
 
     settings = gather(
@@ -86,23 +90,26 @@ def command(
         },
         environ=os.environ,
     )
-    from vgi_cli.evaluation.fail_if import check, parse
+    conditions = tuple(parse(text) for text in fail_if or [])
+    console = Console(quiet, verbose)
+    path, write = None if out is None else Path(out), not json_ or out is not None
+    check_evaluate(checkpoint, settings, truth=truth, out=path, per_row=per_row, write=write, force=force)
     from vgi_cli.run.evaluate import EvaluateOptions, evaluate
 
-    conditions = tuple(parse(text) for text in fail_if or [])
     chosen = EvaluateOptions(
         truth=truth,
         objective=objective,
         truth_model=truth_model,
         conditionals=conditionals,
         per_row=per_row,
-        out=None if out is None else Path(out),
+        out=path,
         force=force,
+        write=write,
         conditions=conditions,
         samples=samples,
         refit_epochs=refit_epochs,
     )
     with plugged(plugin or []):
-        report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
+        report = evaluate(checkpoint, settings, chosen, console)
     print(report.json_text() if json_ else report.text(), end="")
     check(conditions, report.values)

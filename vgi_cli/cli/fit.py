@@ -93,6 +93,7 @@ def command(
 ) -> None:
     """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_fit
     from vgi_cli.run.plugins import plugged
     from vgi_cli.run.registry import check_names
 
@@ -123,15 +124,18 @@ def command(
     settings = gather(flags, set_ or [], os.environ, recipe)
     if not plugin:
         check_names(model, method)  # before torch is loaded
+    console = Console(quiet, verbose)
+    path = None if out is None else Path(out)
+    check_fit(settings, path, resume, force)
     from vgi_cli.run.fit import fit
 
     with plugged(plugin or []):
         run = fit(
             settings,
-            out=None if out is None else Path(out),
+            out=path,
             resume=resume,
             force=force,
-            reporter=Console(quiet, verbose),
+            reporter=console,
             started=context.obj["started"],
         )
     print(run.path)

@@ -23,7 +23,8 @@ IMPUTE = (
 EVALUATE = (
     "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "
     "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and "
-    "report.md go to --out, by default RUN/evaluations/<table>/."
+    "report.md go to --out, by default to a folder of their own: RUN/evaluations/<table>/, <table>-2/, …; with --json "
+    "none are written without --out."
 )
 
 

@@ -62,6 +62,8 @@ def command(
 ) -> None:
     """The command line of `vgi impute`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_impute
+    from vgi_cli.run.impute_options import ImputeOptions, check_options
     from vgi_cli.run.plugins import plugged
 
     settings = gather(
@@ -77,9 +79,6 @@ def command(
         },
         environ=os.environ,
     )
-    from vgi_cli.run.impute import impute
-    from vgi_cli.run.impute_options import ImputeOptions, check_options
-
     chosen = check_options(
         ImputeOptions(
             m=m,
@@ -94,7 +93,11 @@ def command(
         ),
         stdin=data == "-",
     )
+    console = Console(quiet, verbose)
+    check_impute(checkpoint, settings, chosen)
+    from vgi_cli.run.impute import impute
+
     with plugged(plugin or []):
-        paths = impute(checkpoint, settings, chosen, Console(quiet, verbose))
+        paths = impute(checkpoint, settings, chosen, console)
     for path in paths:
         print(path)

@@ -27,6 +27,7 @@ from vgi_cli.run.reporting import Lines, Reporter, Silent
 from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Whole
+from vgi_cli.table.writer import refuse_clash
 
 Say = Callable[[str], None] | None
 Plugins = str | Path | Sequence[str | Path]
@@ -190,8 +191,15 @@ def impute(
 ) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
-    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
-    tables where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
+    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), or with `format="long"` one
+    table, all of them below each other with columns `.imp` and `.id`, first the table with its holes as `.imp` 0 (not
+    with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the files are written as
+    `vgi impute` does, and their paths are returned.
+
+    The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
+    they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,
+    one table for all, or another `seed` makes them). The fitted table and files are keyed by row number.
+
     Options: m=5, point, sampler, uncertainty, out, format, original, force, strict, mask, na_values, delimiter, seed,
     device, threads, compile, say. `strict=True` raises HolesLeft, before any work, where holes would stay. `plugins`:
     those of the fit; a Run remembers them.
@@ -239,10 +247,12 @@ def _impute(
     fitted = load_run(checkpoint, reporter)
     options = with_draws(options, fitted, reporter)
     table = fitted_or_new(fitted, settings) if table is None else table
+    if options.layout == "long":
+        refuse_clash(table)
     seen = survey(Whole(table), fitted.schema, reporter, strict)
     draws = draw(fitted, table, settings, options, reporter).draws
     say_filled(seen.holes, len(draws), reporter)
-    return to_frames(table, fitted.schema, draws, arrow)
+    return to_frames(table, fitted.schema, draws, arrow, options.layout == "long", options.original)
 
 
 def evaluate(

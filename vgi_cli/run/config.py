@@ -132,6 +132,12 @@ def gather(
     return settings
 
 
+def require_data(settings: Settings) -> None:
+    """UsageError unless a table is named."""
+    if "data" not in settings or not settings["data"].value:
+        raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
+
+
 def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")

@@ -3,6 +3,8 @@ quality of the conditionals, the fine-tuned objective."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report,
 from vgi_cli.evaluation.truth import compare
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.run import registry
+from vgi_cli.run import early, registry
 from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
@@ -35,7 +37,7 @@ from vgi_cli.run.samplers import parameter_uncertainty
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.truth_model import Truth, load_truth
 from vgi_cli.table.encoder import log_scale
-from vgi_cli.table.outputs import output_format, refuse_sources, refuse_type
+from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
 from vgi_cli.table.write_columns import columns_bytes
 
@@ -80,7 +82,8 @@ def evaluate(
     table: Table | None = None,
     truth: Table | None = None,
 ) -> Report:
-    """Evaluate a run on a table and write report.json and report.md.
+    """Evaluate a run on a table and, unless `options.write` is off, write report.json and report.md: to `options.out`,
+    else to a new folder of the run, evaluations/<table>, <table>-2, … (with `options.force` to the first of them).
 
     Raises UsageError, InputError or RunError before anything is written; FailIfMissed after it.
     """
@@ -96,15 +99,17 @@ def evaluate(
         known = None if options.truth_model is None else load_truth(Path(options.truth_model), fitted, reporter)
         table, truth = _tables(fitted, settings, options, table, truth)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
-        folder = checkpoint / "evaluations" / table.stem if options.out is None else options.out
-        if options.write:
-            _check_outputs(folder, options, settings)
+        own = checkpoint / "evaluations" / table.stem
+        folder = own if options.out is None else options.out
+        early.check_report(settings, options.truth, options.out, options.per_row, options.write, options.force)
         report = make(fitted, table, truth, known, settings, options, reporter)
         _require_paths(options.conditions, report.values)
         if options.per_row is not None:
             _write_per_row(Path(options.per_row), table, fitted, report.per_row)
         if not options.write:
             return report
+        if options.out is None and not options.force:
+            folder = _claim(own)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "report.json", report.json_text().encode())
         write_atomic(folder / "report.md", report.text().encode())
@@ -182,20 +187,14 @@ def _tables(
     return table, truth
 
 
-def _check_outputs(folder: Path, options: EvaluateOptions, settings: Settings) -> None:
-    paths = [folder / "report.json", folder / "report.md"]
-    if options.per_row is not None:
-        paths.append(Path(options.per_row))
-        if not paths[-1].parent.is_dir():
-            raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
-        refuse_type(paths[-1])
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out: '{folder}' is a file", "name a folder")
-    given = [*(value_of(settings, "data") or []), value_of(settings, "mask"), options.truth]
-    refuse_sources(paths, [path for path in given if path is not None], "read here")
-    for path, other in zip(paths, ("-o DIR", "-o DIR", "another --per-row"), strict=False):
-        if path.exists() and not options.force:
-            raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")
+def _claim(own: Path) -> Path:
+    """A folder for a report of its own: `own`, or where a report is already `own-2`, `own-3`, … (atomic)."""
+    own.parent.mkdir(parents=True, exist_ok=True)
+    for folder in itertools.chain([own], (own.with_name(f"{own.name}-{number}") for number in itertools.count(2))):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("numbers do not end")
 
 
 def _absent(settings: Settings, options: EvaluateOptions) -> dict[str, str]:

@@ -84,7 +84,8 @@ def impute(
         check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
         sampling = Sampling(fitted, settings, options, reporter)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
-            sampling.fill(source, seen.incomplete, draws)
+            keys = RowKeys(fitted.schema, table is not None and keyed_by_content(fitted, table))
+            sampling.fill(source, seen.incomplete, draws, keys)
             if options.point is not None:
                 reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
             elif options.layout == "single":
@@ -178,9 +179,8 @@ class Sampling:
         """Tables that come out: one for each draw, or one of point estimates."""
         return self._m if self._options.point is None else 1
 
-    def fill(self, source: Source, incomplete: int, draws: SpooledDraws) -> None:
+    def fill(self, source: Source, incomplete: int, draws: SpooledDraws, keys: RowKeys) -> None:
         """Draw block by block; `incomplete`: rows with a hole, for the progress."""
-        keys = RowKeys(self._fitted.schema)
         done = 0
         for block in source.blocks():
             rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
@@ -228,9 +228,16 @@ class Sampling:
 def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOptions, reporter: Reporter) -> Imputed:
     """`options.m` draws of every hole of a table in memory, or their mean or median."""
     sampling = Sampling(fitted, settings, options, reporter)
-    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
+    rows = rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys)
     draws = sampling.draw(rows, 0, int(rows.table.missing.any(1).sum()))
     return Imputed(draws, sampling.finish(), sampling.sampler)
+
+
+def keyed_by_content(fitted: Fitted, table: Table) -> bool:
+    """Whether the rows of a table are keyed by what they hold, and not by their number: those of tables that were
+    handed over in memory, which may come row by row, but for the one that was fitted."""
+    return table.in_memory and table.sha256 != fitted.run.manifest["data"]["sha256"]
 
 
 def seed_of(fitted: Fitted, settings: Settings) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.run.load import Fitted
 from vgi_cli.run.reporting import Reporter
+
+if TYPE_CHECKING:
+    from vgi_cli.run.load import Fitted
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median")

@@ -34,7 +34,10 @@ class Table(ABC):
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
     tokens   what stands for a missing cell beside what always does
+    in_memory  whether it was handed over in memory, and not read from files
     """
+
+    in_memory = False
 
     def __init__(
         self,

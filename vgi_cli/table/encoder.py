@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -67,24 +68,44 @@ def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tens
 
 class RowKeys:
     """Row keys of a table that may come in blocks: the texts of the id columns and their count so far, else (no ids
-    here) the row number. Only with ids something is kept of every row: its texts."""
+    here) the row number, or with `by_content` all cells of the row and their count so far, so that tables of one row
+    differ. Only with ids or by content something is kept of every row."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._ids = schema.ids
+    def __init__(self, schema: Schema, by_content: bool = False) -> None:
+        self._schema, self._by_content = schema, by_content
         self._seen: Counter[str] = Counter()
         self._rows = 0
 
     def of(self, table: Table) -> Tensor:
         """[N] int64: the keys of the next rows."""
         first, self._rows = self._rows, self._rows + table.N
-        if not self._ids or any(name not in table.names for name in self._ids):
-            return row_keys([f"row {i}" for i in range(first, self._rows)])
+        ids = self._schema.ids
+        if ids and all(name in table.names for name in ids):
+            return self._counted("id", zip(*(table.raw_text(name) for name in ids), strict=True))
+        if self._by_content:
+            return self._counted("cells", self._cells(table))
+        return row_keys([f"row {i}" for i in range(first, self._rows)])
+
+    def _counted(self, kind: str, rows: Iterable[Sequence[Any]]) -> Tensor:
         labels = []
-        for cells in zip(*(table.raw_text(name) for name in self._ids), strict=True):
+        for cells in rows:
             label = json.dumps(cells)
-            labels.append(f"id {label} {self._seen[label]}")
+            labels.append(f"{kind} {label} {self._seen[label]}")
             self._seen[label] += 1
         return row_keys(labels)
+
+    def _cells(self, table: Table) -> Iterator[Sequence[Any]]:
+        """Each row's cells by name of the column: modelled ones as numbers, whatever their type in this table, others
+        as texts, none where missing. An index numbers the rows and is no part of them."""
+        names = sorted(name for name in table.names if name not in table.index)
+        columns: list[list[Any]] = []
+        for name in names:
+            if name in self._schema.modelled:
+                values, absent = table.numeric(name).tolist(), table.missing(name).tolist()
+                columns.append([None if gone else value + 0.0 for value, gone in zip(values, absent, strict=True)])
+            else:
+                columns.append(list(table.text(name)))
+        return ([names, *cells] for cells in zip(*columns, strict=True))
 
 
 def decode(x: Tensor, schema: Schema) -> Floats:
