@@ -16,6 +16,7 @@ from vgi_cli.cli import app, console
 from vgi_cli.cli.console import Console
 from vgi_cli.errors import FailIfMissed, Interrupted, VgiError
 from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
+from vgi_cli.run.reporting import Progress
 
 COMMANDS = ("fit", "finetune", "impute", "evaluate")
 PYTHON = [sys.executable, "-m", "vgi_cli"]
@@ -206,35 +207,89 @@ def test_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, name: str, 
     assert "\x1b" not in shown(Terminal())
 
 
-def test_progress_off_a_terminal_is_a_plain_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    reporter = Console(stream=stream)
-    for step in range(25):
-        now[0] = float(step)
-        reporter.progress(f"epoch {step}/25", step / 25)
-    assert stream.getvalue() == "epoch 10/25  (40%, 10 s)\nepoch 20/25  (80%, 20 s)\n"
-    quiet = Console(quiet=True, stream=io.StringIO())
-    now[0] = 100.0
-    quiet.progress("epoch", 0.5)
-    assert quiet.stream.getvalue() == ""  # type: ignore[attr-defined]
+class Clock:
+    """A clock that somebody sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_progress_off_a_terminal_is_a_plain_line_every_ten_seconds() -> None:
+    clock, stream = Clock(), io.StringIO()
+    reporter = Console(stream=stream, clock=clock)
+    reporter.plan(["reading", "training"])
+    with reporter.stage("reading"):
+        clock.now = 4.0
+    with reporter.stage("training", "epochs") as stage:
+        for step in range(5, 26):
+            clock.now = float(step)
+            stage((step - 5) / 20, step - 5, 20)
+    assert stream.getvalue() == (
+        "2/2 training: 25%, 5 of 20 epochs, 0.83 epochs/s, 18 s left\n"
+        "2/2 training: 75%, 15 of 20 epochs, 0.94 epochs/s, 5 s left\n"
+    )
+
+
+def test_a_stage_that_does_not_report_has_its_lines_too() -> None:
+    clock, stream = Clock(), io.StringIO()
+    reporter = Console(stream=stream, clock=clock)
+    with reporter.stage("reading", until=60.0) as stage:
+        stage(0.0)
+        for second in range(1, 31):
+            clock.now = float(second)
+            reporter.tick()
+    lines = stream.getvalue().splitlines()
+    assert lines == [f"1/1 reading: 0%, {left} s left" for left in (50, 40, 30)]
+    reporter.tick()
+    assert stream.getvalue().splitlines() == lines  # nothing is under way
+
+
+def test_progress_is_not_shown_with_q() -> None:
+    clock, stream = Clock(), io.StringIO()
+    reporter = Console(quiet=True, stream=stream, clock=clock)
+    with reporter.stage("training") as stage:
+        clock.now = 100.0
+        stage(0.5)
+        reporter.tick()
+    assert stream.getvalue() == ""
+
+
+def test_what_experts_want_to_see_is_shown_with_v() -> None:
+    for verbose, expected in ((False, "1/1 training: 50%\n"), (True, "1/1 training: 50%, objective 3.2\n")):
+        clock, stream = Clock(), io.StringIO()
+        reporter = Console(verbose=verbose, stream=stream, clock=clock)
+        clock.now = 10.0
+        reporter.show(Progress(1, 1, "training", 0.5, note="objective 3.2"))
+        reporter.finish_progress()
+        assert stream.getvalue() == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (99.0, "99 s"), (120.0, "2 min"), (5400.0, "90 min"), (7500.0, "2 h 5 min")]
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert console.duration(seconds) == words
 
 
 def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
     reporter = Console(stream=stream)
-    reporter.progress("epoch 1/2", 0.5)
+    reporter.show(Progress(1, 1, "training", 0.5, 1, 2, "epochs"))
     reporter.say("a line above the bar")
     reporter.finish_progress()
-    assert "epoch 1/2" in stream.getvalue() and "a line above the bar" in stream.getvalue()
+    shown = stream.getvalue()
+    assert "1/1 training" in shown and "50%, 1 of 2 epochs" in shown and "a line above the bar" in shown
 
 
 def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
-    Console(stream=stream).progress("epoch 1/2", 0.5)
+    with Console(stream=stream).stage("training") as stage:
+        stage(0.5)
     assert stream.getvalue() == ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from vgi_cli.cli.console import Console
 
 
 def command(
+    context: typer.Context,
     checkpoint: o.Checkpoint,
     data: Annotated[
         list[str], typer.Argument(metavar="DATA", help="One table: files, a folder of Parquet, or - (CSV on stdin).")
@@ -51,6 +52,14 @@ def command(
         int | None,
         typer.Option("--samples", metavar="N", help="Draws of the latents a row, for models with latents (3000)."),
     ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows",
+            metavar="N|all",
+            help="Rows, drawn at random, that are scored where the likelihood has to be estimated (1000).",
+        ),
+    ] = None,
     refit_epochs: Annotated[
         int | None,
         typer.Option(
@@ -59,6 +68,7 @@ def command(
             help="Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.",
         ),
     ] = None,
+    time_limit: o.TimeLimit = None,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -87,6 +97,7 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "time_limit": (time_limit, "--time-limit"),
         },
         environ=os.environ,
     )
@@ -108,8 +119,16 @@ def command(
         conditions=conditions,
         samples=samples,
         refit_epochs=refit_epochs,
+        rows=_rows(rows),
     )
     with plugged(plugin or []):
-        report = evaluate(checkpoint, settings, chosen, console)
+        report = evaluate(checkpoint, settings, chosen, console, started=context.obj["started"])
     print(report.json_text() if json_ else report.text(), end="")
+    if report.interrupted is not None:
+        raise report.interrupted
     check(conditions, report.values)
+
+
+def _rows(text: str | None) -> Any:
+    """A number of rows, or what was said instead."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else text

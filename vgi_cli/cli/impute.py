@@ -12,6 +12,7 @@ from vgi_cli.cli.console import Console
 
 
 def command(
+    context: typer.Context,
     checkpoint: o.Checkpoint,
     data: Annotated[
         str | None,
@@ -46,6 +47,7 @@ def command(
             "--strict", help="Write nothing and exit 1 where holes would stay (columns that are not modelled)."
         ),
     ] = False,
+    time_limit: o.TimeLimit = None,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -75,6 +77,7 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "time_limit": (time_limit, "--time-limit"),
             "compile": (compile_, "--compile"),
         },
         environ=os.environ,
@@ -98,6 +101,6 @@ def command(
     from vgi_cli.run.impute import impute
 
     with plugged(plugin or []):
-        paths = impute(checkpoint, settings, chosen, console)
+        paths = impute(checkpoint, settings, chosen, console, started=context.obj["started"])
     for path in paths:
         print(path)

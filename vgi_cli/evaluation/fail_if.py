@@ -24,6 +24,7 @@ LOGLIK = (
     *SUMMARY,
     *("rows_left_out", "particles", "ess", "half_budget", "dequantisation_draws", "refit_epochs"),
     *(f"{part}.{name}" for part in ("complete", "incomplete") for name in SUMMARY),
+    *(f"sample.{name}" for name in ("rows", "of", "seed")),
 )
 """The numbers that the `loglik` of a report may have, beside those of the bracket by simulated data."""
 PARTS = ("format", "rows", "loglik", "objective", "imputation", "sampler", "truth", "conditionals")

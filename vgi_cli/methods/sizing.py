@@ -8,14 +8,15 @@ is about it. A mixture has broad components for what is far: there it counts as 
 in a row that are not better than its best, and the rest of the paths after two paths in a row that are not better than
 the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
 for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
-by counting operations, never by a clock, so that the same table and seed give the same size on every machine: a
-candidate that would pass the bound is not tried.
+by counting operations, so that the same table and seed give the same size on every machine: a candidate that would pass
+the bound is not tried. Only where a caller has a time limit does a clock end the search before that: the best of what
+was tried by then is taken, and where nothing was, the smallest candidate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -44,17 +45,47 @@ class Candidate(NamedTuple):
 
 
 class Sizing(NamedTuple):
-    """The chosen configuration, the reason in one line, and everything that was tried."""
+    """The chosen configuration, the reason in one line, everything that was tried, and whether the caller's clock ended
+    the search."""
 
     config: Any
     reason: str
     tried: tuple[Candidate, ...]
+    cut: bool = False
+
+
+class _Cut(Exception):
+    """The caller wants no more."""
+
+
+def never() -> bool:
+    """The `stop` of a search that goes to its end."""
+    return False
+
+
+def silent(share: float) -> None:
+    """Where nobody watches."""
+
+
+def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
+    """Whether there is a size to choose, and rows to choose it by."""
+    n = int((~table.missing.all(1)).sum())
+    return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, table.D))) > 1
 
 
 def choose_size(
-    family: type[GaussianFamily], config: ModelConfig, table: TensorTable, em: EmConfig, generator: torch.Generator
+    family: type[GaussianFamily],
+    config: ModelConfig,
+    table: TensorTable,
+    em: EmConfig,
+    generator: torch.Generator,
+    *,
+    stop: Callable[[], bool] = never,
+    progress: Callable[[float], None] = silent,
 ) -> Sizing:
-    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator."""
+    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
+    unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
+    counted work that is done."""
     used = (~table.missing.all(1)).nonzero()[:, 0]
     paths = family.sizes(config, len(used), table.D)
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
@@ -67,16 +98,31 @@ def choose_size(
     fold = torch.arange(table.N) % FOLDS
     starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
     seed = int(torch.randint(2**62, (), generator=generator))
-    work, overall, poor_paths = 0.0, -math.inf, 0
+    costs = [
+        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N) for candidate in path]
+        for path in paths
+    ]
+    work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
     tried: list[Candidate] = []
-    for path in paths:
+    for number, path in enumerate(paths):
         best, worse = -math.inf, 0
-        for candidate in path:
-            cost = 3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N)
+        for place, candidate in enumerate(path):
+            cost = costs[number][place]
             if work + cost > WORK and tried:
                 break
+            whole = work + _ahead([costs[number][place:], *costs[number + 1 :]], WORK - work)
+
+            def each(share: float, work: float = work, cost: float = cost, whole: float = whole) -> None:
+                progress((work + share * cost) / whole)
+                if stop():
+                    raise _Cut
+
+            try:
+                score = held_out(family, candidate, table, starts, em, seed, each)
+            except _Cut:
+                cut = True
+                break
             work += cost
-            score = held_out(family, candidate, table, starts, em, seed)
             tried.append(Candidate(candidate, score))
             worse = 0 if score > best else worse + 1
             best = max(best, score)
@@ -84,8 +130,10 @@ def choose_size(
                 break
         poor_paths = 0 if best > overall else poor_paths + 1
         overall = max(overall, best)
-        if poor_paths == 2:
+        if poor_paths == 2 or cut:
             break
+    if not tried:
+        return Sizing(paths[0][0], f"{describe(paths[0][0])}: the smallest, no time was left to try others", (), cut)
     enough = overall - family.slack * table.D
     near = [t for t in tried if t.score >= enough]
     winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
@@ -93,7 +141,20 @@ def choose_size(
     best_of = "best" if winner.score == overall else f"largest within {family.slack * table.D:.2f} nats of the best"
     scores = f"{winner.score:.2f} nats, encoded; {others}"
     reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
-    return Sizing(winner.config, reason, tuple(tried))
+    if cut:
+        reason += "; the time limit ended the search, with more time another size may be chosen"
+    return Sizing(winner.config, reason, tuple(tried), cut)
+
+
+def _ahead(costs: Sequence[Sequence[float]], room: float) -> float:
+    """Work of the candidates that will be tried if no path is left early: the first one, and those that have room."""
+    total = 0.0
+    for path in costs:
+        for cost in path:
+            if total and total + cost > room:
+                break
+            total += cost
+    return total
 
 
 def _stated(config: ModelConfig) -> bool:
@@ -108,19 +169,29 @@ def held_out(
     starts: Sequence[Tensor],
     em: EmConfig,
     seed: int,
+    each: Callable[[float], None] = silent,
 ) -> float:
     """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
-    in; `starts`: for each fold the rows [n, D] outside it, completed."""
+    in; `starts`: for each fold the rows [n, D] outside it, completed. `each` is told before every iteration which share
+    of them is done, at most."""
     total = 0.0
     fold = torch.arange(table.N) % FOLDS
     share = torch.tensor(family.undescribed, dtype=torch.float64)
     wide = _wide_log_prob(table) + share.log()
     for number in range(FOLDS):
+        each(number / FOLDS)
         kept, held = fold != number, fold == number
         model = family.build(config, table.D).double()
         model.initialise(starts[number], torch.Generator().manual_seed(seed))
         train = em_table(table.x[kept], table.missing[kept])
-        climb(model, train, model.penalty(em.pooling, em.floor), epochs=EPOCHS, tolerance=TOLERANCE)
+        climb(
+            model,
+            train,
+            model.penalty(em.pooling, em.floor),
+            epochs=EPOCHS,
+            tolerance=TOLERANCE,
+            each=lambda done, number=number: each((number + done / EPOCHS) / FOLDS),  # type: ignore[misc]
+        )
         with torch.no_grad():
             log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
         total += torch.logaddexp(log_prob + (1 - share).log(), wide[held]).sum().item()

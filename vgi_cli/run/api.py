@@ -20,16 +20,20 @@ from vgi_cli.run.fit import fit as fit_run
 from vgi_cli.run.impute import draw, fitted_or_new, say_filled
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.impute_options import ImputeOptions, check_options, with_draws
+from vgi_cli.run.likelihood import Wanted
+from vgi_cli.run.limits import limit_of
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
 from vgi_cli.run.prepare import survey
-from vgi_cli.run.reporting import Lines, Reporter, Silent
+from vgi_cli.run.reporting import Lines, Progress, Reporter, Silent
+from vgi_cli.run.stages import DRAWING, READING
 from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Whole
 from vgi_cli.table.writer import refuse_clash
 
 Say = Callable[[str], None] | None
+Tell = Callable[[Progress], None] | None
 Plugins = str | Path | Sequence[str | Path]
 LAW = "name a run, or a JSON file with the parameters of the law"
 
@@ -103,6 +107,7 @@ def fit(
     plugins: Plugins = (),
     out: str | Path | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Run:
     """Fit a model on a table with holes and return its run.
 
@@ -110,9 +115,12 @@ def fit(
     set      settings by dotted key, as `--set`: `{"model.factors": 3}`
     plugins  Python files that register models or methods; they are run
     say      takes the lines that the command would write to stderr; none: silence
+    progress takes a `vgi_cli.Progress` (stage, stages, name, share, done, total, unit, rate, left, note), often
 
-    Raises UsageError, InputError, RunError (nothing was created), FitError, Interrupted (after saving).
+    Raises UsageError, InputError, RunError (nothing was created), FitError, TimeUp (the time limit was over before
+    there was a model), Interrupted (after saving).
     """
+    started = time.monotonic()
     table, paths = source(data)
     flags = {
         "data": (paths, "data"),
@@ -141,8 +149,8 @@ def fit(
             out=None if out is None else Path(out),
             resume=resume,
             force=force,
-            reporter=_reporter(say),
-            started=time.monotonic(),
+            reporter=_reporter(say, progress),
+            started=started,
             table=table,
         )
     return Run(run, table, plugins)
@@ -164,8 +172,10 @@ def finetune(
     plugins: Plugins | None = None,
     out: str | Path | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Run:
     """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
+    started = time.monotonic()
     table, paths = source(data)
     flags = {
         "data": (paths, "data"),
@@ -180,7 +190,8 @@ def finetune(
             gather(flags, environ=os.environ),
             out=None if out is None else Path(out),
             force=force,
-            reporter=_reporter(say),
+            reporter=_reporter(say, progress),
+            started=started,
             table=table,
         )
     return Run(run, table, plugins)
@@ -201,8 +212,8 @@ def impute(
     one table for all, or another `seed` makes them). The fitted table and files are keyed by row number.
 
     Options: m=5, point, sampler, uncertainty, out, format, original, force, strict, mask, na_values, delimiter, seed,
-    device, threads, compile, say. `strict=True` raises HolesLeft, before any work, where holes would stay. `plugins`:
-    those of the fit; a Run remembers them.
+    device, threads, compile, time_limit, say, progress. `strict=True` raises HolesLeft, before any work, where holes
+    would stay. `plugins`: those of the fit; a Run remembers them.
     """
     plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
@@ -234,23 +245,30 @@ def _impute(
     device: str | None = None,
     threads: int | None = None,
     compile: str | None = None,
+    time_limit: str | float | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Any:
+    started = time.monotonic()
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
+    flags |= {"compile": (compile, "compile"), "time_limit": (time_limit, "time_limit")}
+    settings = gather(flags, environ=os.environ)
     destination = None if out is None else str(out)
     options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force, strict)
     options = check_options(options, stdin=False)
-    reporter = _reporter(say)
+    reporter = _reporter(say, progress)
     if out is not None:
-        return impute_run(checkpoint, settings, options, reporter, table)
+        return impute_run(checkpoint, settings, options, reporter, table, started=started)
     fitted = load_run(checkpoint, reporter)
     options = with_draws(options, fitted, reporter)
-    table = fitted_or_new(fitted, settings) if table is None else table
-    if options.layout == "long":
-        refuse_clash(table)
-    seen = survey(Whole(table), fitted.schema, reporter, strict)
-    draws = draw(fitted, table, settings, options, reporter).draws
+    limit = limit_of(settings, started)
+    reporter.plan([READING, DRAWING])
+    with reporter.stage(READING):
+        table = fitted_or_new(fitted, settings) if table is None else table
+        if options.layout == "long":
+            refuse_clash(table)
+        seen = survey(Whole(table), fitted.schema, reporter, strict)
+    draws = draw(fitted, table, settings, options, reporter, limit).draws
     say_filled(seen.holes, len(draws), reporter)
     return to_frames(table, fitted.schema, draws, arrow, options.layout == "long", options.original)
 
@@ -265,6 +283,8 @@ def evaluate(
     conditionals: bool = False,
     samples: int | None = None,
     refit_epochs: int | None = None,
+    rows: Wanted = None,
+    time_limit: str | float | None = None,
     per_row: str | Path | None = None,
     out: str | Path | None = None,
     force: bool = False,
@@ -276,13 +296,17 @@ def evaluate(
     threads: int | None = None,
     plugins: Plugins | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> dict[str, Any]:
     """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder.
 
     truth         the complete table: scores the imputations
     truth_model   the law that the data come from, a run or a JSON file: adds the distance from it
     conditionals  whether to compare the fitted conditionals with the model's own
+    rows          how many, drawn at random, are scored where the likelihood has to be estimated: a number (1000), `all`
+    time_limit    wall time after which the report is of what was scored by then
     """
+    started = time.monotonic()
     table, paths = source(data)
     true_table, true_paths = source(truth, "truth")
     options = EvaluateOptions(
@@ -296,11 +320,16 @@ def evaluate(
         write=out is not None,
         samples=samples,
         refit_epochs=refit_epochs,
+        rows=rows,
     )
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags, environ=os.environ)
+    settings = gather(flags | {"time_limit": (time_limit, "time_limit")}, environ=os.environ)
+    reporter = _reporter(say, progress)
     with plugged(_plugins(checkpoint, plugins)), plugged(_plugins(truth_model, None)):
-        return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
+        report = evaluate_run(_path(checkpoint), settings, options, reporter, table, true_table, started)
+    if report.interrupted is not None:
+        raise report.interrupted
+    return report.values
 
 
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
@@ -325,8 +354,8 @@ def _plugins(checkpoint: str | Path | Run | None, plugins: Plugins | None) -> Pl
     return checkpoint.plugins if isinstance(checkpoint, Run) else ()
 
 
-def _reporter(say: Say) -> Reporter:
-    return Silent() if say is None else Lines(say)
+def _reporter(say: Say, progress: Tell) -> Reporter:
+    return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Run", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = ["Progress", "Run", "evaluate", "finetune", "fit", "impute", "load"]

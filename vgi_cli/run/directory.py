@@ -40,6 +40,11 @@ class Claim:
         self._replaced = replaced
         self._created = created
 
+    @property
+    def replaces(self) -> bool:
+        """Whether a run that was here comes back on a rollback."""
+        return self._replaced is not None
+
     def commit(self) -> None:
         """The new run has something to show: the folder that it replaces goes."""
         if self._replaced is not None:
@@ -65,6 +70,7 @@ class Claim:
         shutil.rmtree(self.path, ignore_errors=True)
         if self._replaced is not None:
             os.rename(self._replaced, self.path)
+            self._replaced = None
         elif not self._created:
             self.path.mkdir()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -118,9 +118,17 @@ def survey(source: Source, schema: Schema, reporter: Reporter, strict: bool = Fa
     return Survey(styles, checking.incomplete, holes)
 
 
-def rows_of(table: Table, schema: Schema, seed: int, draw: int = 0, keys: Tensor | None = None) -> Rows:
-    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table."""
-    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys)
+def rows_of(
+    table: Table,
+    schema: Schema,
+    seed: int,
+    draw: int = 0,
+    keys: Tensor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Rows:
+    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table; `progress` is told
+    the share of the columns that are done."""
+    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
     return Rows(encoded.table, encoded.keys, torch.arange(table.N))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +43,20 @@ class Range(NamedTuple):
     high: Tensor
 
 
-def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tensor | None = None) -> Encoded:
+def encode(
+    table: Table,
+    schema: Schema,
+    *,
+    seed: int,
+    draw: int = 0,
+    keys: Tensor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Encoded:
     """Encode the modelled columns of a table that `check` has passed (or that the schema was inferred from).
 
     Dequantised columns get uniform noise of one resolution around each value (more around spikes), keyed by seed,
     column name, row and `draw`: the same cell gets the same noise whatever else the table holds. `keys` [N]: of
-    RowKeys, where these are rows of a larger table.
+    RowKeys, where these are rows of a larger table. `progress` is told the share of the columns that are done.
     """
     keys = RowKeys(schema).of(table) if keys is None else keys
     columns = schema.encoded
@@ -63,6 +71,8 @@ def encode(table: Table, schema: Schema, *, seed: int, draw: int = 0, keys: Tens
             step = column.lattice.resolution
             values = stretched(values, u, column.spikes, step) + (u - 0.5) * (WIDTH * step)
         x[:, i] = codec(column).encode(values)
+        if progress is not None:
+            progress((i + 1) / len(columns))
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
 
 
