@@ -223,31 +223,35 @@ def test_fills_next_to_a_bound_are_spelled_within_it() -> None:
 def test_a_line_says_what_is_bounded_and_why() -> None:
     frame = pd.DataFrame({"w": np.exp(NORMAL), "stage": RNG.integers(1, 6, 300), "z": NORMAL})
     schema = read(frame)
-    assert bound_lines(schema)[0] == "fills stay within limits: 'w' above 0 (sign); 'stage' 1 to 5 (few whole numbers)"
+    assert (
+        bound_lines(schema)[0] == "fills stay within limits: 'w' above 0 (its sign); 'stage' 1 to 5 (few whole numbers)"
+    )
     frame["cap"] = np.minimum(np.round(30 + 9 * RNG.normal(size=300), 1), 40.0)
     frame["rain"] = np.abs(np.round(NORMAL, 1))
     frame["site"] = RNG.choice([1, 7, 13, 99], 300)
     line, each = bound_lines(read(frame, bounds={"z": "-10:9.5"}))
     assert line == (
-        "fills stay within limits in 6 of 6 columns: sign (3), values pile up there (1), few whole numbers (1), "
-        "the values that occur (1), --bounds (1); -v lists them, --bounds sets others"
+        "fills stay on their side of zero (3 columns), within an end where values pile up (1 column), on a scale of "
+        "few whole numbers (1 column), on the values that occur (1 column), within --bounds (1 column); -v lists the "
+        "limits, --bounds sets others"
     )
     assert each == [
-        "fills of 'w': above 0 (sign)",
+        "fills of 'w': above 0 (its sign)",
         "fills of 'stage': 1 to 5 (few whole numbers)",
         "fills of 'z': -10 to 9.5 (--bounds)",
-        "fills of 'cap': above 0 (sign), at most 40 (values pile up there)",
-        "fills of 'rain': at least 0 (sign)",
+        "fills of 'cap': above 0 (its sign), at most 40 (values pile up there)",
+        "fills of 'rain': at least 0 (its sign)",
         "fills of 'site': only 1, 7, 13, 99 (the values that occur)",
     ]
     assert bound_lines(read(frame[["z"]])) == (None, [])
 
 
 def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": RNG.integers(-50, 50, 100).astype(np.int16)})
+    values = RNG.integers(-50, 50, 100)
+    frame = pd.DataFrame({"x": values.astype(np.int8), "y": values.astype(np.int32)})
     frame.to_parquet(tmp_path / "t.parquet")
     schema = infer_schema(read_table([tmp_path / "t.parquet"]))[0]
-    assert bound_lines(schema) == (None, ["fills of 'x': -32768 to 32767 (the file's type)"])
+    assert bound_lines(schema) == (None, ["fills of 'x': -128 to 127 (the file's type)"])
 
 
 def read(frame: pd.DataFrame, **options: Any) -> Schema:

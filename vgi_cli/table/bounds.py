@@ -27,14 +27,24 @@ NEAREST = 1e-6
 """Fills of a column of positive numbers without resolution are at least that share of the least observed one."""
 NAMED = 3
 """So many bounded columns are named where no detail was asked for."""
+FAR = 100.0
+"""A limit of the type that is farther away than so many times the observed range is not worth a word."""
 WHY: dict[str, str] = {
-    "sign": "sign",
+    "sign": "its sign",
     "spike": "values pile up there",
     "few": "few whole numbers",
     "levels": "the values that occur",
     "type": "the file's type",
     "asked": "--bounds",
     "observed": "observed range",
+}
+WHERE = {
+    "sign": "on their side of zero",
+    "spike": "within an end where values pile up",
+    "few": "on a scale of few whole numbers",
+    "levels": "on the values that occur",
+    "asked": "within --bounds",
+    "observed": "in the observed range",
 }
 
 
@@ -120,21 +130,21 @@ def _beside_zero(end: float, kind: Kind, lattice: Lattice | None, side: int) -> 
 
 def bound_lines(schema: Schema) -> tuple[str | None, list[str]]:
     """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
-    said = [c for c in schema.encoded if any(bound.why != "type" for bound in c.bounds)]
-    lines = [f"fills of '{c.name}': {_words(c)}" for c in schema.encoded if c.bounds]
+    lines = [f"fills of '{c.name}': {words}" for c in schema.encoded if (words := _words(c))]
+    said = [c for c in schema.encoded if any(bound.why in WHERE for bound in c.bounds)]
     if not said:
         return None, lines
     if len(said) <= NAMED:
         return "fills stay within limits: " + "; ".join(f"'{c.name}' {_words(c)}" for c in said), lines
-    counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds} if why != "type")
-    parts = ", ".join(f"{WHY[why]} ({counts[why]})" for why in WHY if why in counts)
-    columns = f"{len(said)} of {len(schema.encoded)} columns"
-    return f"fills stay within limits in {columns}: {parts}; -v lists them, --bounds sets others", lines
+    counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds})
+    parts = [f"{where} ({counts[why]} columns)" for why, where in WHERE.items() if why in counts]
+    summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
+    return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
 
 
 def _words(column: Column) -> str:
-    """`above 0 (sign), at most 50 (values pile up there)`."""
-    low, high = column.lower, column.upper
+    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word."""
+    low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
     if column.levels:
         return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels']})"
     if low is not None and high is not None and low.why == high.why:
@@ -146,3 +156,10 @@ def _words(column: Column) -> str:
             words.append(f"{beyond} 0" if strict else f"{within} {plain(bound.value)}")
             words[-1] += f" ({WHY[bound.why]})"
     return ", ".join(words)
+
+
+def _far(bound: Bound, column: Column) -> bool:
+    """Whether a bound is a limit of the type far from what was observed."""
+    low, high = column.low or 0.0, column.high or 0.0
+    away = max(low - bound.value, bound.value - high)
+    return bound.why == "type" and away > FAR * (high - low)

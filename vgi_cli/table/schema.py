@@ -190,12 +190,11 @@ def _numeric(
         if kind == "integer" and override is None and (asked is None or asked.rule == "observed" or not asked.named):
             levels = find_levels(every, resolution)
         spikes = () if levels else find_spikes(values, resolution)
+    lower, upper = bounds_of(every, kind, lattice, asked, table.limits(name))
+    scale = fit_scale(values, transform, resolution, spikes)
     if levels:
-        scale = fit_scale(numbers_of(values, levels), transform, 1.0)
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
-    else:
-        scale = fit_scale(values, transform, resolution, spikes)
-        lower, upper = bounds_of(every, kind, lattice, asked, table.limits(name))
+        scale = fit_scale(numbers_of(values, levels), transform, 1.0)
     return Column(
         name,
         kind,
