@@ -123,3 +123,28 @@ def test_a_run_of_an_earlier_version_fills_within_its_observed_range(vgi: Vgi, f
         values = fills(tables, frame, name)
         assert frame[name].min() <= values.min() and values.max() <= frame[name].max()
     assert Schema.from_json(RunFolder.open(Path("run")).schema_text()).format == 3
+
+
+def test_a_missing_tail_takes_nothing_from_variance_and_slope(tmp_path: Path) -> None:
+    """1,000 rows, y missing beyond x = 0.5 (31 %): bias of fills without bounds, and of those in the observed range."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1000)
+    y = 0.8 * x + 0.6 * rng.normal(size=1000)
+    table = pd.DataFrame({"x": x, "y": np.where(x > 0.5, np.nan, y)})
+    found = []
+    for bounds in ({}, {"y": "observed"}):
+        run = vgi_cli.fit(
+            table,
+            model="fa",
+            set={"model.factors": 1, "bootstrap": "none"},
+            bounds=bounds,
+            out=tmp_path / f"run{len(bounds)}",
+            threads=1,
+        )
+        draws = run.impute(m=10)
+        variance = np.mean([draw.y.var() for draw in draws]) / y.var() - 1
+        slope = np.mean([np.polyfit(draw.x, draw.y, 1)[0] for draw in draws]) - np.polyfit(x, y, 1)[0]
+        found.append((variance, slope))
+    (free, steep), (truncated, flat) = found
+    assert abs(free) < 0.03 and abs(steep) < 0.02
+    assert truncated < -0.07 and flat < -0.04
