@@ -16,6 +16,7 @@ from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.directory import RunFolder
 from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.table.bounds import bound_lines
 from vgi_cli.table.check import Check, check
 from vgi_cli.table.encoder import encode
 from vgi_cli.table.fills import Style, find_styles
@@ -62,11 +63,15 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
         exclude=settings.exclude,
         kinds=settings.columns,
         unbounded=settings.unbounded,
+        bounds=settings.bounds,
         transform=settings.transform or "linear",
         rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
     )
-    for note in filter(None, notes):
+    bounded, each = bound_lines(schema)
+    for note in filter(None, [*notes, bounded]):
         reporter.say(note)
+    for line in each:
+        reporter.detail(line)
     return schema
 
 

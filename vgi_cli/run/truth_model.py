@@ -61,6 +61,12 @@ def _refuse_spikes(fitted: Fitted) -> None:
                 "probability of its own, so that its law has no density to compare",
                 "leave --truth-model out, or --exclude the column from both fits",
             )
+        if column.levels:
+            raise UsageError(
+                f"--truth-model: run '{fitted.run.path}' fills column '{column.name}' with the few values that "
+                "occur, so that its law has no density to compare",
+                "leave --truth-model out, or --exclude the column from both fits",
+            )
 
 
 class Parameters(NamedTuple):

@@ -135,6 +135,10 @@ class Table(ABC):
     def single(self, name: str) -> bool:
         """Whether the file types the column in single (or half) precision."""
 
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """The least and the greatest number that the column's type in the file can hold; None where it sets none."""
+        return None
+
     @abstractmethod
     def spelling(self, name: str) -> Spelling | None:
         """How the observed numbers of the column are written; None where nothing is written (Parquet, all missing)."""

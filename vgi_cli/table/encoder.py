@@ -1,4 +1,4 @@
-"""Between data units and encoded space: dequantise and encode, decode and round, ranges and volumes."""
+"""Between data units and encoded space: dequantise and encode, decode and round, bounds and volumes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.table.base import Table
 from vgi_cli.table.codecs import codec
-from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.columns import Column, Lattice, Schema
+from vgi_cli.table.levels import levels_at, numbers_of
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.spikes import cell_widths, squeezed, stretched
 
@@ -37,7 +38,7 @@ class Encoded(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Admissible fills in encoded space: low [D], high [D] float64, infinite where unbounded."""
+    """Admissible fills in encoded space: low [D], high [D] float64, infinite where there is no bound."""
 
     low: Tensor
     high: Tensor
@@ -67,13 +68,19 @@ def encode(
         values = np.where(missing[:, i], 0.0 if column.low is None else column.low, table.numeric(column.name))
         if column.dequantise and column.lattice is not None:
             noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise").uniform()[0, :, 0]
-            u = noise.numpy()
-            step = column.lattice.resolution
-            values = stretched(values, u, column.spikes, step) + (u - 0.5) * (WIDTH * step)
+            values = _spread(column, column.lattice, values, noise.numpy())
         x[:, i] = codec(column).encode(values)
         if progress is not None:
             progress((i + 1) / len(columns))
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
+
+
+def _spread(column: Column, lattice: Lattice, values: Floats, u: Floats) -> Floats:
+    """Values of a dequantised column spread over their cells, by uniforms u: what its codec encodes."""
+    if column.levels:
+        return numbers_of(values, column.levels) + (u - 0.5) * WIDTH
+    step = lattice.resolution
+    return stretched(values, u, column.spikes, step) + (u - 0.5) * (WIDTH * step)
 
 
 class RowKeys:
@@ -122,39 +129,36 @@ def decode(x: Tensor, schema: Schema) -> Floats:
     """Data units [.., D] float64 of encoded rows x [.., D]: at each column's resolution, whole for integers.
 
     The exact inverse of `encode` on values of a lattice, the inverse up to float64 rounding elsewhere. What lies in the
-    column's range up to the rounding of float32 decodes into [low, high]; what lies further out is not touched.
+    column's box up to the rounding of float32 decodes into its bounds; what lies further out is not touched.
     """
     z = x.detach().to("cpu", torch.float64).numpy()
     ranges = box(schema)
     out = np.empty_like(z)
     for i, column in enumerate(schema.encoded):
-        values = column.snap(squeezed(codec(column).decode(z[..., i]), column.spikes))
-        if column.bounded:
-            low, high = float(ranges.low[i]), float(ranges.high[i])
-            inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
-            values = np.where(inside, np.clip(values, *_ends(column)), values)
-        out[..., i] = values
+        values = codec(column).decode(z[..., i])
+        if column.levels:
+            out[..., i] = levels_at(values, column.levels)
+            continue
+        values = column.snap(squeezed(values, column.spikes))
+        low, high = float(ranges.low[i]), float(ranges.high[i])
+        inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
+        out[..., i] = np.where(inside, np.clip(values, *column.ends), values)
     return out
 
 
 def box(schema: Schema) -> Range:
-    """The ranges of the columns in encoded space; a value of a lattice stands for everything that rounds to it."""
+    """The bounds of the columns in encoded space; a value of a lattice stands for everything that rounds to it."""
     columns = schema.encoded
-    low, high = np.full(len(columns), -np.inf), np.full(len(columns), np.inf)
+    both = np.stack([np.full(len(columns), -np.inf), np.full(len(columns), np.inf)])
     for i, column in enumerate(columns):
-        if column.bounded:
-            half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
-            least, most = _ends(column)
-            ends = stretched(np.array([least - half, most + half]), 0.0, column.spikes, 0.0)
-            low[i], high[i] = codec(column).encode(ends)
-    return Range(torch.from_numpy(low), torch.from_numpy(high))
-
-
-def _ends(column: Column) -> tuple[float, float]:
-    """The least and greatest admissible fill, data units."""
-    if column.low is None or column.high is None:
-        raise ValueError(f"column '{column.name}' has no range")
-    return column.low, column.high
+        ends = np.array(column.ends)
+        bounded = np.isfinite(ends)
+        half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
+        places = stretched(ends + np.array([-half, half]), 0.0, column.spikes, 0.0)
+        if column.levels:
+            bounded, places = np.array([True, True]), np.array([-0.5, len(column.levels) - 0.5])
+        both[bounded, i] = codec(column).encode(places[bounded])
+    return Range(*torch.from_numpy(both))
 
 
 def log_scale(schema: Schema) -> Tensor:
@@ -180,7 +184,7 @@ def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
     for i, column in enumerate(schema.encoded):
         terms[:, i] = codec(column).log_det(z[:, i])
         if column.dequantise and column.lattice is not None:
-            widths: Floats | float = column.lattice.resolution
+            widths: Floats | float = 1.0 if column.levels else column.lattice.resolution
             if column.spikes:
                 values = squeezed(codec(column).decode(z[:, i]), column.spikes)
                 widths = cell_widths(values, column.spikes, column.lattice.resolution)
