@@ -56,9 +56,9 @@ def infer_schema(
     rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); none: all
 
     What a column is comes from all rows: its kind, its levels and bounds, and how its numbers are written (whole,
-    decimals, the spacing of a rounded column). These are properties of the record, not of the law of the values, and every row must fit them: a
-    spacing of 5 found among `rows` would give a 3 elsewhere a probability that belongs to other values. A column
-    without a value among `rows` counts as empty, one without two as constant.
+    decimals, the spacing of a rounded column). These are properties of the record, not of the law of the values, and
+    every row must fit them: a spacing of 5 found among `rows` would give a 3 elsewhere a probability that belongs to
+    other values. A column without a value among `rows` counts as empty, one without two as constant.
 
     A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (spikes.py). Raises
@@ -82,7 +82,8 @@ def infer_schema(
         columns.append(_column(table, name, role, kinds.get(name), asked.get(name), transform, rows))
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
-        if name not in schema.modelled:
+        varies = rows is None or schema.columns[table.place(name)].kind not in ("constant", "empty")
+        if name not in schema.modelled and varies:
             message = f"{flag} {name}: the column is not modelled"
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
