@@ -82,7 +82,8 @@ def infer_schema(
         columns.append(_column(table, name, role, kinds.get(name), asked.get(name), transform, rows))
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
-        if name not in schema.modelled:
+        varies = rows is None or schema.columns[table.place(name)].kind not in ("constant", "empty")
+        if name not in schema.modelled and varies:
             message = f"{flag} {name}: the column is not modelled"
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
