@@ -11,9 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.limits import Components, Layers, NotNegative, Width
 from vgi_cli.maths.diagonal import DiagonalNormal, log_sum_scale
 from vgi_cli.maths.laws import LatentLaw
-from vgi_cli.maths.nets import MLP, Activation, Width
+from vgi_cli.maths.nets import MLP, Activation
 from vgi_cli.models.base import ModelConfig, Relaxable
 from vgi_cli.models.codes import Code, MixtureCode, NormalCode
 from vgi_cli.models.rows import MaskedRows, RowNetwork, SetRows
@@ -32,17 +33,17 @@ BLOCKS = {
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: int | None = Field(None, ge=1, description="Continuous latents; none: half the columns, at most 10.")
+    latents: Width | None = Field(None, description="Continuous latents; none: half the columns, at most 10.")
     encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
-    encoder: tuple[Width, ...] | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
-    embedding: int = Field(50, ge=1, description="Length of a column's embedding (`set`).")
-    cell: tuple[Width, ...] = Field((40, 40, 40), min_length=1, description="Widths of the network of a cell (`set`).")
-    decoder: tuple[Width, ...] = Field((200,), description="Widths of the decoder's hidden layers.")
+    encoder: Layers | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
+    embedding: Width = Field(50, description="Length of a column's embedding (`set`).")
+    cell: Layers = Field((40, 40, 40), min_length=1, description="Widths of the network of a cell (`set`).")
+    decoder: Layers = Field((200,), description="Widths of the decoder's hidden layers.")
     activation: Activation = Field("sigmoid", description="Of the hidden layers, but for `set`.")
     prior: Literal["normal", "mixture"] = Field("normal", description="Of z: N(0, I), or a mixture of normals.")
-    components: int = Field(5, ge=1, description="Of the mixture.")
+    components: Components = Field(5, description="Of the mixture.")
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
-    floor: float = Field(1e-3, ge=0, description="Least variance of the decoder, in units of a column's.")
+    floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
     def idle(self) -> Mapping[str, str]:
         """See ModelConfig."""
