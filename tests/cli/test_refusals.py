@@ -364,7 +364,7 @@ def test_runs_that_cannot_be_used(vgi: Vgi, run: Path) -> None:
         assert "run 'run' is damaged: model.safetensors does not match" in refused(vgi, *arguments)[0]
     model.write_bytes(good)
     manifest = json.loads((run / "manifest.json").read_text())
-    (run / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+    (run / "manifest.json").write_text(json.dumps({**manifest, "format": 2, "version": "9.0"}))
     for arguments in commands("run"):
         assert "run 'run' has format 2, this program reads up to 1" in refused(vgi, *arguments)[0]
 

@@ -134,7 +134,7 @@ def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
 def _manifest(
     fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
 ) -> dict[str, object]:
-    before = fitted.run.manifest
+    before = fitted.run.record
     paths = value_of(settings, "data")
     mask = value_of(settings, "mask")
     return {
@@ -144,7 +144,7 @@ def _manifest(
         "status": "running",
         "stopped_by": None,
         "checkpoint": str(fitted.run.path.resolve()),
-        "seeds": {**before["seeds"], "finetune": seed},
+        "seeds": {**before.seeds, "finetune": seed},
         "data": {
             "paths": [] if paths is None else [absolute(path) for path in paths],
             "mask": None if mask is None else absolute(mask),
@@ -153,8 +153,8 @@ def _manifest(
             "rows": table.N,
             "rows_fitted": int((~data.missing.all(1)).sum()),
         },
-        "model": before["model"],
-        "method": before["method"],
+        "model": before.model,
+        "method": before.method,
         "plugins": fitted.recipe.plugins,
         "device": str(device),
         "threads": torch.get_num_threads(),
