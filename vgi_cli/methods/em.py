@@ -66,6 +66,10 @@ class EmState(State):
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
 
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
+
     def parts(self) -> Parts:
         progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)
         state = {"progress": progress, "objective": self.objective.clone()}

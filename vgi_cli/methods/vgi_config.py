@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from vgi_cli.chains.placement import Setting
 from vgi_cli.limits import (
@@ -20,6 +20,8 @@ from vgi_cli.limits import (
 )
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.methods.optimisation import GradientConfig
+
+Layout: TypeAlias = Literal["independent", "shared", "modulated"]
 
 
 class OptimConfig(GradientConfig):
@@ -67,7 +69,7 @@ class VgiConfig(MethodConfig):
     block_columns: Columns | None = None
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
-    layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
+    layout: Literal["auto"] | Layout = "auto"
     conditional: Literal["gaussian", "spline"] = "gaussian"
     initial: Literal["empirical", "em"] = "empirical"
     trunk: Layers = (64, 64)

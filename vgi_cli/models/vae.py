@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
 from pydantic import Field
@@ -45,6 +45,12 @@ class VaeConfig(ModelConfig):
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
     floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
+    def settled(self, D: int) -> Self:
+        """See ModelConfig."""
+        latents = self.latents or min(MOST_LATENTS, max(1, D // 2))
+        encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
+        return self.model_copy(update={"latents": latents, "encoder": encoder})
+
     def idle(self) -> Mapping[str, str]:
         """See ModelConfig."""
         why: dict[str, str] = {}
@@ -68,6 +74,7 @@ class VariationalAutoencoder(Relaxable):
     }
 
     def __init__(self, config: VaeConfig, D: int) -> None:
+        config = config.settled(D)
         code = make_code(config, D)
         super().__init__(code.width)
         self.D = D
@@ -127,16 +134,16 @@ class VariationalAutoencoder(Relaxable):
 
 
 def make_code(config: VaeConfig, D: int) -> Code:
-    """The latents that the settings describe."""
-    latents = config.latents or min(MOST_LATENTS, max(1, D // 2))
+    """The latents that settled settings describe."""
+    latents = cast(int, config.latents)
     if config.prior == "normal":
         return NormalCode(latents)
     return MixtureCode(latents, config.components, make_encoder(config, D, config.components))
 
 
 def make_encoder(config: VaeConfig, D: int, out: int, beside: int = 0) -> RowNetwork:
-    """The network of rows with holes that the settings describe."""
-    hidden = WIDTHS[config.encoding] if config.encoder is None else config.encoder
+    """The network of rows with holes that settled settings describe."""
+    hidden = cast(Layers, config.encoder)
     if config.encoding == "masked":
         return MaskedRows(D, hidden, out, beside=beside, activation=config.activation)
     return SetRows(D, config.embedding, config.cell, hidden, out, beside=beside)

@@ -21,6 +21,7 @@ from vgi_cli.limits import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.run import registry
+from vgi_cli.run.chosen import adapting_config
 from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
@@ -28,7 +29,7 @@ from vgi_cli.run.impute import compute_on, draw, seed_of, table_settings, value_
 from vgi_cli.run.impute_options import ImputeOptions
 from vgi_cli.run.likelihood import DEQUANTISATION_DRAWS, log_likelihood
 from vgi_cli.run.load import Fitted, load_run, target_of
-from vgi_cli.run.plan import method_config, stream
+from vgi_cli.run.plan import stream
 from vgi_cli.run.prepare import match, read, rows_of
 from vgi_cli.run.problems import Settings, shown
 from vgi_cli.run.reporting import Reporter, Silent
@@ -268,7 +269,7 @@ def _objective(fitted: Fitted, table: Table, seed: int, device: torch.device, re
     data = rows.table.to(dtype=dtype, device=device)
     q = require_conditionals(fitted).to(device)
     generator = stream(seed, "finetune")
-    config, target = method_config(fitted.recipe), target_of(fitted.recipe)
+    config, target = adapting_config(fitted.recipe, fitted.run.record.chosen), target_of(fitted.recipe)
     state = algorithm.init(fitted.model.to(device), q, data, config, generator, target=target)
     objective = float("nan")
     for event in algorithm.run(state, inside_of(fitted, data)):

@@ -78,6 +78,9 @@ class Manifest(_Part):
     metrics_bytes: Count
     files: dict[FileName, Sha256]
     requested: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
+    argv: tuple[str, ...] | None = None
+    versions: dict[str, str] = {}
     plugins: dict[str, Sha256] = {}
     epochs: Count | None = None
     epochs_planned: Count | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -29,7 +29,7 @@ def find(path: Path) -> Path:
     known = names()
     if name in known:
         return folder() / name
-    close = nearest(path.as_posix(), known)
-    listed = close if close.startswith("expected") else f"{close} {nearest('', known)}"
-    listed = listed.replace("expected one of", "those that come with vgi")
-    raise UsageError(f"--recipe: no file '{path}'", f"give the path of a YAML recipe; {listed}")
+    raise UsageError(
+        f"--recipe: no file '{path}'",
+        f"give the path of a YAML recipe, or the name of one that comes with vgi: {', '.join(known)}",
+    )
