@@ -299,8 +299,15 @@ def test_sizes_that_no_memory_holds(model: str, key: str, value: object, message
 @pytest.mark.parametrize("value", [10**5000, {1, 2}, [[10**5000]], object()], ids=["digits", "set", "inside", "object"])
 def test_values_that_no_recipe_holds(value: object) -> None:
     message, _ = refusal({"seed": (value, "seed")})
-    kind = type(value).__name__
-    assert message == f"seed: seed: expected plain numbers, texts, lists or mappings, got {kind}"
+    assert message == f"seed: expected plain numbers, texts, lists or mappings, got {type(value).__name__}"
+
+
+def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+    assert refusal({"data": (["caf\udce9.csv"], "DATA")})[0] == "DATA: expected text in UTF-8, got ['caf\\udce9.csv']"
+    assert refusal({}, ["optim.lr=\udcff"])[0] == "--set: optim.lr: expected text in UTF-8, got '\\udcff'"
+    (tmp_path / "r.yaml").write_text('optim: {lr: "\\ud800"}\n')
+    message, _ = refusal({}, recipe=tmp_path / "r.yaml")
+    assert message == "r.yaml, line 1: expected text in UTF-8, got '\\ud800'"
 
 
 def test_set_takes_lists() -> None:

@@ -131,14 +131,15 @@ def gather(
     for key, (value, flag) in flags.items():
         if value is None or (isinstance(value, tuple | list | dict) and not value):
             continue
-        if _plain(value):
-            said[key] = Setting(list(value) if isinstance(value, tuple) else value, flag)
-        else:
-            kind = type(value).__name__
-            problems.append(Problem(flag, f"{key}: expected plain numbers, texts, lists or mappings, got {kind}"))
+        said[key] = Setting(list(value) if isinstance(value, tuple) else value, flag)
     for item in sets:
         _add_set(item, said, problems)
     settings.update(said)
+    for key, setting in list(settings.items()):
+        if (expected := _not_plain(setting.value)) is not None:
+            named = key if setting.origin in ("--set", "set") else ""
+            problems.append(Problem(setting.origin, f"{named}: {expected}".removeprefix(": ")))
+            del settings[key]
     for key, method in NAMES_METHOD.items():
         if key in settings:
             settings.setdefault("method.name", Setting(method, settings[key].origin))
@@ -147,12 +148,15 @@ def gather(
     return settings
 
 
-def _plain(value: Any) -> bool:
-    """Whether a value is one that a recipe can hold: numbers of a sane size, texts, lists, mappings."""
+def _not_plain(value: Any) -> str | None:
+    """What was expected of a value that no recipe can hold; none of numbers of a sane size, texts, lists, mappings."""
     try:
-        return len(json.dumps(value)) < MOST_BYTES
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"expected text in UTF-8, got {shown(value)}"
     except (TypeError, ValueError, RecursionError):
-        return False
+        return f"expected plain numbers, texts, lists or mappings, got {type(value).__name__}"
+    return None
 
 
 def _read_recipe(path: Path) -> str:
