@@ -4,7 +4,7 @@
 
 *range*   200 rows of three normal columns x, y, z with unit variances; y is missing by the value of x (43 % of its
           cells), 15 % of z at random. Twenty draws, Rubin's rules, for the mean and the log variance of y and the slope
-          of y on x, with fills inside the observed range (the default) and with `--unbounded all`: share of the
+          of y on x, with fills inside the observed range (`--bounds all=observed`) and without bounds: share of the
           repetitions whose 95 % interval holds the truth, and the mean error.
 *scales*  2,000 rows of a normal x, a 0/1 column b with log odds 2 x and a scale of five points, 30 % of the cells of
           both missing at random: correlation with x among the hidden cells, true and filled.
@@ -55,14 +55,14 @@ def pooled(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
 
 def observed_range(out: Path, model: str, repetitions: int) -> None:
     """Print coverage and mean error for one model, inside the observed range and beyond it."""
-    for unbounded in ((), ("all",)):
+    for bounds in ("observed", "none"):
         errors, covered = [], []
         for seed in range(repetitions):
             rng = np.random.default_rng(100 + seed)
             table = pd.DataFrame(rng.multivariate_normal(np.zeros(3), COVARIANCE, size=ROWS), columns=list("xyz"))
             table.loc[rng.random(ROWS) < 1 / (1 + np.exp(-(1.5 * table.x - 0.4))), "y"] = np.nan
             table.loc[rng.random(ROWS) < 0.15, "z"] = np.nan
-            run = fitted(table, out, model, unbounded=unbounded)
+            run = fitted(table, out, model, bounds={"all": bounds})
             values, half = pooled(run.impute(m=DRAWS))
             errors.append(values - np.array(list(TRUTH.values())))
             covered.append(abs(errors[-1]) < half)
@@ -70,7 +70,7 @@ def observed_range(out: Path, model: str, repetitions: int) -> None:
             f"{name}: {c:.2f}, {e:+.3f}"
             for name, c, e in zip(TRUTH, np.mean(covered, 0), np.mean(errors, 0), strict=True)
         ]
-        print(f"{model}, {'unbounded' if unbounded else 'in range'}: " + "; ".join(cells), flush=True)
+        print(f"{model}, {'unbounded' if bounds == 'none' else 'in range'}: " + "; ".join(cells), flush=True)
 
 
 def scales(out: Path, model: str) -> None:

@@ -119,7 +119,7 @@ def test_the_example_fits_imputes_and_evaluates(vgi: Vgi, folder: Path) -> None:
     assert (done.code, done.out) == (0, "run\n"), done.err
     recorded = json.loads(Path("run/manifest.json").read_text())["plugins"]
     assert recorded.keys() == {"student.py", "observed.py"}
-    done = vgi("impute", "--checkpoint", "run", *PLUGINS, "--m", "8", "-o", "out.csv")
+    done = vgi("impute", "--checkpoint", "run", *PLUGINS, "--m", "8", "-o", "out.csv", "-v")
     assert done.code == 0, done.err
     assert "sampler exact" in done.err
     before = numbers("data.csv")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from tests.scripts import module, script
 
@@ -137,3 +138,16 @@ def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Pat
     assert done.code == 0, done.err
     assert re.fullmatch(r"table mvae epochs [0-9]+ -?[0-9]+\.[0-9]{3} [0-9]+s\n", done.out)
     assert (tmp_path / "out" / "table-mvae" / "manifest.json").is_file()
+
+
+def test_heldout_compares_held_out_rows_with_fresh_ones(tmp_path: Path) -> None:
+    heldout = module("heldout")
+    frame, density = heldout.draw(3000, np.random.default_rng(0))
+    for row in np.flatnonzero(frame.notna().sum(axis=1) == 1)[:20]:
+        (name,) = frame.columns[frame.loc[row].notna()]
+        scale, value = heldout.SCALES[frame.columns.get_loc(name)], frame.loc[row, name]
+        law = stats.lognorm(scale) if scale else stats.norm()
+        assert density[row] == pytest.approx(law.logpdf(value))
+    done = script("heldout", tmp_path / "out", "--repetitions", 1, "--rows", 40, "--models", "fa")
+    assert done.code == 0, done.err
+    assert re.fullmatch(r"fa, normal, 40 rows: [+-]\d+\.\d{3} \(se nan\) nats a row\n", done.out)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.run.api import Run, evaluate, finetune, fit, impute, load
+    from vgi_cli.run.api import Progress, Run, evaluate, finetune, fit, impute, load
     from vgi_cli.run.registration import register_method, register_model
 
 __all__ = [
+    "Progress",
     "Run",
     "__version__",
     "evaluate",

@@ -5,8 +5,8 @@ Only `cli/` turns these into text on stderr and an exit code; everything below r
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class VgiError(Exception):
@@ -42,6 +42,10 @@ class FitError(VgiError):
     """Training failed; the last good checkpoint is kept (exit code 1)."""
 
 
+class HolesLeft(VgiError):
+    """`--strict`: a table has holes that no fill reaches; nothing was written (exit code 1)."""
+
+
 class FailIfMissed(VgiError):
     """A `--fail-if` condition holds (exit code 3)."""
 
@@ -56,10 +60,60 @@ class Interrupted(VgiError):
         self.exit_code = exit_code
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The one of the known names that `name` may be meant for; none where none is near.
+
+    Near is what at most one slip of the keyboard in three letters makes of it (a letter too many, too few or another,
+    two neighbours swapped), what `name` begins, or what is `name` but for a section before a dot. Capitals, the dashes
+    before an option, and sections that both begin with do not count.
+    """
+    near = []
+    for other in sorted(known):
+        said, real = _parted(name.lstrip("-").casefold(), other.lstrip("-").casefold())
+        slips, longest = _slips(said, real), max(len(said), len(real))
+        begins = len(said) > 2 and real.startswith(said)
+        section = len(said) > 1 and (real.endswith(f".{said}") or said.endswith(f".{real}"))
+        if slips <= longest // 3 or (slips, longest) == (1, 2):
+            near.append((slips, other))
+        elif begins or section:
+            near.append((slips + longest, other))  # a slip is likelier
+    return min(near)[1] if near else None
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?` for the nearest valid name, else the list of them: the text of a hint."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
-    return "expected one of: " + ", ".join(names)
+    close = closest(name, names)
+    return "expected one of: " + ", ".join(names) if close is None else f"did you mean '{close}'?"
+
+
+def nearest_file(path: Path) -> str:
+    """The hint for a file that is not there: the one beside it with nearly its name, or nearly its extension."""
+    stem, _, kind = path.name.partition(".")
+    beside = [other.name.partition(".") for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = closest(stem, [other for other, _, its in beside if its == kind])
+    if close is not None:
+        return f"did you mean '{path.with_name(f'{close}.{kind}' if kind else close)}'?"
+    slip = next((its for other, _, its in beside if other == stem and _slips(its, kind) == 1), None)
+    return "check the path" if slip is None else f"did you mean '{path.with_name(f'{stem}.{slip}')}'?"
+
+
+def _parted(first: str, second: str) -> tuple[str, str]:
+    """Two names without the sections (`section.`) that both begin with."""
+    while (section := first.partition(".")[0]) == second.partition(".")[0] and "." in first and "." in second:
+        first, second = first[len(section) + 1 :], second[len(section) + 1 :]
+    return first, second
+
+
+def _slips(first: str, second: str) -> int:
+    """Letters to insert, drop or replace and neighbours to swap that turn one text into another (Damerau, 1964; the
+    restricted distance)."""
+    above: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        before, above, row = above, row, [i]
+        for j, other in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != other)))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other:
+                row[j] = min(row[j], before[j - 2] + 1)
+    return row[-1]

@@ -84,8 +84,9 @@ def test_blocks_that_cannot_be(vgi: Vgi, data: Path, flags: list[str], error: st
 
 
 def test_methods_without_conditionals_refuse_blocks_before_reading(vgi: Vgi) -> None:
-    error, hint = refused(vgi, "fit", "absent.csv", "--model", "fa", "--block", "a,b")
+    Path("data.csv").write_bytes(b"\0\0\0")  # refused as soon as it is read
+    error, hint = refused(vgi, "fit", "data.csv", "--model", "fa", "--block", "a,b")
     assert error == "--block: method 'em' has no conditionals of single columns of a 'fa', so none to put into a block"
     assert hint == "with --model fa say --method vgi or vbgi"
-    error, hint = refused(vgi, "fit", "absent.csv", "--block", "a,b")
+    error, hint = refused(vgi, "fit", "data.csv", "--block", "a,b")
     assert (error, hint) == ("--block: table.blocks needs a named method", "say --method vgi or vbgi")

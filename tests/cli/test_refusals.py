@@ -48,6 +48,12 @@ def listing() -> list[str]:
     return sorted(str(path) for path in Path().rglob("*"))
 
 
+def unread() -> str:
+    """A table that is refused as soon as somebody reads it."""
+    Path("unread.csv").write_bytes(b"\0\0\0")
+    return "unread.csv"
+
+
 def refused(vgi: Vgi, *arguments: str, code: int = 2) -> tuple[str, str]:
     """The texts of error and hint of a command that is refused and leaves everything as it was."""
     before = listing()
@@ -241,6 +247,19 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
         (["data.csv", "--column", "name=numeric"], "--column name=numeric, but the column holds 'w0'", ""),
         (["data.csv", "--unbounded", "name"], "--unbounded name: the column is not modelled", ""),
+        (["data.csv", "--bounds", "a"], "--bounds: expected COL=LOW:HIGH, COL=observed or COL=none, got 'a'", "age=0:"),
+        (["data.csv", "--bounds", "a=x:3"], "--bounds a=x:3: 'x' is not a number", "for example 0:100"),
+        (["data.csv", "--bounds", "a=2:1"], "--bounds a=2:1: 2 is not below 1", "give the lower limit first"),
+        (["data.csv", "--bounds", "aa=0:"], "--bounds aa: data.csv has no such column", "did you mean 'a'?"),
+        (["data.csv", "--bounds", "name=0:"], "--bounds name: the column is not modelled", "expected one of"),
+        (
+            ["data.csv", "--bounds", "a=0:1", "--bounds", "a=none"],
+            "--bounds a=0:1 disagrees with --bounds a=none",
+            "dr",
+        ),
+        (["data.csv", "--bounds", "a=0:1", "--unbounded", "a"], "--unbounded a disagrees with --bounds a=0:1", "drop"),
+        (["data.csv", "--bounds", "count=0:5"], "data.csv: --bounds count=0:5, but column 'count' holds '6'", "wider"),
+        (["data.csv", "--set", "table.bounds=3"], "--set: table.bounds: expected a mapping, got 3", ""),
         (["data.csv", "--recipe", "none.yaml"], "--recipe: no file 'none.yaml'", "give the path of a YAML recipe"),
         (["data.csv", "--resume"], "--resume needs the run to continue", "say --out RUN"),
         (["data.csv", "--resume", "--force", "--out", "x"], "--resume and --force exclude each other", "--resume"),
@@ -299,10 +318,10 @@ def test_existing_outputs_are_kept(vgi: Vgi, run: Path) -> None:
     error, hint = refused(vgi, "impute", "--checkpoint", "run", "--m", "2")
     assert "run/imputed/data.1.csv exists" in error and "--force" in hint
     assert vgi("impute", "--checkpoint", "run", "--m", "2", "--force").code == 0
-    assert vgi("evaluate", "--checkpoint", "run", "data.csv").code == 0
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv")
-    assert "run/evaluations/data/report.json' exists" in error and "--force" in hint
-    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "--force").code == 0
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report").code == 0
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", "--json", "-o", "report")
+    assert error == "'report/report.json' exists" and hint == "--force replaces it, another -o DIR writes elsewhere"
+    assert vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "report", "--force").code == 0
     assert vgi("fit", "data.csv", *FA, "--out", "run", "--force").code == 0
     assert not (run / "imputed").exists()
 
@@ -413,7 +432,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
             "this run can use --sampler exact",
         ),
         (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi, mcem", "--sampler exact"),
-        (["--mask", "m.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
+        (["--mask", "data.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],
 )
@@ -470,7 +489,7 @@ def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
 
 @pytest.mark.parametrize("key", ["method.tolerence", "optim.foo"])
 def test_a_setting_that_the_method_of_the_model_does_not_have(vgi: Vgi, key: str) -> None:
-    error, hint = refused(vgi, "fit", "none.csv", "--model", "fa", "--set", f"{key}=1")
+    error, hint = refused(vgi, "fit", unread(), "--model", "fa", "--set", f"{key}=1")
     assert error == f"--set: unknown key '{key}' for method 'em'"
     assert hint.startswith(
         "did you mean 'method.tolerance'" if key == "method.tolerence" else "expected one of: epochs"
@@ -478,20 +497,20 @@ def test_a_setting_that_the_method_of_the_model_does_not_have(vgi: Vgi, key: str
 
 
 def test_a_pair_that_is_too_short(vgi: Vgi) -> None:
-    error, _ = refused(vgi, "fit", "none.csv", "--model", "flow", "--method", "plmcmc", "--set", "method.steps=[[0.5]]")
+    error, _ = refused(vgi, "fit", unread(), "--model", "flow", "--method", "plmcmc", "--set", "method.steps=[[0.5]]")
     assert error == "--set: method.steps.0.1: field required, got [0.5]"
 
 
 @pytest.mark.parametrize("key", ["model.encoder", "model.cell", "model.decoder", "method.trunk", "method.hidden"])
 def test_layers_have_units(vgi: Vgi, key: str) -> None:
-    error, hint = refused(vgi, "fit", "none.csv", "--model", "vae", "--set", f"{key}=[0]")
+    error, hint = refused(vgi, "fit", unread(), "--model", "vae", "--set", f"{key}=[0]")
     expected = "a whole number from 1 to 10000"
     assert (error, hint) == (f"--set: {key}.0: expected {expected}, got 0", f"give {expected}")
 
 
 def test_selection_by_the_objective_needs_held_out_rows(vgi: Vgi) -> None:
     for model in (["--model", "vae"], []):
-        error, hint = refused(vgi, "fit", "none.csv", *model, "--select", "objective")
+        error, hint = refused(vgi, "fit", unread(), *model, "--select", "objective")
         assert error == "--select: selecting by the objective needs held-out rows"
         assert hint == "hold some out, for example --val 0.2, or leave it out"
 
@@ -517,7 +536,7 @@ def test_selection_by_the_objective_needs_a_method_that_has_one(vgi: Vgi, data: 
 def test_settings_without_a_model_or_method_name_those_that_have_them(
     vgi: Vgi, setting: str, error: str, hint: str
 ) -> None:
-    assert refused(vgi, "fit", "none.csv", "--set", setting) == (f"--set: {error}", hint)
+    assert refused(vgi, "fit", unread(), "--set", setting) == (f"--set: {error}", hint)
 
 
 @pytest.mark.parametrize("model", ["fa", "flow"])
@@ -568,7 +587,7 @@ def test_flags_of_evaluate(vgi: Vgi, run: Path, arguments: list[str], error: str
 
 
 def test_hidden_cells_of_a_pipe_cannot_be_scored(vgi: Vgi, run: Path) -> None:
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "-", "--mask", "mask.csv")
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "-", "--mask", "data.csv")
     assert error == "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input"
     assert hint == "write the table to a file, or name the complete one with --truth"
 
@@ -618,7 +637,7 @@ def test_held_out_rows_that_changed_are_not_scored_on(vgi: Vgi, data: Path) -> N
     ],
 )
 def test_imputers_are_refused_before_the_table_is_read(vgi: Vgi, arguments: list[str], error: str, hint: str) -> None:
-    found, suggestion = refused(vgi, "fit", "none.csv", "--model", "fa", *arguments)
+    found, suggestion = refused(vgi, "fit", unread(), "--model", "fa", *arguments)
     assert error in found and hint in suggestion
     assert not list(Path().glob("run*"))
 
@@ -626,7 +645,7 @@ def test_imputers_are_refused_before_the_table_is_read(vgi: Vgi, arguments: list
 def test_a_missing_package_is_refused_before_the_table_is_read(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "lightgbm" else find(name))
-    error, hint = refused(vgi, "fit", "none.csv", "--imputer", "miceforest")
+    error, hint = refused(vgi, "fit", unread(), "--imputer", "miceforest")
     assert error == "--imputer: imputer 'miceforest' needs LightGBM, which is not installed"
     assert hint == "pip install 'vgi-cli[baselines]'"
 

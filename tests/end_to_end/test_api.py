@@ -57,6 +57,47 @@ def test_a_frame_is_fitted_imputed_and_evaluated(frame: pd.DataFrame, tmp_path: 
     assert run.model().log_prob.__self__ is not None
 
 
+def test_rows_that_are_imputed_one_per_call_have_noise_of_their_own(frame: pd.DataFrame, tmp_path: Path) -> None:
+    run = vgi_cli.fit(frame.drop(columns="name"), out=tmp_path / "run", model="fa", threads=1, unbounded="all",
+                      set={"model.factors": 1, "bootstrap": "none"})  # fmt: skip
+    new = pd.DataFrame({"a": [0.1, 0.2, 0.3, 0.1], "b": np.nan, "count": [5.0, 5, 5, 5], "note": ["x", "y", "z", "x"]})
+
+    def noise(rows: pd.DataFrame, **options: object) -> list[float]:
+        """Draws of b less their mean: one Gaussian has the same spread in every row, so it is the noise in its units"""
+        fills = run.impute(rows, m=1, **options)[0]["b"].to_numpy()
+        means = run.impute(rows, point="mean", m=400)[0]["b"].to_numpy()
+        return [float(value) for value in (fills - means)]
+
+    one = [noise(new[i : i + 1])[0] for i in range(4)]
+    assert min(abs(one[i] - one[j]) for i in range(3) for j in range(i)) > 0.2
+    assert one[3] == one[0] == noise(new[:1])[0]  # the same row, the same call: the same fill
+    assert noise(new[:1], seed=1)[0] != one[0]
+    whole = noise(new.iloc[::-1])[::-1]
+    assert whole[1:3] == one[1:3] and whole[3] == one[3] and abs(whole[0] - whole[3]) > 0.2  # the second of two
+    shuffled = noise(new[["note", "count", "a", "b"]].astype({"count": "Int64"}).set_index(pd.Index([7, 9, 2, 5])))
+    assert shuffled[:3] == one[:3]
+    (path,) = run.impute(new[1:2], m=1, out=tmp_path / "out.csv")
+    assert pd.read_csv(path)["b"][0] == run.impute(new[1:2], m=1)[0]["b"].iloc[0]
+
+
+def test_the_long_table_in_memory(frame: pd.DataFrame, tmp_path: Path) -> None:
+    data = frame.set_index(frame.index**2).astype({"name": "category"})  # an index and a type of pandas' own
+    run = vgi_cli.fit(data, out=tmp_path / "run", **FIT)
+    tables, long = run.impute(m=2), run.impute(m=2, format="long")
+    assert [*long.columns] == [*data.columns, ".imp", ".id"] and [*long.index] == 3 * [*data.index]
+    assert isinstance(long["name"].dtype, pd.CategoricalDtype) and long.index.name is None
+    assert long[".id"].tolist() == 3 * list(range(1, 81)) and long[".imp"].tolist() == [0] * 80 + [1] * 80 + [2] * 80
+    assert long["b"][long[".imp"] == 0].isna().tolist() == data["b"].isna().tolist()
+    for number, table in enumerate(tables, 1):
+        part = long[long[".imp"] == number]
+        assert (part[["a", "b", "count"]].to_numpy() == table[["a", "b", "count"]].to_numpy()).all()
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    bare = vgi_cli.impute(run, arrow, m=2, format="long", original=False)
+    assert isinstance(bare, pa.Table) and bare.num_rows == 160 and bare.column("b").null_count == 0
+    with pytest.raises(InputError, match=r"the table: has a column '\.id', which the long layout adds"):
+        run.impute(data.assign(**{".id": 1}), format="long")
+
+
 def test_a_truth_in_memory_scores_the_imputations(frame: pd.DataFrame, tmp_path: Path) -> None:
     run = vgi_cli.fit(frame, out=tmp_path / "run", **FIT)
     truth = frame.assign(b=frame["b"].fillna(0.0), count=frame["count"].fillna(5.0))

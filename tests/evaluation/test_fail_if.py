@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgi_cli.errors import FailIfMissed, UsageError
-from vgi_cli.evaluation.fail_if import Condition, check, parse
+from vgi_cli.evaluation.fail_if import Condition, check, foresee, parse
 
 REPORT = {
     "format": 1,
@@ -81,3 +81,21 @@ def test_unknown_paths_name_the_nearest(text: str, hint: str) -> None:
     with pytest.raises(UsageError, match="the report has no number") as caught:
         check([parse(text)], REPORT)
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("imputation.coverag90", "did you mean 'imputation.coverage90'?"),
+        ("imputation.columns.size.rsme", "did you mean 'imputation.columns.size.rmse'?"),
+        ("imputation.bias", "expected one of: imputation.coverage90"),
+        ("imputation.crps", "--truth or --mask adds it"),
+        ("imputation.columns.a.b.mae", "--truth or --mask adds it"),
+        ("loglik.stderr", "expected one of: loglik.complete.mean"),
+        ("loglk", "did you mean 'loglik'?"),
+    ],
+)
+def test_what_no_report_has_is_refused_before_the_work(path: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="the report has no number") as caught:
+        foresee([parse(f"{path} < 1")], {"imputation": "--truth or --mask"})
+    assert caught.value.hint.startswith(hint)

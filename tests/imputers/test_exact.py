@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -114,11 +115,27 @@ def test_rejection_and_gibbs_give_the_same_joint_law() -> None:
 def test_on_a_grid_a_column_without_bounds_stays_and_the_others_come_inside() -> None:
     x, missing = torch.zeros(10, D, dtype=torch.float64), torch.ones(10, D, dtype=torch.bool)
     box = interval(2.0, 3.0)
-    box.low[1] = -torch.inf
+    box.low[1], box.high[1] = -torch.inf, torch.inf
     drawn = by_grid().conditional(x, missing).sample(noise(1, 10))
     swept = ExactImputer([by_grid()], attempts=0).sample(x, missing, noise(1, 10), box)
     assert bool(box.contains(swept).all())
     assert torch.equal(swept[..., 1], drawn[..., 1]) and not bool((swept[..., 0] == drawn[..., 0]).any())
+
+
+@pytest.mark.parametrize("make", [gaussian, by_grid])
+@pytest.mark.parametrize("flip", [1.0, -1.0])
+def test_a_bound_on_one_side_far_out_is_kept_and_the_law_beyond_it_is_that_of_the_tail(
+    make: Callable[[], GaussianMixture], flip: float
+) -> None:
+    R = 2000
+    x = torch.zeros(R, D, dtype=torch.float64)
+    missing = torch.tensor([False, True, False]).repeat(R, 1)
+    sides = [interval(2.5, math.inf), interval(-math.inf, -2.5)]
+    draws = ExactImputer([make()], attempts=0, sweeps=2).sample(x, missing, noise(1, R), sides[flip < 0])[0, :, 1]
+    sd = (1 - 2 * 0.36 / 1.6) ** 0.5
+    mean = truncnorm(2.5 / sd, math.inf, 0, sd).mean()
+    assert float((flip * draws).min()) >= 2.5
+    assert float((flip * draws).mean()) == pytest.approx(mean, abs=0.03)
 
 
 def test_on_a_grid_a_model_in_single_precision_is_called_in_single_precision() -> None:

@@ -174,9 +174,9 @@ def test_settings_that_an_imputer_does_not_take(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(catalogue.importlib.util, "find_spec", lambda m: None if m == "sklearn" else found(m))
     problem = (
         "imputer",
-        "imputer 'mice' needs scikit-learn, which is not installed",
+        "imputer 'missforest' needs scikit-learn, which is not installed",
         "pip install 'vgi-cli[baselines]'",
     )
-    assert unusable(imputer="mice") == [problem]
+    assert unusable(imputer="missforest") == [problem] and unusable(imputer="mice") == []
     with pytest.raises(UsageError, match="needs scikit-learn"):
-        METHOD.init(fa(), rows(20), ImputeThenFitConfig(), torch.Generator())
+        METHOD.init(fa(), rows(20), ImputeThenFitConfig(imputer="missforest"), torch.Generator())

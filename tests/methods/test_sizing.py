@@ -9,8 +9,10 @@ from torch import Tensor
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.methods import sizing
 from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.sizing import choose_size
+from vgi_cli.methods.em_steps import climb
+from vgi_cli.methods.sizing import choose_size, held_out
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian_family import em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
 
 
@@ -94,3 +96,65 @@ def test_two_correlated_columns_get_a_factor() -> None:
     x = torch.cat([a, a + 0.4 * torch.randn(200, 1, generator=g, dtype=torch.float64)], 1)
     found = choose_size(FactorAnalysis, FaConfig(), make_table(x, torch.zeros(200, 2, dtype=torch.bool)), EmConfig(), g)
     assert found.config.factors == 1
+
+
+def collinear(rows: int = 84) -> Tensor:
+    """[rows, 6] as mammals.csv has them: `awake` = 24 - `sleep_total`, and two heavy-tailed columns that go together,
+    of which a few giants decide the mean and the variance."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(rows, 6, dtype=torch.float64, generator=generator)
+    sleep = z[:, 0]
+    body = (3.0 * z[:, 1]).exp()
+    brain = body**0.75 * (0.3 * z[:, 2]).exp()
+    columns = [sleep, 0.7 * sleep + 0.7 * z[:, 3], 0.5 * z[:, 1] + z[:, 4], -sleep + 1e-3 * z[:, 5], brain, body]
+    x = torch.stack(columns, 1)
+    return (x - x.mean(0)) / x.std(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_collinear_and_heavy_tailed_columns_get_factors(seed: int) -> None:
+    table = holes(collinear(), torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), generator)
+    assert found.config.factors in (1, 2, 3)
+    scores = {t.config.factors: t.score for t in found.tried}
+    assert scores[1] > scores[0] + 1  # a column is all but known from another; a giant outweighs that no more
+
+
+def test_the_score_of_a_row_that_no_candidate_describes_is_bounded() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 2, dtype=torch.float64, generator=generator)
+    table = make_table(x, torch.zeros(60, 2, dtype=torch.bool))
+    far = table._replace(x=x.index_fill(0, torch.tensor([7]), 1e3))
+    config, starts = FaConfig(factors=1), [x[torch.arange(60) % 3 != n] for n in range(3)]
+    plain, one_far = (held_out(FactorAnalysis, config, t, starts, EmConfig(), 0) for t in (table, far))
+    assert plain - 10 < one_far < plain  # nats a row: the far row alone would cost 8,000
+
+
+def test_a_mixture_is_charged_for_every_row() -> None:
+    assert GaussianMixture.undescribed == 0
+    x = torch.tensor([[0.0], [1.0], [1e4]], dtype=torch.float64).repeat(20, 1)[:59]
+    far = make_table(x, torch.zeros(59, 1, dtype=torch.bool))
+    starts = [x[torch.arange(59) % 3 != n] for n in range(3)]
+    config = MixtureConfig(components=1)
+    score = held_out(GaussianMixture, config, far, starts, EmConfig(), 0)
+    total = 0.0
+    for number in range(3):
+        held = torch.arange(59) % 3 == number
+        model = GaussianMixture.build(config, 1).double()
+        model.initialise(starts[number], torch.Generator().manual_seed(0))
+        train = em_table(x[~held], far.missing[~held])
+        climb(model, train, model.penalty(None, EmConfig().floor), epochs=sizing.EPOCHS, tolerance=sizing.TOLERANCE)
+        total += model.marginal_log_prob(x[held], far.missing[held]).sum().item()
+    assert score == pytest.approx(total / 59, rel=1e-12)
+
+
+def test_independence_is_a_property_of_the_size() -> None:
+    assert FactorAnalysis.build(FaConfig(factors=0), 3).independent
+    assert not FactorAnalysis.build(FaConfig(factors=1), 3).independent
+    sizes = {1: True, 2: False}
+    for K, alone in sizes.items():
+        config = MixtureConfig(components=K, covariance="factor", factors=0)
+        assert GaussianMixture.build(config, 3).independent == alone
+    assert not GaussianMixture.build(MixtureConfig(components=1), 3).independent
+    assert GaussianMixture.build(MixtureConfig(components=1), 1).independent

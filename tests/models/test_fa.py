@@ -109,6 +109,18 @@ def test_principal_factors_recover_an_exact_factor_covariance() -> None:
     assert ((covariance - sample).abs() / sample.diagonal().max()).max() < 0.02
 
 
+def test_the_start_takes_columns_that_determine_each_other_first() -> None:
+    """One factor for two loosely related groups: three columns of correlation 0.8, and two that are all but one."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(400, 5, dtype=torch.float64, generator=generator)
+    common, other = torch.randn(400, 2, dtype=torch.float64, generator=generator).unbind(1)
+    loose = 0.9 * common[:, None] + 0.45 * z[:, :3]
+    x = torch.cat([loose, other[:, None], -other[:, None] + 1e-3 * z[:, 3:4]], 1)
+    model = FactorAnalysis.build(FaConfig(factors=1), 5).double()
+    model.initialise(x, generator)
+    assert model.F[3:].abs().min() > 10 * model.F[:3].abs().max()
+
+
 def test_sample_moments() -> None:
     model, _, _ = model_and_rows()
     mean, covariance = dense(model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal
 
 import pytest
 import torch
@@ -11,16 +10,24 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.gaussian_family import _sorted_chunks, column_law, em_table
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.widened import ROWS, SCALES, SHRINKAGE, Widened
 
 K, D, R = 3, 4, 25
-COVARIANCES: list[Literal["full", "factor"]] = ["full", "factor"]
+COVARIANCES = ["full", "factor", "full with outliers", "factor with outliers"]
 
 
-def model_and_rows(covariance: Literal["full", "factor"]) -> tuple[GaussianMixture, Tensor, Tensor]:
+def build(covariance: str, D: int) -> GaussianMixture:
+    kind, _, outliers = covariance.partition(" with ")
+    settings = {"components": K, "covariance": kind, "factors": 2, "outliers": bool(outliers)}
+    return GaussianMixture.build(MixtureConfig.model_validate(settings), D)
+
+
+def model_and_rows(covariance: str) -> tuple[GaussianMixture, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    model = GaussianMixture.build(MixtureConfig(components=K, covariance=covariance, factors=2), D).double()
+    model = build(covariance, D).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(0.7 * torch.randn(parameter.shape, dtype=torch.float64, generator=generator))
@@ -32,17 +39,17 @@ def model_and_rows(covariance: Literal["full", "factor"]) -> tuple[GaussianMixtu
 
 def dense(model: GaussianMixture) -> tuple[Tensor, Tensor, Tensor]:
     precision, _ = model.gaussians.precision()
-    return model.log_weights().exp(), model.gaussians.mean, torch.linalg.inv(precision)
+    return model.log_weights().exp(), model.gaussians.means(), torch.linalg.inv(precision)
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_log_prob_and_gradients(covariance: Literal["full", "factor"]) -> None:
+def test_log_prob_and_gradients(covariance: str) -> None:
     model, x, _ = model_and_rows(covariance)
     weights, mean, S = dense(model)
-    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(K)], -1)
+    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(len(weights))], -1)
     expected = torch.logsumexp(each + weights.log(), -1)
     torch.testing.assert_close(model.log_prob(x), expected, rtol=1e-9, atol=1e-9)
-    parameters = list(model.parameters())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     ours = torch.autograd.grad(model.log_prob(x).sum(), parameters)
     theirs = torch.autograd.grad(expected.sum(), parameters)
     for a, b in zip(ours, theirs, strict=True):
@@ -50,20 +57,20 @@ def test_log_prob_and_gradients(covariance: Literal["full", "factor"]) -> None:
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_a_mask_without_holes_gives_the_complete_density(covariance: Literal["full", "factor"]) -> None:
+def test_a_mask_without_holes_gives_the_complete_density(covariance: str) -> None:
     model, x, missing = model_and_rows(covariance)
     torch.testing.assert_close(model.marginal_log_prob(x, torch.zeros_like(missing)), model.log_prob(x))
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_marginals_and_conditional_means(covariance: Literal["full", "factor"]) -> None:
+def test_marginals_and_conditional_means(covariance: str) -> None:
     model, x, missing = model_and_rows(covariance)
     weights, mean, S = (part.detach() for part in dense(model))
     log_prob, filled = model.marginal_log_prob(x, missing), model.conditional(x, missing).mean()
     for r in range(R):
         o, m = (~missing[r]).nonzero()[:, 0], missing[r].nonzero()[:, 0]
         joint, means = weights.log().clone(), []
-        for k in range(K):
+        for k in range(len(weights)):
             if len(o):
                 joint[k] += MultivariateNormal(mean[k, o], S[k][o][:, o]).log_prob(x[r, o])
             means.append(mean[k, m] + S[k][m][:, o] @ torch.linalg.solve(S[k][o][:, o], x[r, o] - mean[k, o]))
@@ -73,7 +80,7 @@ def test_marginals_and_conditional_means(covariance: Literal["full", "factor"]) 
 
 @pytest.mark.parametrize("name", ["c2", "component", "factor0"])
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_draws_have_the_conditional_law(covariance: Literal["full", "factor"], name: str) -> None:
+def test_draws_have_the_conditional_law(covariance: str, name: str) -> None:
     """With one cell missing the law is `column_law`, and its distribution function is known, whatever the column is
     called: its noise is not that which picks components or factors."""
     model, x, _ = model_and_rows(covariance)
@@ -92,7 +99,7 @@ def test_draws_have_the_conditional_law(covariance: Literal["full", "factor"], n
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_column_law_is_the_ratio_of_the_joint_to_the_marginal(covariance: Literal["full", "factor"]) -> None:
+def test_column_law_is_the_ratio_of_the_joint_to_the_marginal(covariance: str) -> None:
     model, x, _ = model_and_rows(covariance)
     j = torch.arange(R) % D
     law = column_law(model.components(), x, j)
@@ -105,6 +112,54 @@ def test_column_law_is_the_ratio_of_the_joint_to_the_marginal(covariance: Litera
     torch.testing.assert_close(column_law(model.components(), moved, j).mean, law.mean)
 
 
+def outlying(N: int = 300) -> tuple[GaussianMixture, Tensor]:
+    """A mixture with broad components started from correlated rows, and those rows."""
+    generator = torch.Generator().manual_seed(3)
+    z = torch.randn(N, 1, dtype=torch.float64, generator=generator)
+    x = z + 0.05 * torch.randn(N, D, dtype=torch.float64, generator=generator)
+    model = build("full with outliers", D).double()
+    model.initialise(x, generator)
+    return model, x
+
+
+def test_broad_components_surround_the_rows_and_keep_their_shape() -> None:
+    model, x = outlying()
+    assert isinstance(model.gaussians, Widened) and model.gaussians.K == K
+    S = torch.cov(x.mT, correction=0)
+    shrunk = (1 - SHRINKAGE) * S + SHRINKAGE * torch.diag(S.diagonal())
+    table, penalty = em_table(x, torch.zeros_like(x, dtype=torch.bool)), model.penalty(None, 1e-3)
+    for _ in range(20):
+        model.em_step(table, penalty)
+    broad = model.gaussians.broad.moments()
+    for mean, covariance, scale in zip(broad.mean, broad.covariance, SCALES, strict=True):
+        torch.testing.assert_close(mean, x.mean(0))
+        torch.testing.assert_close(covariance, scale**2 * shrunk, rtol=1e-4, atol=1e-5)
+    assert model.log_weights()[K:].exp().min() >= ROWS / (len(x) + len(SCALES) * ROWS + 1)
+    assert model.log_weights()[K:].exp().sum() < 0.02
+
+
+def test_a_row_outside_of_what_was_seen_costs_a_bounded_number_of_nats() -> None:
+    """Off the line on which all rows lie: hundreds of nats without the broad components."""
+    model, x = outlying()
+    plain = build("full", D).double()
+    plain.initialise(x, torch.Generator().manual_seed(3))
+    row = torch.tensor([[1.5, -1.5, 1.5, -1.5]], dtype=torch.float64)
+    table = em_table(x, torch.zeros_like(x, dtype=torch.bool))
+    for fitted in (model, plain):
+        climb(fitted, table, fitted.penalty(0.0, 1e-3), epochs=50, tolerance=1e-5)
+    assert plain.log_prob(row).item() < -200
+    assert model.log_prob(row).item() > -30
+    assert (model.log_prob(x).mean() - plain.log_prob(x).mean()).item() > -0.05
+
+
+def test_every_fit_has_broad_components_unless_told_otherwise() -> None:
+    def outliers(config: MixtureConfig) -> set[bool | None]:
+        return {c.outliers for path in GaussianMixture.sizes(config, 500, D) for c in path}
+
+    assert outliers(MixtureConfig()) == outliers(MixtureConfig(components=2, covariance="factor")) == {True}
+    assert outliers(MixtureConfig(outliers=False)) == {False}
+
+
 def test_both_covariances_agree_on_a_factor_covariance() -> None:
     factor, x, missing = model_and_rows("factor")
     full = GaussianMixture.build(MixtureConfig(components=K), D).double()
@@ -115,19 +170,19 @@ def test_both_covariances_agree_on_a_factor_covariance() -> None:
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_initialise_finds_clusters_and_keeps_the_precision(covariance: Literal["full", "factor"]) -> None:
+def test_initialise_finds_clusters_and_keeps_the_precision(covariance: str) -> None:
     generator = torch.Generator().manual_seed(0)
     centres = torch.tensor([[8.0, 0, 0, 0], [0, 8, 0, 0], [0, 0, 8, 0]])
     x = centres.repeat_interleave(100, 0) + torch.randn(300, D, generator=generator)
-    model = GaussianMixture.build(MixtureConfig(components=3, covariance=covariance), D)
+    model = build(covariance, D)
     model.initialise(x, generator)
-    assert model.gaussians.mean.dtype == torch.float32
-    distance = torch.cdist(model.gaussians.mean.detach(), centres)
+    assert model.gaussians.means().dtype == torch.float32
+    distance = torch.cdist(model.gaussians.means()[:K].detach(), centres)
     assert sorted(distance.argmin(0).tolist()) == [0, 1, 2] and distance.min(0).values.max() < 1
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_samples_have_the_mixture_moments(covariance: Literal["full", "factor"]) -> None:
+def test_samples_have_the_mixture_moments(covariance: str) -> None:
     model, _, _ = model_and_rows(covariance)
     weights, mean, S = (part.detach() for part in dense(model))
     rows = model.sample(100_000, torch.Generator().manual_seed(0)).detach()
@@ -146,9 +201,7 @@ def test_chunks_of_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_rows_of_few_patterns_are_taken_in_pieces_too(
-    covariance: Literal["full", "factor"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their number is bounded by what a row holds, and an EM step over pieces is that over all."""
     model, x, missing = model_and_rows(covariance)
     x, missing = x.repeat(20, 1), missing[2:3].expand(20 * len(missing), -1)

@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import save
 
 from tests.tensors import same_tensors
-from vgi_cli.run import files
-from vgi_cli.run.files import file_sha256, read_tensors, write_tensors
+from vgi_cli.run import tensors as module
+from vgi_cli.run.files import file_sha256
+from vgi_cli.run.tensors import read_tensors, write_tensors
 
 TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 TYPES += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -18,7 +19,7 @@ TYPES += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 @pytest.mark.parametrize("chunk", [16, 1 << 24])
 def test_files_are_those_of_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(files, "CHUNK", chunk)
+    monkeypatch.setattr(module, "CHUNK", chunk)
     g = torch.Generator().manual_seed(0)
     tensors = {f"{i % 3}/{dtype}": torch.randint(0, 2, (7, i), generator=g).to(dtype) for i, dtype in enumerate(TYPES)}
     tensors |= {"scalar": torch.tensor(3), "empty": torch.zeros(0, 4), 'spalte ä "x"': torch.arange(3.0)}

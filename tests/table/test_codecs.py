@@ -51,6 +51,18 @@ def test_normal_codec_is_increasing_and_inverts(name: str) -> None:
     np.testing.assert_allclose(map_.encode(map_.decode(z)), z, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["uniform", "normal", "lognormal", "ceiling", "five values"])
+def test_a_value_a_little_outside_of_what_was_seen_does_not_cost_dozens_of_nats(name: str) -> None:
+    """Log density of a value beyond the ends, against that of standardising: the tail is about as light."""
+    values = rng.random(500) if name == "uniform" else SAMPLES[name]
+    bent = NormalCodec(fit_scale(values, "normal", RESOLUTION.get(name)))
+    linear = LinearCodec(fit_scale(values, "linear", RESOLUTION.get(name)))
+    steps = values.std() * np.array([0.3, 1.0])
+    outside = np.concatenate([values.min() - steps, values.max() + steps])
+    scores = [stats.norm.logpdf(map_.encode(outside)) + map_.log_det(map_.encode(outside)) for map_ in (bent, linear)]
+    assert (scores[1] - scores[0]).max() < 20
+
+
 @pytest.mark.parametrize("name", [n for n in SAMPLES if n not in ("huge", "tiny")])
 def test_log_det_is_the_derivative(name: str) -> None:
     map_ = fitted(name)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from tests.table.helpers import from_text, save
 from vgi_cli.maths.noise import row_keys
-from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.columns import Bound, Column, Schema
 from vgi_cli.table.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import infer_schema
@@ -75,7 +75,7 @@ numbers = st.integers(-(10**7), 10**7)
 def test_any_rounded_column_survives_exactly(decimals: int, units: list[int], transform: str, seed: int) -> None:
     cells = [f"{unit}e-{decimals}" if seed % 2 else f"{unit / 10**decimals:.{decimals}f}" for unit in units]
     table = from_text("x\n" + "\n".join(cells) + "\n")
-    schema, _ = infer_schema(table, transform=transform)  # type: ignore[arg-type]
+    schema, _ = infer_schema(table, transform=transform, bounds={"x": "observed"})  # type: ignore[arg-type]
     (x, _, _), _ = encode(table, schema, seed=seed)
     assert decode(x, schema)[:, 0].tolist() == [float(c) for c in cells]
     low, high = box(schema)
@@ -88,7 +88,7 @@ def test_any_rounded_column_survives_exactly(decimals: int, units: list[int], tr
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_the_box_decodes_into_the_range(transform: str) -> None:
-    schema = schema_of(transform)
+    schema = schema_of(transform, bounds={"all": "observed"})
     low, high = box(schema)
     u = torch.rand(4000, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     z = torch.cat([low + (high - low) * u, torch.stack([low, high, torch.nextafter(high, low)])])
@@ -110,7 +110,7 @@ def test_whole_numbers_decode_whole() -> None:
 
 
 def test_unbounded_columns_have_no_box() -> None:
-    low, high = box(schema_of("linear", unbounded=["tenths"]))
+    low, high = box(schema_of("linear", unbounded=["tenths"], bounds={"all": "observed"}))
     assert math.isinf(low[1]) and math.isinf(high[1])
     assert torch.isfinite(low[[0, 2, 3, 4, 5, 6]]).all()
     schema = schema_of("linear", unbounded=["tenths"])
@@ -233,8 +233,8 @@ def test_units_do_not_change_the_likelihood_but_by_their_jacobian() -> None:
 
 
 def test_a_column_without_state_is_refused() -> None:
-    with pytest.raises(ValueError, match="'x' has no range"):
-        box(Schema((Column("x", "numeric"),)))
+    with pytest.raises(ValueError, match="'x' is not modelled"):
+        box(Schema((Column("x", "numeric", lower=Bound(0.0, "sign")),)))
 
 
 def test_parquet_and_csv_encode_alike(tmp_path: Path) -> None:

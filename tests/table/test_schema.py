@@ -15,7 +15,7 @@ import pytest
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.table.check import check
-from vgi_cli.table.columns import Column
+from vgi_cli.table.columns import Column, Transform
 from vgi_cli.table.reader import read_table
 from vgi_cli.table.schema import Schema, infer_schema
 
@@ -70,10 +70,9 @@ def test_roles() -> None:
     assert (schema.modelled, schema.ids) == (("c",), ("a",))
 
 
-def test_range_and_unbounded() -> None:
+def test_the_observed_range_is_no_bound() -> None:
     x = column(["1.5", "-2.25", "3"])
-    assert (x.low, x.high, x.bounded) == (-2.25, 3.0, True)
-    assert not column(["1.5", "-2.25", "3"], unbounded=["x"]).bounded
+    assert (x.low, x.high, x.bounds) == (-2.25, 3.0, ())
 
 
 @pytest.mark.parametrize(
@@ -272,7 +271,7 @@ class TestCheck:
 
     def test_no_hole_and_no_id(self) -> None:
         assert self.notes("x,y\n1,2\n") == [
-            "id column 'id' is not in standard input: draws are keyed by row number",
+            "id column 'id' is not in standard input: draws are keyed without it",
             "standard input has no hole in a modelled column",
         ]
 
@@ -341,8 +340,8 @@ class TestJson:
 
     def test_newer_formats_are_refused(self) -> None:
         raw = json.loads(self.schema.to_json())
-        assert self.damaged(json.dumps({**raw, "format": 3, "new": 1})) == (
-            "schema.json: format 3 is newer than this program's 2 | upgrade vgi to read this run"
+        assert self.damaged(json.dumps({**raw, "format": 4, "new": 1})) == (
+            "schema.json: format 4 is newer than this program's 3 | upgrade vgi to read this run"
         )
 
 
@@ -352,8 +351,52 @@ def test_masks_hide_what_a_kind_is_inferred_from(tmp_path: Path) -> None:
     assert (schema.columns[0].kind, schema.columns[0].low) == ("integer", 2)
 
 
-def test_unbounded_all_is_every_column_unless_one_is_called_that() -> None:
-    table = from_text("x,y\n1,2.5\n2,3.5\n4,1.5\n")
-    assert [c.bounded for c in infer_schema(table, unbounded=["all"])[0].encoded] == [False, False]
-    table = from_text("all,y\n1,2.5\n2,3.5\n4,1.5\n")
-    assert [c.bounded for c in infer_schema(table, unbounded=["all"])[0].encoded] == [False, True]
+ROWS = np.arange(40) % 5 > 0  # four fifths
+
+
+def some_rows(held: float) -> str:
+    """Whole numbers, hundredths, hundredths with a pile of zeros; every fifth row has other values than the rest where
+    `held` is not 0."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for i, (a, b, c) in enumerate(rng.integers(10, 99, (40, 3)).tolist()):
+        c = 0 if i % 3 else c
+        if not ROWS[i]:
+            a, b, c = (int((value + held) % 90 + 10 * (held > 0)) for value in (a, b, c))
+        lines.append(f"{a},1.{b:02d},0.{c:02d}")
+    return "a,b,c\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("transform", ["linear", "normal"])
+def test_statistics_come_from_the_rows_that_are_named(transform: Transform) -> None:
+    tables = [from_text(some_rows(held)) for held in (0, 37, 71)]
+    schemas = [infer_schema(table, transform=transform, rows=ROWS)[0] for table in tables]
+    assert schemas[0] == schemas[1] == schemas[2] == Schema.from_json(schemas[1].to_json())
+    everything = [infer_schema(table, transform=transform)[0] for table in tables]
+    assert everything[0] != everything[1] != everything[2]
+    assert all(column.spikes for column in schemas[0].encoded[2:])
+    fitted = from_text("\n".join(line for i, line in enumerate(some_rows(0).splitlines()) if i == 0 or ROWS[i - 1]))
+    assert infer_schema(fitted, transform=transform)[0] == schemas[0]  # as if the others were not there
+
+
+def test_what_a_column_is_comes_from_all_rows() -> None:
+    rows = np.arange(20) < 15
+    text = "whole,five,said\n" + "".join(
+        f"{i if i < 15 else i + 0.5},{5 * i + 3 * (i == 19)},{1 if i == 0 else '' if i < 15 else i}\n"
+        for i in range(20)
+    )
+    (whole, five, said), notes = infer_schema(from_text(text), rows=rows)[0].columns, infer_schema(from_text(text))[1]
+    assert whole.kind == "numeric" and whole.lattice is not None and whole.lattice.decimals == 1
+    assert (whole.low, whole.high) == (0, 14)
+    assert five.lattice is not None and five.lattice.step == 1  # 98 is no multiple of 5
+    assert said.kind == "constant" and said.low == 1
+    assert not any("in the rows that are fitted" in note for note in notes)
+
+
+def test_columns_without_a_value_among_the_rows_are_said() -> None:
+    rows = np.arange(20) < 15
+    lines = [f"{i},{7 if i < 15 else i},{'' if i < 15 else i}" for i in range(20)]
+    schema, notes = infer_schema(from_text("a,b,c\n" + "\n".join(lines) + "\n"), rows=rows)
+    assert [column.kind for column in schema.columns] == ["integer", "constant", "empty"]
+    assert "column 'b' is constant in the rows that are fitted: holes get the constant" in notes
+    assert "column 'c' is empty in the rows that are fitted: carried, nothing to learn from" in notes

@@ -67,14 +67,14 @@ def rainy(N: int = 400) -> Table:
     return from_text("rain,full\n" + "\n".join(lines) + "\n")
 
 
-def schema_of(transform: str, table: Table) -> Schema:
-    return infer_schema(table, transform=transform)[0]  # type: ignore[arg-type]
+def schema_of(transform: str, table: Table, **options: object) -> Schema:
+    return infer_schema(table, transform=transform, **options)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("transform", ["linear", "normal"])
 def test_spikes_are_read_back_as_themselves(transform: str) -> None:
     table = rainy()
-    schema = schema_of(transform, table)
+    schema = schema_of(transform, table, bounds={"full": "observed"})
     assert [[spike.value for spike in c.spikes] for c in schema.encoded] == [[0.0, 7.0], [3.5]]
     assert schema == Schema.from_json(schema.to_json())
     (x, _, _), _ = encode(table, schema, seed=2)

@@ -15,7 +15,7 @@ import typer
 
 from vgi_cli.cli import evaluate, finetune, fit, help, impute
 from vgi_cli.cli.console import Console, is_terminal
-from vgi_cli.errors import VgiError, nearest
+from vgi_cli.errors import VgiError, closest, nearest
 from vgi_cli.run.provenance import said
 from vgi_cli.version import __version__
 
@@ -60,9 +60,10 @@ def build_app() -> typer.Typer:
     return app
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `vgi` with these arguments (default: those of the process) and return the exit code."""
-    started = time.monotonic()
+def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
+    """Run `vgi` with these arguments (default: those of the process) and return the exit code. `started`: when the
+    process began, by the monotonic clock; none: now."""
+    started = time.monotonic() if started is None else started
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     console = Console(quiet="-q" in arguments)
@@ -124,19 +125,16 @@ def _trace(debug: bool) -> None:
 
 def _parse_text(error: Any) -> tuple[str, str]:
     """Message and hint for a command line that cannot be parsed."""
-    text = error.format_message().split(" (Possible options")[0]
-    text, _, suggestion = text.partition(" Did you mean ")
+    text = error.format_message().split(" (Possible options")[0].split(" Did you mean ")[0]
     text = (text[:1].lower() + text[1:]).strip().rstrip(".")
     context: Any = getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
     path = context.command_path if context is not None else "vgi"
-    if suggestion:
-        return text, f"did you mean {suggestion}"
     if option and text.startswith("no such option"):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
-        close = nearest(option, known)
-        if close.startswith("did you mean"):
-            return text, close
+        close = closest(option, known)
+        if close is not None:
+            return text, f"did you mean '{close}'?"
     if text.startswith("no such command"):
         return text, nearest(text.split("'")[1], context.command.commands)
     return text, f"{path} --help lists what is possible"

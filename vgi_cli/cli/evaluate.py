@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from vgi_cli.cli.console import Console
 
 
 def command(
+    context: typer.Context,
     checkpoint: o.Checkpoint,
     data: Annotated[
         list[str], typer.Argument(metavar="DATA", help="One table: files, a folder of Parquet, or - (CSV on stdin).")
@@ -35,7 +36,9 @@ def command(
     conditionals: Annotated[
         bool, typer.Option("--conditionals", help="Compare the fitted conditionals with the model's own, by column.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout.")] = False,
+    json_: Annotated[
+        bool, typer.Option("--json", help="One JSON object, and nothing else, on stdout; no files without -o.")
+    ] = False,
     per_row: Annotated[
         str | None, typer.Option("--per-row", metavar="FILE", help="Write log p(observed cells) of each row.")
     ] = None,
@@ -49,6 +52,14 @@ def command(
         int | None,
         typer.Option("--samples", metavar="N", help="Draws of the latents a row, for models with latents (3000)."),
     ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows",
+            metavar="N|all",
+            help="Rows, drawn at random, that are scored where the likelihood has to be estimated (1000).",
+        ),
+    ] = None,
     refit_epochs: Annotated[
         int | None,
         typer.Option(
@@ -57,6 +68,7 @@ def command(
             help="Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.",
         ),
     ] = None,
+    time_limit: o.TimeLimit = None,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -71,7 +83,9 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi evaluate`; its help text is in cli/help.py."""
+    from vgi_cli.evaluation.fail_if import check, parse
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_evaluate
     from vgi_cli.run.plugins import plugged
 
     settings = gather(
@@ -83,26 +97,38 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "time_limit": (time_limit, "--time-limit"),
         },
         environ=os.environ,
     )
-    from vgi_cli.evaluation.fail_if import check, parse
+    conditions = tuple(parse(text) for text in fail_if or [])
+    console = Console(quiet, verbose)
+    path, write = None if out is None else Path(out), not json_ or out is not None
+    check_evaluate(checkpoint, settings, truth=truth, out=path, per_row=per_row, write=write, force=force)
     from vgi_cli.run.evaluate import EvaluateOptions, evaluate
 
-    conditions = tuple(parse(text) for text in fail_if or [])
     chosen = EvaluateOptions(
         truth=truth,
         objective=objective,
         truth_model=truth_model,
         conditionals=conditionals,
         per_row=per_row,
-        out=None if out is None else Path(out),
+        out=path,
         force=force,
+        write=write,
         conditions=conditions,
         samples=samples,
         refit_epochs=refit_epochs,
+        rows=_rows(rows),
     )
     with plugged(plugin or []):
-        report = evaluate(checkpoint, settings, chosen, Console(quiet, verbose))
+        report = evaluate(checkpoint, settings, chosen, console, started=context.obj["started"])
     print(report.json_text() if json_ else report.text(), end="")
+    if report.interrupted is not None:
+        raise report.interrupted
     check(conditions, report.values)
+
+
+def _rows(text: str | None) -> Any:
+    """A number of rows, or what was said instead."""
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else text

@@ -35,6 +35,7 @@ def command(
 ) -> None:
     """The command line of `vgi finetune`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_finetune
     from vgi_cli.run.plugins import plugged
 
     settings = gather(
@@ -51,15 +52,18 @@ def command(
         },
         environ=os.environ,
     )
+    console = Console(quiet, verbose)
+    path = None if out is None else Path(out)
+    check_finetune(checkpoint, settings, path, force)
     from vgi_cli.run.finetune import finetune
 
     with plugged(plugin or []):
         run = finetune(
             checkpoint,
             settings,
-            out=None if out is None else Path(out),
+            out=path,
             force=force,
-            reporter=Console(quiet, verbose),
+            reporter=console,
             started=context.obj["started"],
         )
     print(run.path)

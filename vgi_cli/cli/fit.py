@@ -64,11 +64,18 @@ def command(
         list[str] | None,
         typer.Option("--column", metavar="NAME=KIND", help="Kind of a column: integer, numeric or carry (repeatable)."),
     ] = None,
-    unbounded: Annotated[
+    bounds: Annotated[
         list[str] | None,
         typer.Option(
-            "--unbounded", metavar="COL", help="Column whose fills may leave the observed range (repeatable), or all."
+            "--bounds",
+            metavar="COL=LIMITS",
+            help="Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; all=… for each "
+            "column. Default: its natural limits.",
         ),
+    ] = None,
+    unbounded: Annotated[
+        list[str] | None,
+        typer.Option("--unbounded", metavar="COL", help="The same as --bounds COL=none (repeatable), or all."),
     ] = None,
     block: Annotated[
         list[str] | None,
@@ -93,6 +100,7 @@ def command(
 ) -> None:
     """The command line of `vgi fit`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_fit
     from vgi_cli.run.plugins import plugged
     from vgi_cli.run.registry import check_names
 
@@ -108,6 +116,7 @@ def command(
         "table.id": (id_, "--id"),
         "table.exclude": (exclude, "--exclude"),
         "table.columns": (_kinds(column or []), "--column"),
+        "table.bounds": (_bounds(bounds or []), "--bounds"),
         "table.unbounded": (unbounded, "--unbounded"),
         "table.blocks": (_blocks(block or []), "--block"),
         "mask": (mask, "--mask"),
@@ -123,15 +132,18 @@ def command(
     settings = gather(flags, set_ or [], os.environ, recipe)
     if not plugin:
         check_names(model, method)  # before torch is loaded
+    console = Console(quiet, verbose)
+    path = None if out is None else Path(out)
+    check_fit(settings, path, resume, force)
     from vgi_cli.run.fit import fit
 
     with plugged(plugin or []):
         run = fit(
             settings,
-            out=None if out is None else Path(out),
+            out=path,
             resume=resume,
             force=force,
-            reporter=Console(quiet, verbose),
+            reporter=console,
             started=context.obj["started"],
         )
     print(run.path)
@@ -150,6 +162,20 @@ def _blocks(items: list[str]) -> list[list[str]] | str:
     if items == ["auto"]:
         return "auto"
     return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
+
+
+def _bounds(items: list[str]) -> dict[str, str]:
+    limits: dict[str, str] = {}
+    for item in items:
+        name, equals, text = item.rpartition("=")
+        if not equals:
+            raise UsageError(
+                f"--bounds: expected COL=LOW:HIGH, COL=observed or COL=none, got '{item}'",
+                "for example --bounds age=0:",
+            )
+        if limits.setdefault(name, text) != text:
+            raise UsageError(f"--bounds {name}={limits[name]} disagrees with --bounds {item}", "drop one of them")
+    return limits
 
 
 def _kinds(items: list[str]) -> dict[str, str]:

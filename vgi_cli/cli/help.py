@@ -23,7 +23,8 @@ IMPUTE = (
 EVALUATE = (
     "Report how well a run explains DATA: log-likelihood of the observed cells, the error of the imputations and the "
     "distance of the model where the truth is known, and how good the fitted conditionals are. report.json and "
-    "report.md go to --out, by default RUN/evaluations/<table>/."
+    "report.md go to --out, by default to a folder of their own: RUN/evaluations/<table>/, <table>-2/, …; with --json "
+    "none are written without --out."
 )
 
 
@@ -38,7 +39,7 @@ def _examples(*lines: str) -> str:
 
 def models() -> str:
     """Every model by name."""
-    auto = {"auto": "by a stated rule on rows, columns and the share missing (default)"}
+    auto = {"auto": "mixture by em; one Gaussian where nothing is to be filled (default)"}
     return _table("Models (--model)", auto | {name: entry.about for name, entry in MODELS.items()})
 
 

@@ -12,6 +12,7 @@ from vgi_cli.cli.console import Console
 
 
 def command(
+    context: typer.Context,
     checkpoint: o.Checkpoint,
     data: Annotated[
         str | None,
@@ -40,6 +41,13 @@ def command(
     no_original: Annotated[
         bool, typer.Option("--no-original", help="With --format long: leave out .imp 0, the table with its holes.")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Write nothing and exit 1 where holes would stay (columns that are not modelled)."
+        ),
+    ] = False,
+    time_limit: o.TimeLimit = None,
     force: o.Force = False,
     mask: o.Mask = None,
     na_values: o.NaValues = None,
@@ -56,6 +64,8 @@ def command(
 ) -> None:
     """The command line of `vgi impute`; its help text is in cli/help.py."""
     from vgi_cli.run.config import gather
+    from vgi_cli.run.early import check_impute
+    from vgi_cli.run.impute_options import ImputeOptions, check_options
     from vgi_cli.run.plugins import plugged
 
     settings = gather(
@@ -67,13 +77,11 @@ def command(
             "seed": (seed, "--seed"),
             "device": (device, "--device"),
             "threads": (threads, "--threads"),
+            "time_limit": (time_limit, "--time-limit"),
             "compile": (compile_, "--compile"),
         },
         environ=os.environ,
     )
-    from vgi_cli.run.impute import impute
-    from vgi_cli.run.impute_options import ImputeOptions, check_options
-
     chosen = check_options(
         ImputeOptions(
             m=m,
@@ -84,10 +92,15 @@ def command(
             original=not no_original,
             out=out,
             force=force,
+            strict=strict,
         ),
         stdin=data == "-",
     )
+    console = Console(quiet, verbose)
+    check_impute(checkpoint, settings, chosen)
+    from vgi_cli.run.impute import impute
+
     with plugged(plugin or []):
-        paths = impute(checkpoint, settings, chosen, Console(quiet, verbose))
+        paths = impute(checkpoint, settings, chosen, console, started=context.obj["started"])
     for path in paths:
         print(path)

@@ -47,7 +47,9 @@ Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="Numbe
 TimeLimit = Annotated[
     str | None,
     typer.Option(
-        "--time-limit", metavar="T", help="Stop after 90, 40s, 30m or 2h of wall time and keep the best model so far."
+        "--time-limit",
+        metavar="T",
+        help="Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1.",
     ),
 ]
 Plugin = Annotated[

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import FailIfMissed, UsageError, nearest
-from vgi_cli.evaluation.loglik import Bracket
 
 OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -25,9 +24,9 @@ LOGLIK = (
     *SUMMARY,
     *("rows_left_out", "particles", "ess", "half_budget", "dequantisation_draws", "refit_epochs"),
     *(f"{part}.{name}" for part in ("complete", "incomplete") for name in SUMMARY),
-    *(f"simulated.{name}" for name in Bracket._fields),
+    *(f"sample.{name}" for name in ("rows", "of", "seed")),
 )
-"""The numbers that the `loglik` of a report may have."""
+"""The numbers that the `loglik` of a report may have, beside those of the bracket by simulated data."""
 PARTS = ("format", "rows", "loglik", "objective", "imputation", "sampler", "truth", "conditionals")
 EXAMPLE = "write it as 'loglik.mean < -12.5': a path of the JSON report, one of < <= > >= == !=, a number"
 _FORM = re.compile(r"^\s*(?P<path>[^<>=!]*[^<>=!\s])\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\S+)\s*$")
@@ -77,14 +76,31 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
     absent  parts that were not asked for, and the flags that add them
     """
     for condition in conditions:
-        part, _, name = condition.path.partition(".")
+        part = condition.path.partition(".")[0]
         message = f"--fail-if '{condition}': the report has no number '{condition.path}'"
         if part not in PARTS:
             raise UsageError(message, nearest(part, PARTS))
+        known = _known(condition.path)
+        if known and condition.path not in known:
+            raise UsageError(message, nearest(condition.path, known))
         if part in absent:
             raise UsageError(message, f"{absent[part]} adds it")
-        if part == "loglik" and name not in LOGLIK:
-            raise UsageError(message, nearest(condition.path, [f"loglik.{known}" for known in LOGLIK]))
+
+
+def _known(path: str) -> list[str]:
+    """The numbers that may stand where `path` points; none where only the report tells."""
+    from vgi_cli.evaluation.imputation import ColumnScores, ImputationScores  # they load torch, and are asked after it
+    from vgi_cli.evaluation.loglik import Bracket
+
+    part, _, name = path.partition(".")
+    if part == "loglik":
+        return [f"loglik.{known}" for known in (*LOGLIK, *(f"simulated.{field}" for field in Bracket._fields))]
+    if part != "imputation":
+        return []
+    columns = name.rpartition(".")[0]
+    if columns.startswith("columns."):
+        return [f"imputation.{columns}.{known}" for known in ColumnScores._fields]
+    return [f"imputation.{known}" for known in ImputationScores._fields if known != "columns"]
 
 
 def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:
@@ -104,5 +120,5 @@ def check(conditions: Sequence[Condition], report: Mapping[str, Any]) -> None:
     if held:
         raise FailIfMissed(
             "; ".join(f"--fail-if '{c}' holds: {c.path} is {known[c.path]:.6g}" for c in held),
-            "the report was written; nothing else failed",
+            "the report is complete; nothing else failed",
         )

@@ -34,6 +34,10 @@ class Normals(NamedTuple):
         """The columns of an index [D], in its order."""
         return Normals(self.weights, self.means[:, index], self.covariances[:, index][:, :, index])
 
+    def first(self, K: int) -> Normals:
+        """The mixture of the first K components."""
+        return Normals(self.weights[:K] / self.weights[:K].sum(), self.means[:K], self.covariances[:K])
+
 
 class Factors(NamedTuple):
     """A factor model x = F z + mean + noise, float64: mean [D], F [D, L], noise variances psi [D]."""
@@ -115,6 +119,7 @@ class FittedLaw(Law):
     columns  the order of its columns: a permutation of `schema.modelled`
     steps    [D] resolution of the columns that are rounded and modelled as spread over it, 0 elsewhere
     sd       [D] standard deviation of each column in the table that was fitted
+    learnt   `normals` without the components of fixed shape (models/widened.py)
     """
 
     def __init__(self, model: Model, schema: Schema, columns: Sequence[str]) -> None:
@@ -128,11 +133,12 @@ class FittedLaw(Law):
         self.sd = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
         self.steps = torch.tensor([_step(column) for column in self._columns], dtype=torch.float64)
         self.obstacle = _obstacle(self._model, self._columns)
-        self.normals, self.factors = None, None
+        self.normals, self.learnt, self.factors = None, None, None
         if self.obstacle is None:
             centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
             normals, factors = _parameters(self._model)
             self.normals = None if normals is None else normals.at(self._place).moved(centre, self.sd)
+            self.learnt = None if self.normals is None else self.normals.first(_learnt(self._model))
             self.factors = None if factors is None else factors.at(self._place).moved(centre, self.sd)
 
     def rounded(self, x: Tensor) -> Tensor:
@@ -179,6 +185,11 @@ def _obstacle(model: Model, columns: Sequence[Column]) -> str | None:
                 "so the density is not Gaussian in data units"
             )
     return None
+
+
+def _learnt(model: Model) -> int:
+    """How many components of a mixture of Gaussians are learnt: those of fixed shape come after them."""
+    return model.gaussians.K if isinstance(model, GaussianFamily) else 0
 
 
 @torch.no_grad()

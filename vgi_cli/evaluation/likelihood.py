@@ -74,6 +74,7 @@ def observed_log_prob(
     seed: int = 0,
     rows: Tensor | None = None,
     progress: Progress = silent,
+    annealer: Annealer | None = None,
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
@@ -81,7 +82,8 @@ def observed_log_prob(
     they are an EncoderProposal, else from the model's own encoder. Otherwise exact on complete rows, and annealed
     importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any.
     `rows` [R] int64 keys the randomness (default: row numbers), so that the same rows meet the same numbers under two
-    models; `progress` is told how much of an estimate is done. Raises UsageError when log p is only a bound and no
+    models; `progress` is told how much of an estimate is done, and what it raises ends it; `annealer`: that of
+    `prepared`, where rows come in pieces. Raises UsageError when log p is only a bound and no
     estimator is known for it.
     """
     budget = budget or Budget()
@@ -102,7 +104,7 @@ def observed_log_prob(
         if isinstance(model, Marginal):
             parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
             return LogLik(torch.cat(parts).double(), "exact")
-        return _black_box(model, proposals, x, missing, budget, seed, rows, progress)
+        return _black_box(model, proposals, x, missing, budget, seed, rows, progress, annealer)
 
 
 def _black_box(
@@ -114,6 +116,7 @@ def _black_box(
     seed: int,
     rows: Tensor,
     progress: Progress,
+    annealer: Annealer | None,
 ) -> LogLik:
     device = x.device
     holes = missing.sum(1)
@@ -125,7 +128,7 @@ def _black_box(
     if len(todo) == 0:
         return LogLik(values, "exact")
     generator = torch.Generator(device).manual_seed(seed)
-    annealer = make_annealer(model, conditionals, x, budget, generator)
+    annealer = make_annealer(model, conditionals, x, budget, generator) if annealer is None else annealer
     columns = tuple(str(c) for c in range(x.shape[1]))
     noise = KeyedNoise(seed, columns, rows[todo], torch.arange(budget.particles), "loglik")
     weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget, progress)
@@ -136,13 +139,60 @@ def _black_box(
     ess[todo] = effective(weights)
     bracket = None
     if budget.simulated > 0:
-        pick = torch.arange(budget.simulated, device=device) * len(todo) // budget.simulated
-        pick = todo[pick.unique()]
-        simulated = model.sample(len(pick), generator).to(x)
-        noise = KeyedNoise(seed, columns, rows[pick], torch.arange(budget.bracketed or P), "loglik/simulated")
-        bracket = _bracket(annealer, simulated, missing[pick], noise, budget)
+        bracket = _simulated(model, annealer, x, missing[todo], rows[todo], budget, seed, generator, silent)
     warning = distrust(ess[todo] / P, (values - half)[todo], bracket)
     return LogLik(values, "annealed", ess, half, bracket, P, warning)
+
+
+def _simulated(
+    model: Model,
+    annealer: Annealer,
+    like: Tensor,
+    missing: Tensor,
+    rows: Tensor,
+    budget: Budget,
+    seed: int,
+    generator: torch.Generator,
+    progress: Progress,
+) -> Bracket:
+    """The bracket on rows simulated from the model, with the holes of some of these rows [R, D]."""
+    pick = (torch.arange(budget.simulated, device=like.device) * len(missing) // budget.simulated).unique()
+    simulated = model.sample(len(pick), generator).to(like)
+    draws = torch.arange(budget.bracketed or budget.particles)
+    columns = tuple(str(c) for c in range(like.shape[1]))
+    noise = KeyedNoise(seed, columns, rows[pick], draws, "loglik/simulated")
+    return _bracket(annealer, simulated, missing[pick], noise, budget, progress)
+
+
+def prepared(
+    model: Model, proposals: Proposer | EncoderProposal | None, like: Tensor, budget: Budget, seed: int
+) -> Annealer | None:
+    """What the estimates of all rows have in common; None where nothing is annealed."""
+    if isinstance(model, Latent | Marginal) or isinstance(proposals, EncoderProposal) or not model.exact:
+        return None
+    with frozen(model, proposals if isinstance(proposals, torch.nn.Module) else None):
+        return make_annealer(model, proposals, like, budget, torch.Generator(like.device).manual_seed(seed))
+
+
+def simulated_bracket(
+    model: Model,
+    annealer: Annealer,
+    like: Tensor,
+    missing: Tensor,
+    rows: Tensor,
+    budget: Budget,
+    seed: int,
+    progress: Progress = silent,
+) -> Bracket | None:
+    """Lower and upper value on rows simulated from the model, with holes as in incomplete rows missing [R, D], keyed by
+    rows [R]; None where no row has both a hole and an observed cell."""
+    holes = missing.sum(1)
+    todo = ((holes > 0) & (holes < missing.shape[1])).nonzero()[:, 0]
+    if len(todo) == 0 or budget.simulated == 0:
+        return None
+    generator = torch.Generator(like.device).manual_seed(seed + 1)
+    with frozen(model):
+        return _simulated(model, annealer, like, missing[todo], rows[todo], budget, seed, generator, progress)
 
 
 def make_annealer(
@@ -165,6 +215,7 @@ def _estimate(
     efforts = torch.zeros(R, 2, dtype=torch.int64, device=x.device)
     pilot = replace(noise.at("pilot"), draws=torch.arange(budget.pilot))
     for index in _batches(torch.arange(R, device=x.device), budget.pilot, budget):
+        progress(0.0)
         g = annealer.conditional(x[index], missing[index])
         weights = annealer.forward(g, pilot.select(rows=index), 1)
         efforts[index] = effort(weights, missing[index].sum(1), budget)
@@ -204,13 +255,16 @@ def _groups(efforts: Tensor, P: int, budget: Budget) -> Iterator[tuple[int, int,
             yield T, B, index
 
 
-def _bracket(annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget) -> Bracket:
+def _bracket(
+    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress = silent
+) -> Bracket:
     """Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
-    weights, efforts = _estimate(annealer, x, missing, noise, budget)
+    weights, efforts = _estimate(annealer, x, missing, noise, budget, lambda done: progress(0.9 * done))
     back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     again = noise.at("reverse")
     for T, B, index in _groups(efforts, len(noise.draws), budget):
+        progress(0.9)
         g = annealer.conditional(x[index], missing[index])
         path = annealer.reverse(g, x[index], replace(again, draws=torch.arange(1)).select(rows=index), T)
         others = annealer.forward(g, replace(again, draws=torch.arange(B - 1)).select(rows=index), 1)

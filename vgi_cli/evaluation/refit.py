@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -41,13 +41,15 @@ def refit_encoder(
     epochs: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Refit:
     """Fine-tune a copy of the model's encoder on rows x [R, D] with holes missing [R, D]; the model is not changed.
 
     What climbs is the ELBO of the observed cells: the decoder's missing terms are left out, the encoder sees the rows
     as `better_proposal` finds best with the encoder before. Adam, in rounds in which the rate falls to 0 as half a
     cosine: one of so many `epochs`, or without a number as many as bring something (see ENOUGH). The best encoder is
-    kept, be it the one before. Fully missing rows are not used.
+    kept, be it the one before. Fully missing rows are not used. `stop` is asked after every epoch: where it is
+    true, the present round ends, and with it the tuning.
     """
     proposal = better_proposal(model, x, missing, seed)
     used = (~missing.all(1)).nonzero()[:, 0]
@@ -66,12 +68,14 @@ def refit_encoder(
         for _ in _climb(tuned, decoder, x, missing, inputs, length, generator):
             done += 1
             progress(done / most)
+            if stop():
+                break
         candidate = proposal.tuned(copy.deepcopy(tuned))
         after = candidate.elbo(decoder, x, missing, seed + 1)
         gain = after - value
         if gain > 0:
             best, value = candidate, after
-        if not gain >= ENOUGH:  # nor where it is NaN
+        if not gain >= ENOUGH or stop():  # nor where it is NaN
             break
     return Refit(best, done, before, after)
 

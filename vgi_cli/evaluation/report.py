@@ -168,6 +168,9 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
+    if "sample" in loglik:
+        s = loglik["sample"]
+        lines.append(f"- rows scored {s['rows']:,} of {s['of']:,}, drawn at random (seed {s['seed']})")
     if "refit_epochs" in loglik:
         epochs = f"{loglik['refit_epochs']} epoch{'s' * (loglik['refit_epochs'] != 1)}"
         lines.append(f"- the encoder was fine-tuned to these rows for {epochs}, the decoder frozen")

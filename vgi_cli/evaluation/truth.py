@@ -109,7 +109,7 @@ def _rmse(truth: Law, fitted: FittedLaw) -> tuple[dict[str, Any], str | None]:
     """Root mean squared errors of the parameters, or why there are none."""
     if fitted.factors is not None and truth.factors is not None:
         return factor_errors(fitted.factors, truth.factors, fitted.sd), None
-    ours, theirs = fitted.normals, truth.normals
+    ours, theirs = fitted.learnt, truth.normals
     if ours is None or theirs is None:
         return {}, f"rmse is left out: {_obstacle(truth, fitted)}"
     if len(ours.weights) != len(theirs.weights):

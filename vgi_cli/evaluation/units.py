@@ -17,9 +17,10 @@ from torch import Tensor
 
 from vgi_cli.chains.kernels import Proposer
 from vgi_cli.evaluation import importance, likelihood
+from vgi_cli.evaluation.annealing import Annealer
 from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
-from vgi_cli.evaluation.loglik import LogLik, Progress, log_mean, silent
+from vgi_cli.evaluation.loglik import Bracket, LogLik, Progress, log_mean, silent
 from vgi_cli.models.base import Model
 
 MIN_PARTICLES = 16
@@ -46,27 +47,71 @@ def data_log_prob(
     budget: Budget | None = None,
     seed: int = 0,
     progress: Progress = silent,
+    rows: Tensor | None = None,
+    annealer: Annealer | None = None,
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
-    `proposals`: as in `observed_log_prob`. With several draws the particles (or draws of the latents) are shared out
-    among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
+    `proposals`, `rows`, `annealer`: as in `observed_log_prob`. With several draws the particles (or draws of the
+    latents) are shared out among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
     """
-    budget = budget or Budget()
-    if len(draws) > 1:
-        budget = budget._replace(
-            particles=max(MIN_PARTICLES, budget.particles // len(draws)),
-            latents=max(MIN_PARTICLES, -(-budget.latents // len(draws))),
-        )
+    budget = shared_out(budget or Budget(), len(draws))
     parts = []
     for i, draw in enumerate(draws):
         own = budget._replace(bracketed=budget.particles * len(draws)) if i == 0 else budget._replace(simulated=0)
         parts.append(
             observed_log_prob(
-                model, proposals, draw.x, missing, budget=own, seed=seed + i, progress=_share(progress, i, len(draws))
+                model,
+                proposals,
+                draw.x,
+                missing,
+                budget=own,
+                seed=seed + i,
+                rows=rows,
+                progress=_share(progress, i, len(draws)),
+                annealer=annealer,
             )
         )
     return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
+
+
+def shared_out(budget: Budget, draws: int) -> Budget:
+    """What each of several dequantisation draws may spend."""
+    if draws == 1:
+        return budget
+    return budget._replace(
+        particles=max(MIN_PARTICLES, budget.particles // draws),
+        latents=max(MIN_PARTICLES, -(-budget.latents // draws)),
+    )
+
+
+def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracket | None) -> LogLik:
+    """One estimate of those of pieces of the rows, judged as a whole; missing [R, D] of all rows, `draws`: of
+    dequantisation."""
+    values = torch.cat([part.values for part in parts])
+    whole = next((part for part in parts if part.ess is not None), parts[0])._replace(values=values, bracket=bracket)
+    if whole.ess is None:
+        return whole
+    full = torch.full_like(values, whole.particles)
+    sizes = [len(part.values) for part in parts]
+    ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
+    half = [part.values if part.half_budget is None else part.half_budget for part in parts]
+    return _judged(whole._replace(ess=torch.cat(ess), half_budget=torch.cat(half)), missing, draws)
+
+
+def _judged(whole: LogLik, missing: Tensor, draws: int) -> LogLik:
+    """The same with the warning that it deserves."""
+    assert whole.ess is not None and whole.half_budget is not None
+    holes = missing.sum(1)
+    judged = (holes < missing.shape[1]) & ((holes > 0) | (whole.estimator == "iwae"))
+    gap = (whole.values - whole.half_budget)[judged]
+    if whole.estimator == "iwae":
+        warning = importance.distrust(whole.ess[judged], gap, whole.particles)
+    else:
+        warning = likelihood.distrust(whole.ess[judged] / whole.particles, gap, whole.bracket)
+    if warning is not None and draws > 1:
+        warning += f" (with {draws} dequantisation draws of the rounded columns)"
+    return whole._replace(warning=warning)
 
 
 def _share(progress: Progress, number: int, count: int) -> Progress:
@@ -88,16 +133,7 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
     squares = squares.masked_fill(values == -torch.inf, -torch.inf)
     pooled = (2 * values.logsumexp(0) - squares.logsumexp(0)).exp().nan_to_num(nan=0.0)
     halved = torch.stack([log_mean(half) for half in values.chunk(2)]).mean(0)
-    holes = missing.sum(1)
-    judged = (holes < missing.shape[1]) & ((holes > 0) | (first.estimator == "iwae"))
-    gap = (whole.values - halved)[judged]
-    if first.estimator == "iwae":
-        warning = importance.distrust(pooled[judged], gap, whole.particles)
-    else:
-        warning = likelihood.distrust(pooled[judged] / whole.particles, gap, first.bracket)
-    if warning is not None:
-        warning += f" (with {len(parts)} dequantisation draws of the rounded columns)"
-    return whole._replace(ess=pooled, half_budget=halved, warning=warning)
+    return _judged(whole._replace(ess=pooled, half_budget=halved), missing, len(parts))
 
 
 class Summary(NamedTuple):

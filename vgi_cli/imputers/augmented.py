@@ -45,6 +45,7 @@ class AugmentedImputer(Imputer):
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Imputer."""
+        self._inner.watch = self.watch
         L, d = self._latents, x.shape[1]
         names = (*noise.columns, *numbered(LATENT, L))
         wide = KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,8 +26,15 @@ class Box(NamedTuple):
         return (x >= self.low) & (x <= self.high)
 
 
+def unwatched(share: float) -> None:
+    """Where nobody watches a sampler."""
+
+
 class Imputer(ABC):
     """Draws from some p(x_mis | x_obs), restricted to a box."""
+
+    watch: Callable[[float], None] = staticmethod(unwatched)
+    """Told on the way which share of a call of `sample` is done, by samplers that take long; what it raises ends it."""
 
     @abstractmethod
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:

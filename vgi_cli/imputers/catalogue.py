@@ -53,12 +53,12 @@ IMPUTERS: Mapping[str, ImputerEntry] = {
         "vgi fit data.csv --model fa --imputer mean",
     ),
     "mice": ImputerEntry(
-        "chained equations, Bayesian linear regressions (scikit-learn)",
-        "vgi_cli.imputers.iterative",
+        "chained equations, one draw of each Bayesian linear regression an imputation",
+        "vgi_cli.imputers.regressions",
         "mice",
         {"imputations": 5, "iterations": 10},
         False,
-        ("scikit-learn", "sklearn"),
+        None,
         "vgi fit data.csv --model fa --imputer mice --set method.iterations=50",
     ),
     "missforest": ImputerEntry(

@@ -12,7 +12,7 @@ from vgi_cli.chains.kernels import random_scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
-from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once, sweep_noise
+from vgi_cli.imputers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
 
@@ -54,17 +54,20 @@ class GibbsImputer(Imputer):
             self._tally = self._tally.to(x.device)  # before the first step: a captured one keeps its place
         with frozen(self._q):
             chains = chains_of(out, missing, noise)
-            for index in torch.arange(len(chains.row), device=x.device).split(PACK):
+            for index, part in packed(chains):
                 pack = pack_of(chains, chains.x, index)
-                out[chains.draw[index], chains.row[index]] = self._run(pack, box)[: pack.real]
+                out[chains.draw[index], chains.row[index]] = self._run(pack, box, part)[: pack.real]
         return out
 
-    def _run(self, pack: Pack, box: Box) -> Tensor:
+    def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> Tensor:
+        """States [PACK, D] at the end; `part`: the share of the work that was done before, and the one that this is."""
         x, missing = pack.x, pack.missing
         holes = missing.sum(1)
         sweeps = (self._per_hole * holes).clamp(min=self._minimum).ceil() * (holes > 0)
         allowed = self._q.blocks(missing)
-        for sweep in range(int(sweeps.max())):
+        count = int(sweeps.max())
+        for sweep in range(count):
+            self.watch(part[0] + part[1] * sweep / count)
             noise = sweep_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
             scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
             for g in range(scan.j.shape[1]):

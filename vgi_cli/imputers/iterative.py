@@ -1,8 +1,7 @@
-"""The baselines on scikit-learn's IterativeImputer: `mice` and `missforest`. Only `load_imputer` imports this file.
+"""`missforest`, on scikit-learn's IterativeImputer. Only `load_imputer` imports this file.
 
-Differences from the library's defaults, in both: columns without holes are not regressed (skip_complete), and a
-regression is forgotten once it has predicted. The library keeps them all, for new rows: with D columns and Bayesian
-regressions that is D x iterations covariance matrices, 14 GB at D = 560 and 10 iterations.
+Differences from the library's defaults: columns without holes are not regressed (skip_complete), and a regression is
+forgotten once it has predicted. The library keeps them all, for new rows.
 """
 
 from __future__ import annotations
@@ -17,26 +16,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (makes the next import possible)
 from sklearn.impute import IterativeImputer
-from sklearn.linear_model import BayesianRidge
 
 from vgi_cli.imputers.whole import Ask, Holes, Values, ask, never, on_varying_columns
-
-
-def mice(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never) -> Values:
-    """Multiple imputation by chained equations (van Buuren and Oudshoorn 2000; paper, section 2 and appendix on MICE).
-
-    Bayesian ridge regressions (at most 100 updates, hyper-priors 1e-6), a draw from the posterior predictive for each
-    hole, columns in random order, means as start, `iterations` rounds: the settings of the paper's code. See
-    TableImputer.
-    """
-    ridge = PredictOnce(BayesianRidge(max_iter=100), give_up)
-    return on_varying_columns(
-        lambda x, missing: _iterate(
-            x, missing, seed, settings["iterations"], ridge, sample_posterior=True, order="random"
-        ),
-        x,
-        missing,
-    )
 
 
 def missforest(
@@ -59,28 +40,15 @@ def missforest(
         random_state=seed,
     )
     return on_varying_columns(
-        lambda x, missing: _iterate(
-            x,
-            missing,
-            seed,
-            settings["iterations"],
-            PredictOnce(forest, give_up),
-            sample_posterior=False,
-            order="ascending",
-        ),
-        x,
-        missing,
+        lambda x, missing: _iterate(x, missing, seed, settings["iterations"], PredictOnce(forest, give_up)), x, missing
     )
 
 
-def _iterate(
-    x: Values, missing: Holes, seed: int, rounds: int | None, regressor: Any, *, sample_posterior: bool, order: str
-) -> Values:
+def _iterate(x: Values, missing: Holes, seed: int, rounds: int | None, regressor: Any) -> Values:
     imputer = IterativeImputer(
         estimator=regressor,
-        sample_posterior=sample_posterior,
         max_iter=rounds,
-        imputation_order=order,
+        imputation_order="ascending",
         initial_strategy="mean",
         skip_complete=True,
         random_state=seed,

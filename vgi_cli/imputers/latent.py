@@ -16,7 +16,7 @@ from vgi_cli.errors import FitError
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.imputers.mixing import Memory
-from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once
+from vgi_cli.imputers.packing import Pack, chains_of, pack_of, packed, rows_at_once
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.maths.truncated import log_mass, truncated_normal
@@ -72,9 +72,9 @@ class LatentImputer(Imputer):
         middle = out.clone()
         chains = chains_of(out, missing, noise)
         with frozen(self._model):
-            for index in torch.arange(len(chains.row), device=x.device).split(PACK):
+            for index, part in packed(chains):
                 pack = pack_of(chains, chains.x, index)
-                halfway, end = self._run(pack, box)
+                halfway, end = self._run(pack, box, part)
                 middle[chains.draw[index], chains.row[index]] = halfway[: pack.real]
                 out[chains.draw[index], chains.row[index]] = end[: pack.real]
         if not bool(torch.isfinite(out).all()):
@@ -86,12 +86,13 @@ class LatentImputer(Imputer):
         self._chains += len(chains.row)
         return out
 
-    def _run(self, pack: Pack, box: Box) -> tuple[Tensor, Tensor]:
+    def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> tuple[Tensor, Tensor]:
         """States [PACK, D] of the chains of a pack after half of their sweeps and at their end."""
         state = self._start(pack)
         middle = pack.x
         accepted = torch.zeros(2, dtype=torch.int64, device=middle.device)
         for sweep in range(self._sweeps):
+            self.watch(part[0] + part[1] * sweep / self._sweeps)
             noise = pack.noise.at(sweep)
             x = _cells(state.law, pack, noise, box)
             if sweep == self._sweeps // 2:

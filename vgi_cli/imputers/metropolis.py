@@ -189,12 +189,12 @@ class MetropolisImputer(Imputer):
         for index in by_holes.split(PACK):
             pack = pack_of(chains, state.x, index)
             state.log_p[index] = target(pack.x, pack.missing)[: pack.real]
-        self._advance(step, chains, state, by_holes, (torch.zeros_like(first), first))
+        self._advance(step, chains, state, by_holes, (torch.zeros_like(first), first), 0.0)
         halfway = state.x.clone()
         last = first + self._burn_in.rest(first, state.record.acceptance())
         by_first = first.argsort(stable=True)
         by_length = by_first[last[by_first].argsort(stable=True)]
-        self._advance(step, chains, state, by_length, (first, last))
+        self._advance(step, chains, state, by_length, (first, last), 0.5)
         if bool(torch.isneginf(state.log_p).any()):
             raise FitError(
                 "the model gives no density at an imputed row after burn-in (log p is not finite)",
@@ -218,28 +218,44 @@ class MetropolisImputer(Imputer):
 
         return step if self._capture is None else self._capture(step)
 
-    def _advance(self, step: Step, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor]) -> None:
+    def _advance(
+        self, step: Step, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor], share: float
+    ) -> None:
         """Run every chain from the one to the other of its `sweeps` [Q], pack by pack in this order, and put the
-        states back."""
+        states back. This is half of the work, of which `share` was done before."""
+        work = sweeps[1] - sweeps[0]
+        done, whole = 0, max(int(work.sum()), 1)
         for index in order.split(PACK):
+            own = int(work[index].sum())
+            part = share + 0.5 * done / whole, 0.5 * own / whole
+            done += own
             pack = pack_of(chains, state.x, index)
             record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
             begin, end = (padded(sweep[index]) for sweep in sweeps)
-            x, log_p = self._sweep(step, pack, padded(state.log_p[index]), record, (begin, end))
+            x, log_p = self._sweep(step, pack, padded(state.log_p[index]), record, (begin, end), part)
             state.x[index] = x[: pack.real]
             state.log_p[index] = log_p[: pack.real]
             state.record.counts[:, index] = record.counts[:, : pack.real]
 
     def _sweep(
-        self, step: Step, pack: Pack, log_p: Tensor, record: Record, sweeps: tuple[Tensor, Tensor]
+        self,
+        step: Step,
+        pack: Pack,
+        log_p: Tensor,
+        record: Record,
+        sweeps: tuple[Tensor, Tensor],
+        part: tuple[float, float],
     ) -> tuple[Tensor, Tensor]:
-        """States [PACK, D] and log densities [PACK] of the chains of one pack after their sweeps."""
+        """States [PACK, D] and log densities [PACK] of the chains of one pack after their sweeps; `part`: the share of
+        the work that was done before, and the one that this is."""
         x, missing = pack.x, pack.missing
         begin, end = sweeps
         allowed = self._proposer.blocks(missing)
         steps = int(allowed.sum(1).max())
         first = self._q.members[:, 0]
-        for sweep in range(int(begin[: pack.real].min()), int(end.max())):
+        least, most = int(begin[: pack.real].min()), int(end.max())
+        for sweep in range(least, most):
+            self.watch(part[0] + part[1] * (sweep - least) / (most - least))
             active = (begin <= sweep) & (sweep < end)
             noise = sweep_noise(pack.noise, sweep, self._proposer.cell_width, x.dtype)
             scan = random_scan(allowed, noise.order[:, first], steps)

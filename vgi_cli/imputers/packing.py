@@ -6,6 +6,7 @@ chains, zero-padded, so that rounding cannot depend on the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -71,6 +72,14 @@ def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Chains:
     one = torch.zeros(1, dtype=torch.int64, device=row.device)
     own = KeyedNoise(noise.seed, noise.columns, keys, one, f"{noise.purpose}/chains")
     return Chains(states[draw, row], missing[row], own, draw, row)
+
+
+def packed(chains: Chains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
+    """The chains of each pack, and which share of all came before and is in it."""
+    Q = len(chains.row)
+    for index in torch.arange(Q, device=chains.row.device).split(PACK):
+        before = 0.0 if len(index) == 0 else int(index[0]) / Q
+        yield index, (before, len(index) / max(Q, 1))
 
 
 def pack_of(chains: Chains, x: Tensor, index: Tensor) -> Pack:

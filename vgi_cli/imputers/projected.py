@@ -16,7 +16,7 @@ from vgi_cli.errors import FitError
 from vgi_cli.imputers.base import Box, Imputer
 from vgi_cli.imputers.frozen import frozen
 from vgi_cli.imputers.mixing import Memory
-from vgi_cli.imputers.packing import PACK, Pack, chains_of, pack_of, rows_at_once
+from vgi_cli.imputers.packing import Pack, chains_of, pack_of, packed, rows_at_once
 from vgi_cli.imputers.starts import Start
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
@@ -69,9 +69,9 @@ class ProjectedImputer(Imputer):
         middle = out.clone()
         with frozen(self._flow):
             chains = chains_of(out, missing, noise)
-            for index in torch.arange(len(chains.row), device=x.device).split(PACK):
+            for index, part in packed(chains):
                 pack = pack_of(chains, chains.x, index)
-                halfway, end = self._run(pack, box)
+                halfway, end = self._run(pack, box, part)
                 where = chains.draw[index], chains.row[index]
                 middle[where], out[where] = halfway[: pack.real], end[: pack.real]
         if not bool(torch.isfinite(out).all()):
@@ -82,7 +82,7 @@ class ProjectedImputer(Imputer):
         self._memory.add(middle, out, missing)
         return out
 
-    def _run(self, pack: Pack, box: Box) -> tuple[Tensor, Tensor]:
+    def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> tuple[Tensor, Tensor]:
         """Completed rows [PACK, D] of the chains of a pack at half-time and at their end."""
         rows = Rows(pack.x, pack.missing, torch.stack(box))
         count = max(FEWEST_STEPS, STEPS_PER_COLUMN * pack.x.shape[1]) if self._steps is None else self._steps
@@ -91,6 +91,7 @@ class ProjectedImputer(Imputer):
         middle = pack.x
         accepted = torch.zeros((), dtype=torch.int64, device=pack.x.device)
         for number in range(count):
+            self.watch(part[0] + part[1] * number / count)
             kernel, noise = _randomness(pack.noise.at(number), kernel, pack.x)
             state, kept = step(self._flow, rows, kernel, state, noise)
             accepted += kept[: pack.real].sum()

@@ -32,6 +32,8 @@ class MethodConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     piloted: ClassVar[bool] = True
     """Whether a short fit tells how many epochs are enough, where nobody says how many."""
+    paced: ClassVar[bool] = True
+    """Whether a few steps tell how long an epoch takes."""
 
     def check(self) -> Iterable[Unusable]:
         """Settings that exclude each other, or need what is not installed here: refused before data are read."""
@@ -53,6 +55,16 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     metrics: dict[str, Any]
+
+
+class Standing(NamedTuple):
+    """How far a fit is: the share of it that is done, from 0 to 1, and what is counted on the way (`total` where it is
+    known)."""
+
+    share: float
+    done: float
+    total: float | None
+    unit: str
 
 
 class State(ABC):
@@ -80,6 +92,10 @@ class State(ABC):
     @abstractmethod
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Take up what `parts` gave (in place)."""
+
+    def standing(self) -> Standing:
+        """How far the fit is: of the planned epochs, unless it knows better."""
+        return Standing(self.epoch / max(self.epochs, 1), self.epoch, self.epochs, "epochs")
 
 
 Tuning: TypeAlias = tuple[Any, Iterator[Step | EpochEnd]]

@@ -13,7 +13,7 @@ CRPS as any averaging over unstable fits does (docs/defaults.md).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -29,6 +29,10 @@ FEWEST_EPOCHS, MOST_EPOCHS, WORK = 3, 12, 1e9
 """Iterations of a refit: as many as WORK multiplications allow, within these ends. Counted, never timed."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""
+
+
+class _Stopped(Exception):
+    """The caller wants no more."""
 
 
 def row_weights(N: int, kind: Literal["multinomial", "bayesian"], generator: torch.Generator) -> Tensor:
@@ -49,10 +53,12 @@ def refits(
     kind: Literal["multinomial", "bayesian"] = "multinomial",
     epochs: int | None = None,
     tolerance: float = 1e-4,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[dict[str, Tensor]]:
     """The parameters (state_dict, float64) of `count` refits of a fitted model, which is left alone.
 
     epochs  iterations of a refit (each is up to three EM steps); none: by the work that they are
+    stop    asked before each refit and between its iterations; where it is true, that refit and the others are left out
 
     Deterministic given the generator; the first refits are the same whatever the count.
     """
@@ -63,15 +69,25 @@ def refits(
     base = em_table(x, missing)
     if epochs is None:
         epochs = min(max(int(WORK / (3 * step_work(fitted, len(x)))), FEWEST_EPOCHS), MOST_EPOCHS)
-    anew = fitted.log_weights().shape[0] > 1
+    anew = fitted.gaussians.K > 1
     seed = int(torch.randint(2**62, (), generator=generator))
+
+    def each(done: int) -> None:
+        if stop is not None and stop():
+            raise _Stopped
+
     for number in range(count):
+        if stop is not None and stop():
+            return
         refit = copy.deepcopy(fitted)
         weights = row_weights(x.shape[0], kind, generator)
         if anew:
             rows = torch.multinomial(weights, x.shape[0], replacement=True, generator=generator)
             refit.initialise(_filled(fitted, x, missing, seed, number)[rows], generator)
-        climb(refit, base.reweighted(weights), penalty, epochs=epochs, tolerance=tolerance)
+        try:
+            climb(refit, base.reweighted(weights), penalty, epochs=epochs, tolerance=tolerance, each=each)
+        except _Stopped:
+            return
         yield {name: value.detach().clone() for name, value in refit.state_dict().items()}
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vgi_cli.chains.store import Batch, Chains
 from vgi_cli.maths.noise import mix64
-from vgi_cli.methods.base import State
+from vgi_cli.methods.base import Standing, State
 from vgi_cli.methods.optimisation import adam, default_batch_size
 from vgi_cli.models.base import Model
 from vgi_cli.notation import LogDensity
@@ -116,6 +116,11 @@ class ChainState(State):
     def progress(self) -> float:
         """Share of the main stage that is done, 0 to 1."""
         return (self.stage_epoch + self.position / self.batches) / max(self.epochs, 1)
+
+    def standing(self) -> Standing:
+        """See State: batch by batch."""
+        share = self.progress() if self.stage >= Stage.MAIN else 0.0
+        return Standing(share, self.epoch, self.epochs, "epochs")
 
     def count_average(self, share: float) -> None:
         """After a step: average the parameters in the last `share` of the main stage."""

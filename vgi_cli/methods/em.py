@@ -19,6 +19,7 @@ below that of the step before, so that the sequence of objectives never falls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from torch import Tensor
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.limits import Epochs, Positive, PseudoRows
-from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, State, Step
+from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, Standing, State, Step
 from vgi_cli.methods.em_start import gaussian_draws
 from vgi_cli.methods.em_steps import iteration
 from vgi_cli.models.base import Model
@@ -52,6 +53,24 @@ class EmConfig(MethodConfig):
     accelerate: bool = True
 
 
+class Nearness:
+    """How near a climb is to convergence: the share of the way, on a logarithmic scale, from the first gain of an
+    iteration to the tolerance, both in nats a row."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._first: float | None = None
+        self.share = 0.0
+
+    def add(self, gain: float) -> None:
+        """An iteration gained so much (infinite: the first one, which has nothing to compare with)."""
+        if not math.isfinite(gain):
+            return
+        self._first = gain if self._first is None else max(self._first, gain)
+        whole = math.log(max(self._first / self._tolerance, 1.0))
+        self.share = 1.0 if gain <= self._tolerance else max(self.share, math.log(self._first / gain) / whole)
+
+
 class EmState(State):
     """Parameters, the last objective and how far the fit came: EM has no other memory."""
 
@@ -65,6 +84,7 @@ class EmState(State):
         self.epochs = config.epochs
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
+        self.nearness = Nearness(self.tolerance)
 
     def chosen(self) -> dict[str, Any]:
         """See State."""
@@ -81,6 +101,11 @@ class EmState(State):
         self.epoch, converged = (int(v) for v in parts["state"]["progress"])
         self.converged = bool(converged)
         self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
+
+    def standing(self) -> Standing:
+        """See State: by how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
+        share = max(self.nearness.share, self.epoch / max(self.epochs, 1))
+        return Standing(1.0 if self.converged else share, self.epoch, None, "iterations")
 
 
 def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
@@ -114,7 +139,9 @@ def run(state: EmState) -> Iterator[Step | EpochEnd]:
                 f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
                 "raise --set method.floor",
             )
-        state.converged = bool(value.objective - state.objective < state.tolerance * rows)
+        gain = ((value.objective - state.objective) / rows).item()
+        state.nearness.add(gain)
+        state.converged = gain < state.tolerance
         state.objective = value.objective
         state.epoch += 1
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})

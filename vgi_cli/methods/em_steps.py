@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -37,13 +39,26 @@ def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerat
     return value
 
 
+def nothing(iterations: int) -> None:
+    """Where nobody watches a climb."""
+
+
 def climb(
-    model: GaussianFamily, table: EmTable, penalty: Penalty, *, epochs: int, tolerance: float, accelerate: bool = True
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    epochs: int,
+    tolerance: float,
+    accelerate: bool = True,
+    each: Callable[[int], None] = nothing,
 ) -> EmValue:
-    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times."""
+    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times. `each` is
+    told after every iteration how many are done; what it raises ends the climb."""
     rows = table.weights.sum()
     value = iteration(model, table, penalty, accelerate)
-    for _ in range(epochs - 1):
+    for done in range(1, epochs):
+        each(done)
         last, value = value, iteration(model, table, penalty, accelerate)
         if bool(value.objective - last.objective < tolerance * rows):
             break

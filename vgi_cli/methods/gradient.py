@@ -16,7 +16,7 @@ from vgi_cli.chains.placement import Room, Setting
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.data import TensorTable
 from vgi_cli.limits import Epochs, Imputations
-from vgi_cli.methods.base import EpochEnd, MethodConfig, Parts, Step
+from vgi_cli.methods.base import EpochEnd, MethodConfig, Parts, Standing, Step
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import (
     GradientConfig,
@@ -98,6 +98,16 @@ class GradientState(ChainState):
         self.piece = 0  # pieces of the present refresh done
         self.work: dict[str, Tensor] = {}
         self.report: dict[str, Tensor] = {}
+        self.filling: tuple[float, int] | None = None  # imputations made before the first epoch, and how many come
+
+    def standing(self) -> Standing:
+        """See State: where imputations are made before the first epoch, they are the first half."""
+        if self.filling is None:
+            return super().standing()
+        done, count = self.filling
+        if self.refreshed < -1:
+            return Standing(0.5 * done / count, math.floor(done), count, "imputations")
+        return Standing(0.5 + 0.5 * self.progress(), self.epoch, self.epochs, "epochs")
 
     def parts(self) -> Parts:
         """See State."""

@@ -5,7 +5,7 @@ combining multiple imputations), and the imputations know nothing of the model. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import model_validator
@@ -42,6 +42,7 @@ class ImputeThenFitConfig(LikelihoodConfig):
     What nobody says is the imputer's own; what it does not take stays none.
     """
 
+    paced: ClassVar[bool] = False  # the imputations come first
     imputer: str = "mice"
     imputations: Imputations | None = None
     iterations: Rounds | None = None
@@ -100,6 +101,7 @@ def init(
     model.initialise(initial_rows(chains).cpu(), generator)
     state = GradientState(model, chains, config, seed, log_likelihood, keeps=True)
     state.refreshed = -1 - K  # counts up to -1, the value before the first epoch
+    state.filling = 0.0, K
     return state
 
 
@@ -122,7 +124,16 @@ def _impute(state: GradientState) -> EpochEnd:
     k = chains.K + 1 + state.refreshed
     seed = int(torch.randint(2**32, (), generator=_stream(state, IMPUTE - k)))
     x, missing = chains.x.cpu().double().numpy(), chains.missing.cpu().numpy()
-    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own, state.stop_now))
+    asked, regressions = 0, int(missing.any(0).sum()) * (config.own.get("iterations") or 1)
+
+    def give_up() -> bool:  # asked before every regression
+        nonlocal asked
+        state.filling = k + min(asked / regressions, 1.0), chains.K
+        asked += 1
+        return state.stop_now()
+
+    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own, give_up))
+    state.filling = float(k + 1), chains.K
     chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
     state.refreshed += 1
     if state.refreshed == -1:

@@ -49,6 +49,7 @@ class PlmcmcConfig(ImputingConfig):
     """
 
     piloted: ClassVar[bool] = False  # the first epochs, of which a pilot judges, see nothing but noise
+    paced: ClassVar[bool] = False  # rounds of the chains take longer than epochs
     first: Share = 0.04
     every: Share = 0.06
     steps: tuple[tuple[Share, ChainSteps], ...] = Field(((0.0, 500), (0.45, 1000)), min_length=1)

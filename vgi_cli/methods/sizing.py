@@ -2,16 +2,21 @@
 
 The rule. Rows are cut into three folds. Each candidate of the family (`GaussianFamily.sizes`: paths of growing size) is
 fitted by EM to two folds and scored on the third; the score is the mean over all held-out rows of log p(x_obs), nats a
-row. A path is left after two sizes in a row that are not better than its best, and the rest of the paths after two
-paths in a row that are not better than the best so far. The largest candidate (in free parameters) wins whose score is
-within the family's slack of the best: 0 for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are
-judged on 6,000 of them. Work is bounded by counting operations, never by a clock, so that the same table and seed give
-the same size on every machine: a candidate that would pass the bound is not tried.
+row. In a family of one Gaussian (`fa`) a share of a wide law is mixed into p: there a giant among the rows (an elephant
+among mammals) is worth hundreds of nats, of which no size takes any away, and it alone would decide, by how wrong each
+is about it. A mixture has broad components for what is far: there it counts as any row. A path is left after two sizes
+in a row that are not better than its best, and the rest of the paths after two paths in a row that are not better than
+the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
+for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
+by counting operations, so that the same table and seed give the same size on every machine: a candidate that would pass
+the bound is not tried. Only where a caller has a time limit does a clock end the search before that: the best of what
+was tried by then is taken, and where nothing was, the smallest candidate.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +26,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.methods.em import EmConfig, completed
 from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work, weighted_loglik
+from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work
 
 FOLDS = 3
 ROWS = 6_000
@@ -40,17 +45,47 @@ class Candidate(NamedTuple):
 
 
 class Sizing(NamedTuple):
-    """The chosen configuration, the reason in one line, and everything that was tried."""
+    """The chosen configuration, the reason in one line, everything that was tried, and whether the caller's clock ended
+    the search."""
 
     config: Any
     reason: str
     tried: tuple[Candidate, ...]
+    cut: bool = False
+
+
+class _Cut(Exception):
+    """The caller wants no more."""
+
+
+def never() -> bool:
+    """The `stop` of a search that goes to its end."""
+    return False
+
+
+def silent(share: float) -> None:
+    """Where nobody watches."""
+
+
+def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
+    """Whether there is a size to choose, and rows to choose it by."""
+    n = int((~table.missing.all(1)).sum())
+    return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, table.D))) > 1
 
 
 def choose_size(
-    family: type[GaussianFamily], config: ModelConfig, table: TensorTable, em: EmConfig, generator: torch.Generator
+    family: type[GaussianFamily],
+    config: ModelConfig,
+    table: TensorTable,
+    em: EmConfig,
+    generator: torch.Generator,
+    *,
+    stop: Callable[[], bool] = never,
+    progress: Callable[[float], None] = silent,
 ) -> Sizing:
-    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator."""
+    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
+    unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
+    counted work that is done."""
     used = (~table.missing.all(1)).nonzero()[:, 0]
     paths = family.sizes(config, len(used), table.D)
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
@@ -60,18 +95,34 @@ def choose_size(
         return Sizing(only, f"{describe(only)}: {reason}", ())
     rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
     table = table.rows(rows).to(dtype=torch.float64)
-    x = completed(table, generator)
+    fold = torch.arange(table.N) % FOLDS
+    starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
     seed = int(torch.randint(2**62, (), generator=generator))
-    work, overall, poor_paths = 0.0, -math.inf, 0
+    costs = [
+        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N) for candidate in path]
+        for path in paths
+    ]
+    work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
     tried: list[Candidate] = []
-    for path in paths:
+    for number, path in enumerate(paths):
         best, worse = -math.inf, 0
-        for candidate in path:
-            cost = 3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N)
+        for place, candidate in enumerate(path):
+            cost = costs[number][place]
             if work + cost > WORK and tried:
                 break
+            whole = work + _ahead([costs[number][place:], *costs[number + 1 :]], WORK - work)
+
+            def each(share: float, work: float = work, cost: float = cost, whole: float = whole) -> None:
+                progress((work + share * cost) / whole)
+                if stop():
+                    raise _Cut
+
+            try:
+                score = held_out(family, candidate, table, starts, em, seed, each)
+            except _Cut:
+                cut = True
+                break
             work += cost
-            score = held_out(family, candidate, table, x, em, seed)
             tried.append(Candidate(candidate, score))
             worse = 0 if score > best else worse + 1
             best = max(best, score)
@@ -79,8 +130,10 @@ def choose_size(
                 break
         poor_paths = 0 if best > overall else poor_paths + 1
         overall = max(overall, best)
-        if poor_paths == 2:
+        if poor_paths == 2 or cut:
             break
+    if not tried:
+        return Sizing(paths[0][0], f"{describe(paths[0][0])}: the smallest, no time was left to try others", (), cut)
     enough = overall - family.slack * table.D
     near = [t for t in tried if t.score >= enough]
     winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
@@ -88,7 +141,20 @@ def choose_size(
     best_of = "best" if winner.score == overall else f"largest within {family.slack * table.D:.2f} nats of the best"
     scores = f"{winner.score:.2f} nats, encoded; {others}"
     reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
-    return Sizing(winner.config, reason, tuple(tried))
+    if cut:
+        reason += "; the time limit ended the search, with more time another size may be chosen"
+    return Sizing(winner.config, reason, tuple(tried), cut)
+
+
+def _ahead(costs: Sequence[Sequence[float]], room: float) -> float:
+    """Work of the candidates that will be tried if no path is left early: the first one, and those that have room."""
+    total = 0.0
+    for path in costs:
+        for cost in path:
+            if total and total + cost > room:
+                break
+            total += cost
+    return total
 
 
 def _stated(config: ModelConfig) -> bool:
@@ -97,25 +163,56 @@ def _stated(config: ModelConfig) -> bool:
 
 
 def held_out(
-    family: type[GaussianFamily], config: ModelConfig, table: TensorTable, x: Tensor, em: EmConfig, seed: int
+    family: type[GaussianFamily],
+    config: ModelConfig,
+    table: TensorTable,
+    starts: Sequence[Tensor],
+    em: EmConfig,
+    seed: int,
+    each: Callable[[float], None] = silent,
 ) -> float:
-    """Mean over the rows of log p(x_obs) under a fit that has not seen the row; x [N, D] the rows completed."""
+    """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
+    in; `starts`: for each fold the rows [n, D] outside it, completed. `each` is told before every iteration which share
+    of them is done, at most."""
     total = 0.0
     fold = torch.arange(table.N) % FOLDS
+    share = torch.tensor(family.undescribed, dtype=torch.float64)
+    wide = _wide_log_prob(table) + share.log()
     for number in range(FOLDS):
+        each(number / FOLDS)
         kept, held = fold != number, fold == number
         model = family.build(config, table.D).double()
-        model.initialise(x[kept], torch.Generator().manual_seed(seed))
+        model.initialise(starts[number], torch.Generator().manual_seed(seed))
         train = em_table(table.x[kept], table.missing[kept])
-        climb(model, train, model.penalty(em.pooling, em.floor), epochs=EPOCHS, tolerance=TOLERANCE)
-        total += weighted_loglik(model, em_table(table.x[held], table.missing[held])).item()
+        climb(
+            model,
+            train,
+            model.penalty(em.pooling, em.floor),
+            epochs=EPOCHS,
+            tolerance=TOLERANCE,
+            each=lambda done, number=number: each((number + done / EPOCHS) / FOLDS),  # type: ignore[misc]
+        )
+        with torch.no_grad():
+            log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
+        total += torch.logaddexp(log_prob + (1 - share).log(), wide[held]).sum().item()
     return total / table.N
+
+
+def _wide_log_prob(table: TensorTable) -> Tensor:
+    """[N] log density of the observed cells of each row under independent Cauchy columns, whose centres and scales are
+    the means and standard deviations of the columns."""
+    scale = em_table(table.x, table.missing).scale
+    sd = scale.variance.sqrt()
+    cells = -torch.log1p(((table.x - scale.mean) / sd).square()) - torch.log(math.pi * sd)
+    return torch.where(table.missing, 0.0, cells).sum(1)
 
 
 def describe(config: ModelConfig) -> str:
     """`5 components, full`: the settings that a size has."""
     words = []
     for name, value in config.model_dump(exclude_none=True).items():
+        if isinstance(value, bool):
+            continue
         noun = name.removesuffix("s") if value == 1 else name
         words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
     return ", ".join(words)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vgi_cli.chains.store import Chains
 from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
-from vgi_cli.methods.base import Parts
+from vgi_cli.methods.base import Parts, Standing
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.conditionals import layout_of
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
@@ -100,6 +100,15 @@ class VgiState(ChainState):
         if self.optim_q is not None:
             self.q.load_state_dict(parts["conditionals"])
             restore_optimiser("optim_q", self.optim_q, state)
+
+    def standing(self) -> Standing:
+        """See State: the warm-ups before the main stage count as epochs of the share."""
+        if self.stage > Stage.MAIN:
+            return super().standing()
+        optim = self.config.optim
+        lengths = [optim.warmup_conditionals, optim.warmup_model, self.epochs]
+        done = sum(lengths[: self.stage]) + self.stage_epoch + self.position / self.batches
+        return Standing(done / max(sum(lengths), 1), self.epoch, self.epochs, "epochs")
 
     @property
     def optimisers(self) -> list[torch.optim.Optimizer]:

@@ -20,6 +20,8 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_on_grid
 
 ModelT = TypeVar("ModelT", bound="Model")
+REACH = 10.0
+"""Standard deviations of an encoded column over which a side without a bound is looked at."""
 FILL_ROUNDS = 5
 """Reconstructions in `Latent.filled`."""
 
@@ -98,12 +100,15 @@ class Marginal(Model):
 
     def column_redraws(self) -> Redraw:
         """What brings the last cells into the range of their column. Unless a family knows better: `log_prob` on a grid
-        over the range, inverted; a cell of a column without a bound on both sides stays as it is."""
+        over the range, inverted; a side without a bound ends REACH beyond the other one or the centre, and a cell of a
+        column without any bound stays as it is."""
         dtype = next(self.parameters()).dtype
 
         def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
-            if not bool(torch.isfinite(low) & torch.isfinite(high)):
+            if bool(torch.isinf(low) & torch.isinf(high)):
                 return x[:, j]
+            low = torch.where(torch.isinf(low), high.clamp(max=0.0) - REACH, low)
+            high = torch.where(torch.isinf(high), low.clamp(min=0.0) + REACH, high)
 
             def log_density(values: Tensor) -> Tensor:
                 rows = x[:, None].expand(-1, values.shape[-1], -1).clone()

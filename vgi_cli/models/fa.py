@@ -27,6 +27,7 @@ class FactorAnalysis(GaussianFamily):
     Config = FaConfig
     tolerance = 1e-6
     slack = 0.0
+    undescribed = 0.01
 
     def __init__(self, D: int, factors: int) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ class FactorAnalysis(GaussianFamily):
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Principal factors of the covariance of completed rows; nothing here is random."""
-        dtype = self.gaussians.mean.dtype
+        dtype = self.gaussians.means().dtype
         x = x.to(torch.float64)
         mean = x.mean(0)
         covariance = (x - mean).mT @ (x - mean) / x.shape[0]
@@ -76,7 +77,7 @@ class FactorAnalysis(GaussianFamily):
         self.to(dtype)
 
     def log_weights(self) -> Tensor:
-        return self.gaussians.mean.new_zeros(1)
+        return self.gaussians.means().new_zeros(1)
 
     def set_weights(self, weights: Tensor) -> None:
         """One component: its weight is 1."""

@@ -23,10 +23,14 @@ class FactorGaussians(Gaussians):
 
     def __init__(self, K: int, D: int, L: int, ridge: float) -> None:
         super().__init__()
-        self.L, self.ridge = L, ridge
+        self.K, self.L, self.ridge = K, L, ridge
+        self.diagonal = L == 0
         self.F = nn.Parameter(torch.zeros(K, D, L))
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.log_psi = nn.Parameter(torch.zeros(K, D))
+
+    def means(self) -> Tensor:
+        return self.mean
 
     def log_prob(self, x: Tensor) -> Tensor:
         """See Gaussians."""
@@ -102,9 +106,15 @@ class FactorGaussians(Gaussians):
             self.log_psi.copy_(psi.log())
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
-        """Iterated principal factors: eigenvectors of the covariance in units of the noise."""
+        """Iterated principal factors: eigenvectors of the covariance in units of the noise.
+
+        The noise starts at the variance of each column given the others (Joreskog 1967), so that the factors of columns
+        that all but determine each other come first: from equal shares of the variances few factors may settle on
+        columns that are many and loosely related, and EM does not leave that optimum.
+        """
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-        psi = 0.5 * diagonal
+        alone = torch.cholesky_inverse(torch.linalg.cholesky(covariance)).diagonal(dim1=-2, dim2=-1)
+        psi = torch.maximum(1 / alone, 0.01 * diagonal)
         F = torch.zeros_like(self.F)
         for _ in range(20):
             root = psi.sqrt()

@@ -22,11 +22,16 @@ class FullGaussians(Gaussians):
     """mean [K, D]; tril [K, D, D]: strict lower triangle as it is, diagonal in logarithms, the rest unused (0)."""
 
     L = 0
+    diagonal = False
 
     def __init__(self, K: int, D: int) -> None:
         super().__init__()
+        self.K = K
         self.mean = nn.Parameter(torch.zeros(K, D))
         self.tril = nn.Parameter(torch.zeros(K, D, D))
+
+    def means(self) -> Tensor:
+        return self.mean
 
     def cholesky(self) -> Tensor:
         """[K, D, D] lower factors of the covariances."""

@@ -105,6 +105,8 @@ class GaussianFamily(Marginal):
     """Nats a row: EM has converged when an iteration gains less."""
     slack: ClassVar[float]
     """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
+    undescribed: ClassVar[float]
+    """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
 
     @classmethod
     @abstractmethod
@@ -128,6 +130,12 @@ class GaussianFamily(Marginal):
     def free_parameters(self) -> int:
         """Number of free parameters, for BIC."""
 
+    @property
+    def independent(self) -> bool:
+        """Whether no column moves any other, whatever the parameters: nothing that is observed in a row says where its
+        holes lie (broad components may say how far)."""
+        return self.gaussians.means().shape[1] == 1 or (self.gaussians.K == 1 and self.gaussians.diagonal)
+
     def log_prob(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
         return torch.logsumexp(self.gaussians.log_prob(flat) + self.log_weights(), -1).reshape(x.shape[:-1])
@@ -137,7 +145,7 @@ class GaussianFamily(Marginal):
         parts = []
         order, chunks = _chunks(missing, self.gaussians.footprint())
         for rows, patterns in chunks:
-            observed = self.gaussians.observe(x[rows].to(self.gaussians.mean.dtype), patterns)
+            observed = self.gaussians.observe(x[rows].to(self.gaussians.means().dtype), patterns)
             parts.append(torch.logsumexp(observed.log_prob + self.log_weights(), -1))
         return torch.cat(parts)[torch.argsort(order)] if parts else x.new_zeros(0)
 
@@ -160,7 +168,7 @@ class GaussianFamily(Marginal):
 
     def components(self) -> Components:
         """The mixture in dense form."""
-        return Components(self.log_weights(), self.gaussians.mean, *self.gaussians.precision())
+        return Components(self.log_weights(), self.gaussians.means(), *self.gaussians.precision())
 
     @torch.no_grad()
     def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:
@@ -178,7 +186,7 @@ class GaussianFamily(Marginal):
             weights = weights + responsibility.sum(0)
             statistics = observed.statistics(responsibility)
             totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
-        objective = loglik + self.gaussians.log_penalty(table.scale, penalty) + penalty.weight * log_weights.sum()
+        objective = loglik + self.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * log_weights).sum()
         self.gaussians.maximise(totals, table.scale, penalty)
         self.set_weights(weights + penalty.weight)
         return EmValue(objective, loglik)
@@ -186,7 +194,7 @@ class GaussianFamily(Marginal):
 
 def step_work(model: GaussianFamily, N: int) -> float:
     """Multiplications of one EM step on N rows, roughly: the system of every row and component."""
-    K, D = model.gaussians.mean.shape
+    K, D = model.gaussians.means().shape
     L = model.gaussians.L
     return float(N * K * ((L or D) ** 3 + D * max(L, 1) ** 2))
 
@@ -230,7 +238,7 @@ class GaussianConditional(ConditionalDistribution):
     def __init__(self, model: GaussianFamily, x: Tensor, missing: Tensor) -> None:
         self._x, self._missing = x, missing
         with torch.no_grad():
-            inner = torch.where(missing, 0.0, x).to(model.gaussians.mean.dtype)
+            inner = torch.where(missing, 0.0, x).to(model.gaussians.means().dtype)
             self._observed: Observed = model.gaussians.observe(inner, patterns_of(missing))
             self._weights = torch.softmax(self._observed.log_prob + model.log_weights(), -1)
         self._L = model.gaussians.L

@@ -22,14 +22,14 @@ class Penalty(NamedTuple):
     pooling  nu: pseudo-rows with which each component's covariance is pulled to the common one
     common   tau: pseudo-rows with which the common covariance is pulled to the columns' variances
     mean     kappa: pseudo-rows with which each component's mean is pulled to the columns' means
-    weight   alpha: pseudo-rows added to each component
+    weight   alpha: pseudo-rows added to each component, or [K] to each its own
     """
 
     floor: float
     pooling: float
     common: float
     mean: float
-    weight: float
+    weight: float | Tensor
 
 
 class Scale(NamedTuple):
@@ -83,8 +83,13 @@ class Observed(ABC):
 class Gaussians(nn.Module, ABC):
     """K Gaussians; families of covariances are final."""
 
-    mean: nn.Parameter  # [K, D]
+    K: int  # components whose means and covariances are learnt, the first of all
     L: int  # factors
+    diagonal: bool  # whether the covariances are
+
+    @abstractmethod
+    def means(self) -> Tensor:
+        """[K, D]."""
 
     @abstractmethod
     def log_prob(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from vgi_cli.models.factors import FactorGaussians
 from vgi_cli.models.full import FullGaussians
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.models.gaussians import Gaussians, Penalty
+from vgi_cli.models.widened import ROWS, SCALES, Widened
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
@@ -28,11 +29,14 @@ class MixtureConfig(ModelConfig):
     covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
                 number of factors is given
     factors     number L of factors of each component (`factor` only)
+    outliers    whether two broad components of fixed shape stand beside them, for rows unlike all others
+                (see models/widened.py); none: they do where the method chooses sizes, that is, in every fit
     """
 
     components: Components | None = None
     covariance: Literal["full", "factor"] | None = None
     factors: Factors | None = None
+    outliers: bool | None = None
 
     def idle(self) -> Mapping[str, str]:
         """See ModelConfig."""
@@ -45,21 +49,26 @@ class GaussianMixture(GaussianFamily):
     Config = MixtureConfig
     tolerance = 1e-5
     slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
+    undescribed = 0.0
     suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
-    def __init__(self, gaussians: Gaussians) -> None:
+    def __init__(self, learnt: Gaussians, broad: Gaussians | None = None) -> None:
+        """learnt: the K components; broad: those of fixed shape for outlying rows, if any."""
         super().__init__()
-        self.gaussians = gaussians
-        self.logits = nn.Parameter(torch.zeros(gaussians.mean.shape[0]))
+        self.gaussians = learnt if broad is None else Widened(learnt, broad)
+        self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
     def build(cls, config: MixtureConfig, D: int) -> Self:
-        """See Model. What is none: 5 components, covariances by D, 2 factors."""
+        """See Model. What is none: 5 components, covariances by D, 2 factors, no broad components."""
         K = 5 if config.components is None else config.components
-        if _covariance(config, D) == "full":
-            return cls(FullGaussians(K, D))
         factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
-        return cls(FactorGaussians(K, D, factors, RIDGE))
+
+        def gaussians(count: int) -> Gaussians:
+            full = _covariance(config, D) == "full"
+            return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
+
+        return cls(gaussians(K), gaussians(len(SCALES)) if config.outliers else None)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -70,12 +79,16 @@ class GaussianMixture(GaussianFamily):
         factors: list[int | None] = [config.factors]
         if covariance == "factor" and config.factors is None:
             factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
-        return [[MixtureConfig(components=K, covariance=covariance, factors=L) for K in components] for L in factors]
+        outliers = True if config.outliers is None else config.outliers
+        return [
+            [MixtureConfig(components=K, covariance=covariance, factors=L, outliers=outliers) for K in components]
+            for L in factors
+        ]
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within."""
-        dtype, K = self.gaussians.mean.dtype, self.logits.shape[0]
+        dtype, K = self.logits.dtype, self.gaussians.K
         x = x.to(torch.float64)
         spread = x.std(0, correction=0)
         unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
@@ -85,8 +98,12 @@ class GaussianMixture(GaussianFamily):
         mean = (one_hot.mT @ x + x.mean(0)) / (count + 1)[:, None]
         within = x - mean[label]
         covariance = within.mT @ within / x.shape[0]
-        covariance = covariance + 0.05 * torch.diag(x.var(0, correction=0).clamp(min=1e-6))
-        self.double().gaussians.set_moments(mean, covariance.expand(K, -1, -1))
+        own = torch.diag(x.var(0, correction=0).clamp(min=1e-6))
+        self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
+        if isinstance(self.gaussians, Widened):
+            centred = x - x.mean(0)
+            self.gaussians.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
+            count = torch.cat([count, count.new_full((len(SCALES),), ROWS - 1)])
         self.set_weights(count + 1)
         self.to(dtype)
 
@@ -99,9 +116,13 @@ class GaussianMixture(GaussianFamily):
 
     def penalty(self, pooling: float | None, floor: float) -> Penalty:
         """Pooling of 2 (D + 2) pseudo-rows unless told otherwise."""
-        D = self.gaussians.mean.shape[1]
+        D = self.gaussians.means().shape[1]
+        weight: float | Tensor = 1e-6
+        if isinstance(self.gaussians, Widened):
+            weight = self.logits.detach().new_full(self.logits.shape, ROWS)
+            weight[: self.gaussians.K] = 1e-6
         pooling = 2.0 * (D + 2) if pooling is None else pooling
-        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=1e-6)
+        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight)
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()

@@ -17,17 +17,23 @@ from vgi_cli.run.evaluate import EvaluateOptions
 from vgi_cli.run.evaluate import evaluate as evaluate_run
 from vgi_cli.run.finetune import finetune as finetune_run
 from vgi_cli.run.fit import fit as fit_run
-from vgi_cli.run.impute import draw, fitted_or_new
+from vgi_cli.run.impute import draw, fitted_or_new, say_filled
 from vgi_cli.run.impute import impute as impute_run
 from vgi_cli.run.impute_options import ImputeOptions, check_options, with_draws
+from vgi_cli.run.likelihood import Wanted
+from vgi_cli.run.limits import limit_of
 from vgi_cli.run.load import load_run
 from vgi_cli.run.plugins import plugged
-from vgi_cli.run.prepare import match
-from vgi_cli.run.reporting import Lines, Reporter, Silent
+from vgi_cli.run.prepare import survey
+from vgi_cli.run.reporting import Lines, Progress, Reporter, Silent
+from vgi_cli.run.stages import DRAWING, READING
 from vgi_cli.table.memory import is_frame, to_frames
 from vgi_cli.table.reader import Table
+from vgi_cli.table.source import Whole
+from vgi_cli.table.writer import refuse_clash
 
 Say = Callable[[str], None] | None
+Tell = Callable[[Progress], None] | None
 Plugins = str | Path | Sequence[str | Path]
 LAW = "name a run, or a JSON file with the parameters of the law"
 
@@ -89,6 +95,7 @@ def fit(
     id: Sequence[str] = (),
     exclude: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    bounds: Mapping[str, str] | None = None,
     unbounded: Sequence[str] = (),
     blocks: Sequence[Sequence[str]] | str = (),
     mask: str | Path | None = None,
@@ -101,6 +108,7 @@ def fit(
     plugins: Plugins = (),
     out: str | Path | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Run:
     """Fit a model on a table with holes and return its run.
 
@@ -108,9 +116,12 @@ def fit(
     set      settings by dotted key, as `--set`: `{"model.factors": 3}`
     plugins  Python files that register models or methods; they are run
     say      takes the lines that the command would write to stderr; none: silence
+    progress takes a `vgi_cli.Progress` (stage, stages, name, share, done, total, unit, rate, left, note), often
 
-    Raises UsageError, InputError, RunError (nothing was created), FitError, Interrupted (after saving).
+    Raises UsageError, InputError, RunError (nothing was created), FitError, TimeUp (the time limit was over before
+    there was a model), Interrupted (after saving).
     """
+    started = time.monotonic()
     table, paths = source(data)
     flags = {
         "data": (paths, "data"),
@@ -124,6 +135,7 @@ def fit(
         "table.id": (names(id), "id"),
         "table.exclude": (names(exclude), "exclude"),
         "table.columns": (mapping(columns, "columns", {"age": "integer"}), "columns"),
+        "table.bounds": (mapping(bounds, "bounds", {"age": "0:120"}), "bounds"),
         "table.unbounded": (names(unbounded), "unbounded"),
         "table.blocks": (blocks if isinstance(blocks, str) else [list(group) for group in blocks], "blocks"),
         "compile": (compile, "compile"),
@@ -139,8 +151,8 @@ def fit(
             out=None if out is None else Path(out),
             resume=resume,
             force=force,
-            reporter=_reporter(say),
-            started=time.monotonic(),
+            reporter=_reporter(say, progress),
+            started=started,
             table=table,
         )
     return Run(run, table, plugins)
@@ -162,8 +174,10 @@ def finetune(
     plugins: Plugins | None = None,
     out: str | Path | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Run:
     """Adapt the conditionals of a run to new rows, the model unchanged, and return the new run (see `vgi finetune`)."""
+    started = time.monotonic()
     table, paths = source(data)
     flags = {
         "data": (paths, "data"),
@@ -178,7 +192,8 @@ def finetune(
             gather(flags, environ=os.environ),
             out=None if out is None else Path(out),
             force=force,
-            reporter=_reporter(say),
+            reporter=_reporter(say, progress),
+            started=started,
             table=table,
         )
     return Run(run, table, plugins)
@@ -189,10 +204,18 @@ def impute(
 ) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
-    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), pandas DataFrames, or Arrow
-    tables where data is one. With `out`: the files are written as `vgi impute` does, and their paths are returned.
-    Options: m=5, point, sampler, uncertainty, out, format, original, force, mask, na_values, delimiter, seed, device,
-    threads, compile, say. `plugins`: those of the fit; a Run remembers them.
+    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), or with `format="long"` one
+    table, all of them below each other with columns `.imp` and `.id`, first the table with its holes as `.imp` 0 (not
+    with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the files are written as
+    `vgi impute` does, and their paths are returned.
+
+    The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
+    they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,
+    one table for all, or another `seed` makes them). The fitted table and files are keyed by row number.
+
+    Options: m=5, point, sampler, uncertainty, out, format, original, force, strict, mask, na_values, delimiter, seed,
+    device, threads, compile, time_limit, say, progress. `strict=True` raises HolesLeft, before any work, where holes
+    would stay. `plugins`: those of the fit; a Run remembers them.
     """
     plugins = _plugins(checkpoint, plugins)
     if data is None and isinstance(checkpoint, Run):
@@ -216,6 +239,7 @@ def _impute(
     format: str | None = None,
     original: bool = True,
     force: bool = False,
+    strict: bool = False,
     mask: str | Path | None = None,
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
@@ -223,21 +247,32 @@ def _impute(
     device: str | None = None,
     threads: int | None = None,
     compile: str | None = None,
+    time_limit: str | float | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> Any:
+    started = time.monotonic()
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags | {"compile": (compile, "compile")}, environ=os.environ)
+    flags |= {"compile": (compile, "compile"), "time_limit": (time_limit, "time_limit")}
+    settings = gather(flags, environ=os.environ)
     destination = None if out is None else str(out)
-    options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force)
+    options = ImputeOptions(m, format, point, sampler, uncertainty, original, destination, force, strict)
     options = check_options(options, stdin=False)
-    reporter = _reporter(say)
+    reporter = _reporter(say, progress)
     if out is not None:
-        return impute_run(checkpoint, settings, options, reporter, table)
+        return impute_run(checkpoint, settings, options, reporter, table, started=started)
     fitted = load_run(checkpoint, reporter)
     options = with_draws(options, fitted, reporter)
-    table = fitted_or_new(fitted, settings) if table is None else table
-    match(table, fitted.schema, reporter)
-    return to_frames(table, fitted.schema, draw(fitted, table, settings, options, reporter).draws, arrow)
+    limit = limit_of(settings, started)
+    reporter.plan([READING, DRAWING])
+    with reporter.stage(READING):
+        table = fitted_or_new(fitted, settings) if table is None else table
+        if options.layout == "long":
+            refuse_clash(table)
+        seen = survey(Whole(table), fitted.schema, reporter, strict)
+    draws = draw(fitted, table, settings, options, reporter, limit).draws
+    say_filled(seen.holes, len(draws), reporter)
+    return to_frames(table, fitted.schema, draws, arrow, options.layout == "long", options.original)
 
 
 def evaluate(
@@ -250,6 +285,8 @@ def evaluate(
     conditionals: bool = False,
     samples: int | None = None,
     refit_epochs: int | None = None,
+    rows: Wanted = None,
+    time_limit: str | float | None = None,
     per_row: str | Path | None = None,
     out: str | Path | None = None,
     force: bool = False,
@@ -261,13 +298,17 @@ def evaluate(
     threads: int | None = None,
     plugins: Plugins | None = None,
     say: Say = None,
+    progress: Tell = None,
 ) -> dict[str, Any]:
     """The report of `vgi evaluate` as a dictionary; its files are written only where `out` names a folder.
 
     truth         the complete table: scores the imputations
     truth_model   the law that the data come from, a run or a JSON file: adds the distance from it
     conditionals  whether to compare the fitted conditionals with the model's own
+    rows          how many, drawn at random, are scored where the likelihood has to be estimated: a number (1000), `all`
+    time_limit    wall time after which the report is of what was scored by then
     """
+    started = time.monotonic()
     table, paths = source(data)
     true_table, true_paths = source(truth, "truth")
     options = EvaluateOptions(
@@ -281,11 +322,16 @@ def evaluate(
         write=out is not None,
         samples=samples,
         refit_epochs=refit_epochs,
+        rows=rows,
     )
     flags = {"data": (paths, "data"), **reading(mask, na_values, delimiter, seed, device, threads)}
-    settings = gather(flags, environ=os.environ)
+    settings = gather(flags | {"time_limit": (time_limit, "time_limit")}, environ=os.environ)
+    reporter = _reporter(say, progress)
     with plugged(_plugins(checkpoint, plugins)), plugged(_plugins(truth_model, None)):
-        return evaluate_run(_path(checkpoint), settings, options, _reporter(say), table, true_table).values
+        report = evaluate_run(_path(checkpoint), settings, options, reporter, table, true_table, started)
+    if report.interrupted is not None:
+        raise report.interrupted
+    return report.values
 
 
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
@@ -310,8 +356,8 @@ def _plugins(checkpoint: str | Path | Run | None, plugins: Plugins | None) -> Pl
     return checkpoint.plugins if isinstance(checkpoint, Run) else ()
 
 
-def _reporter(say: Say) -> Reporter:
-    return Silent() if say is None else Lines(say)
+def _reporter(say: Say, progress: Tell) -> Reporter:
+    return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Run", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = ["Progress", "Run", "evaluate", "finetune", "fit", "impute", "load"]

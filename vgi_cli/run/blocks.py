@@ -45,7 +45,7 @@ def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter
     names = found(rows, schema, reporter) if said == "auto" else said
     table = recipe.table.model_copy(update={"blocks": tuple(map(tuple, names))})
     recipe = recipe.model_copy(update={"table": table})
-    return recipe, Rows(rows.table._replace(blocks=partition(recipe, schema)), rows.keys)
+    return recipe, rows._replace(table=rows.table._replace(blocks=partition(recipe, schema)))
 
 
 def found(rows: Rows, schema: Schema, reporter: Reporter) -> list[list[str]]:

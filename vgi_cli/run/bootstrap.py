@@ -15,13 +15,18 @@ from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
+from vgi_cli.run.limits import TimeLimit
 from vgi_cli.run.plan import method_config, stream
 from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.stages import REFITS
 
 PREFIX = "bootstrap/"
 COUNT = 20
 SMALL_ROWS = 5_000
 """Up to here `auto` makes refits: beyond, the uncertainty of the parameters is small beside that of the draws."""
+
+FEWEST = 2
+"""Fewer refits than this say nothing of an uncertainty: where a time limit leaves no more, none are kept."""
 
 SCARCE = 30
 """A column with fewer observed cells may be left without any in a resample: rows are then reweighted smoothly."""
@@ -38,8 +43,11 @@ def refit_count(recipe: Recipe, N: int) -> int:
     return recipe.bootstrap
 
 
-def refit(recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter) -> dict[str, Tensor]:
-    """Parameters of all refits under their names in the run; empty where none are made."""
+def refit(
+    recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter, limit: TimeLimit | None = None
+) -> dict[str, Tensor]:
+    """Parameters of all refits under their names in the run; empty where none are made. Those that a time limit leaves
+    no time for are left out, and a line says so."""
     count = refit_count(recipe, table.N)
     if count == 0:
         return {}
@@ -49,11 +57,21 @@ def refit(recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter) 
     generator = stream(recipe.seed, "bootstrap")
     scarce = int((~table.missing).sum(0).min()) < SCARCE
     kind: Literal["bayesian", "multinomial"] = "bayesian" if scarce else "multinomial"
-    made = refits(cast(GaussianFamily, model), table, config, count, generator, kind=kind)
-    for b, tensors in enumerate(made):
-        named |= {f"{PREFIX}{b}/{name}": value for name, value in tensors.items()}
-        reporter.progress(f"bootstrap refit {b + 1}/{count}", (b + 1) / count)
-    reporter.finish_progress()
+    limit = TimeLimit() if limit is None else limit
+    done = 0
+    with reporter.stage(REFITS, "refits", limit.end) as stage:
+        for tensors in refits(cast(GaussianFamily, model), table, config, count, generator, kind=kind, stop=limit.over):
+            named |= {f"{PREFIX}{done}/{name}": value for name, value in tensors.items()}
+            done += 1
+            stage(done / count, done, count)
+    if done < count:
+        limit.cut.append(REFITS)
+        kept = done if done >= FEWEST else 0
+        reporter.warn(
+            f"{kept} of {count} refits were made within the time limit: "
+            + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
+        )
+        return named if kept else {}
     return named
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,11 +17,13 @@ from vgi_cli.imputers.base import impute as impute_rows
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian_family import GaussianFamily
 from vgi_cli.run.finetune import require_conditionals
+from vgi_cli.run.limits import giving_up
 from vgi_cli.run.load import Fitted
 from vgi_cli.run.plan import stream
 from vgi_cli.run.prepare import Rows, rows_of
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.samplers import make_imputer
+from vgi_cli.run.stages import COMPARING
 from vgi_cli.table.encoder import box
 from vgi_cli.table.reader import Table
 
@@ -57,25 +60,31 @@ def trained_columns(fitted: Fitted) -> list[int]:
     return [int(column) for column in used.nonzero()[:, 0]]
 
 
-def diagnose(fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter) -> dict[str, Any]:
-    """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw."""
+def diagnose(
+    fitted: Fitted,
+    table: Table,
+    seed: int,
+    device: torch.device,
+    reporter: Reporter,
+    over: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw. OutOfTime
+    where `over` says so."""
     q = comparable_conditionals(fitted)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
     index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: rows_to_compare(fitted, table.N)]
     rows = rows.at(index.sort().values)
     holes = bool(rows.table.missing.any())
     sampler = fitted.sampler("auto")
-    x = _completed(fitted, rows, sampler, seed, device) if holes else rows.table.x
+    x = _completed(fitted, rows, sampler, seed, device, giving_up(over)) if holes else rows.table.x
     model = fitted.model.to(device).eval()  # a density that takes quadrature: many evaluations, none of them delicate
     if fitted.marginal:
         model = copy.deepcopy(model).to("cpu").double()
     q = copy.deepcopy(q).to("cpu").double().eval()
     low, high = _range(fitted, model, x, seed)
     columns = trained_columns(fitted)
-    quality = conditional_quality(
-        model, q, x, low, high, lambda done: reporter.progress("conditionals against the model's own", done), columns
-    )
-    reporter.finish_progress()
+    with reporter.stage(COMPARING) as stage:
+        quality = conditional_quality(model, q, x, low, high, giving_up(over, stage), columns)
     names = fitted.schema.modelled
     part = conditional_part(quality, [names[column] for column in columns])
     untrained = [name for column, name in enumerate(names) if column not in columns]
@@ -95,9 +104,12 @@ def rows_to_compare(fitted: Fitted, N: int) -> int:
     return min(N, ROWS, affordable)
 
 
-def _completed(fitted: Fitted, rows: Rows, sampler: str, seed: int, device: torch.device) -> Tensor:
+def _completed(
+    fitted: Fitted, rows: Rows, sampler: str, seed: int, device: torch.device, watch: Callable[[float], None]
+) -> Tensor:
     """[R, D] float64 on the CPU: the holes filled by one draw of the run's sampler, encoded."""
     imputer, dtype = make_imputer(fitted, sampler, "none", 1, device, Silent())
+    imputer.watch = watch
     ranges = box(fitted.schema)
     inside = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
     noise = KeyedNoise(seed, fitted.schema.modelled, rows.keys.to(device), torch.arange(1), "conditionals")

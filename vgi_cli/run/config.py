@@ -19,6 +19,7 @@ from vgi_cli.limits import LONGEST, Epochs, Patience, Refits, Seed, StopAfter, T
 from vgi_cli.run import shipped, yaml_strict
 from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_problems, shown, validate
 from vgi_cli.run.registry import NAMES_METHOD
+from vgi_cli.table.limits import parse_limits
 
 
 class TableSettings(BaseModel):
@@ -30,6 +31,7 @@ class TableSettings(BaseModel):
     id: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     columns: dict[str, Literal["integer", "numeric", "carry"]] = Field(default_factory=dict)
+    bounds: dict[str, str] = Field(default_factory=dict)
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
@@ -146,6 +148,12 @@ def gather(
     problems += check_fixed(settings)
     raise_problems(problems)
     return settings
+
+
+def require_data(settings: Settings) -> None:
+    """UsageError unless a table is named."""
+    if "data" not in settings or not settings["data"].value:
+        raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
 
 
 def _not_plain(value: Any) -> str | None:
@@ -282,6 +290,14 @@ def _check_values(settings: Settings) -> list[Problem]:
         except UsageError as error:
             where = "" if setting.origin.startswith("--t") else setting.origin
             problems.append(Problem(where, error.message, error.hint))
+    bounds = settings["table.bounds"].value if "table.bounds" in settings else None
+    for name, text in bounds.items() if isinstance(bounds, dict) else ():
+        if isinstance(text, str):
+            try:
+                parse_limits(name, text)
+            except UsageError as error:
+                where = settings["table.bounds"].origin
+                problems.append(Problem("" if where.startswith("--b") else where, error.message, error.hint))
     if "val" in settings:
         value, origin = settings["val"]
         if isinstance(value, int | float) and not 0 < value < 1:

@@ -10,23 +10,18 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.methods.base import Parts
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.config import Recipe, load_recipe
-from vgi_cli.run.files import (
-    file_sha256,
-    json_bytes,
-    read_tensors,
-    sha256,
-    write_synced,
-    write_tensors,
-)
+from vgi_cli.run.files import file_sha256, json_bytes, sha256, write_synced
 from vgi_cli.run.manifest import HINT, MANIFEST, Manifest, parse, record, sealed
+
+if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
+    from torch import Tensor
+
+    from vgi_cli.methods.base import Parts
 
 RECIPE = "recipe.yaml"
 SCHEMA = "schema.json"
@@ -43,6 +38,11 @@ class Claim:
         self.path = path
         self._replaced = replaced
         self._created = created
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a run that was here comes back on a rollback."""
+        return self._replaced is not None
 
     def commit(self) -> None:
         """The new run has something to show: the folder that it replaces goes."""
@@ -69,6 +69,7 @@ class Claim:
         shutil.rmtree(self.path, ignore_errors=True)
         if self._replaced is not None:
             os.rename(self._replaced, self.path)
+            self._replaced = None
         elif not self._created:
             self.path.mkdir()
 
@@ -220,6 +221,8 @@ class RunFolder:
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """The tensors of one file, empty when the run has no such file."""
+        from vgi_cli.run.tensors import read_tensors
+
         return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
 
     def parts(self) -> Parts:
@@ -228,6 +231,8 @@ class RunFolder:
 
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
+        from vgi_cli.run.tensors import write_tensors
+
         manifest = {**self.manifest, **entries}
         hashes = dict(self.manifest.get("files", {}))
         metrics = self.path / METRICS

@@ -23,8 +23,10 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Parts, State, Step
 from vgi_cli.run.directory import METRICS, RunFolder
-from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.limits import OutOfTime
+from vgi_cli.run.reporting import Reporter, Stage
 from vgi_cli.run.signals import Stop
+from vgi_cli.run.stages import TRAINING
 
 CHECKPOINT_SECONDS = 20.0
 PUBLISHED = ("model", "conditionals")
@@ -37,6 +39,8 @@ class Validator(ABC):
     name: str
     words: str  # the criterion in words, with a place for the score
     every: int  # epochs between validations
+    over: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether the time for the fit is over: then a score may be given up by OutOfTime."""
 
     @abstractmethod
     def score(self, state: State) -> float:
@@ -90,6 +94,7 @@ class Drive:
     validated: int = 0  # epoch of the last validation
     bad: int = 0
     best: Parts = field(default_factory=dict)
+    note: str = ""  # the metrics of the last epoch, for those who want to see them
     last_metrics: dict[str, Any] = field(default_factory=dict)
 
     def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
@@ -117,31 +122,41 @@ class Drive:
         saving = 0.0
         metrics = open(self.run.path / METRICS, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
-        late = False
+        late = asked = False
+        stages = self.reporter.stage(TRAINING, until=self.deadline)
 
-        def stop_now() -> bool:
-            nonlocal late
-            late = late or self._limit_reached(time.monotonic(), saving) == "time_limit"
-            return late or self.stop.signal is not None
-
-        self.state.stop_now = stop_now
         try:
-            with self.stop.deferred():
+            with self.stop.deferred(), stages as stage:
+
+                def stop_now() -> bool:
+                    nonlocal late, asked
+                    asked = True
+                    now = time.monotonic()
+                    self._tell(stage, started, now)
+                    late = late or self._limit_reached(now, saving) == "time_limit"
+                    return late or self.stop.signal is not None
+
+                self.state.stop_now = stop_now
                 steps = iter(()) if outcome else self.advance(self.state)
+                begun = time.monotonic()
                 for event in steps:
                     self.steps += 1
                     now = time.monotonic()
+                    ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
                     if isinstance(event, EpochEnd):
                         self._log(event, metrics, now - started)
                         if self._exhausted():
                             outcome = "early_stopping"
-                    outcome = outcome or self._limit_reached(now, saving)
+                    self._tell(stage, started, now)
+                    outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
                     if self.stop.signal is not None or outcome:
                         break
                     if now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving):
+                        before = time.monotonic()
                         self._checkpoint(metrics, now - started)
                         last_saved = time.monotonic()
-                        saving = last_saved - now
+                        saving = last_saved - before
+                    begun = time.monotonic()
                 if outcome is None and self.stop.signal is None:
                     ended = "epochs" if self.state.epoch >= self.state.epochs else "converged"
                     outcome = "time_limit" if late else ended
@@ -154,8 +169,9 @@ class Drive:
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
         finally:
-            del self.state.stop_now  # a state that refers to its drive would outlive it until a collection
-            self.reporter.finish_progress()
+            self.state.__dict__.pop(
+                "stop_now", None
+            )  # a state that refers to its drive would outlive it until collected
             metrics.close()
         if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
             raise self.stop.interrupted(
@@ -165,12 +181,20 @@ class Drive:
         assert outcome is not None
         return Outcome(outcome, self.state.epoch, self.steps)
 
-    def _limit_reached(self, now: float, saving: float) -> str | None:
+    def _limit_reached(self, now: float, ahead: float) -> str | None:
+        """Which limit is reached; `ahead`: seconds that the next step and the saving after it will take."""
         if self.stop_after is not None and self.steps >= self.stop_after:
             return "stop_after"
-        if self.deadline is not None and now + saving >= self.deadline:
+        if self.deadline is not None and now + ahead >= self.deadline:
             return "time_limit"
         return None
+
+    def _tell(self, stage: Stage, started: float, now: float) -> None:
+        """How far the fit is: of its epochs or of its time, whichever is further."""
+        share, done, total, unit = self.state.standing()
+        if self.deadline is not None:
+            share = max(share, (now - started) / max(self.deadline - started, 1e-9))
+        stage(share, done, total, note=self.note, unit=unit)
 
     def _log(self, event: EpochEnd, metrics: Any, seconds: float) -> None:
         self._refuse_non_finite(event.metrics)
@@ -178,11 +202,7 @@ class Drive:
         if self.validator is not None and self.state.epoch >= 1 and self._due():
             line |= self._scored(self.validator)
         self._write(line, metrics, seconds)
-        shown = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
-        epochs = max(self.state.epochs, 1)
-        stage = str(event.metrics.get("stage", "main")).replace("_", " ")
-        where = f"epoch {event.epoch}/{epochs}" if stage == "main" else f"{stage}, epoch {event.epoch}"
-        self.reporter.progress(f"{where}  {shown}", min(self.state.epoch / epochs, 1.0))
+        self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
 
     def _write(self, line: dict[str, Any], metrics: Any, seconds: float) -> None:
         self.last_metrics = line
@@ -196,9 +216,16 @@ class Drive:
         return last or self.state.epoch % self.validator.every == 0
 
     def _scored(self, validator: Validator) -> dict[str, float | None]:
-        """The score of the present state, by the criterion's name; the best state so far is kept."""
+        """The score of the present state, by the criterion's name; the best state so far is kept. Nothing where the
+        time was over before it was known."""
+        validator.over = lambda: self.deadline is not None and time.monotonic() >= self.deadline
+        try:
+            score = validator.score(self.state)
+        except OutOfTime:
+            return {}
+        finally:
+            del validator.over
         self.validated = self.state.epoch
-        score = validator.score(self.state)
         if math.isnan(score):
             raise FitError(
                 f"the held-out rows' {validator.name} is not a number after epoch {self.state.epoch}; "

@@ -14,10 +14,10 @@ from vgi_cli.errors import UsageError
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.run import registry
 from vgi_cli.run.chosen import adapting_config
-from vgi_cli.run.config import parse_duration
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
+from vgi_cli.run.limits import TimeUp, limit_of
 from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import absolute, stream
@@ -26,6 +26,7 @@ from vgi_cli.run.problems import Settings
 from vgi_cli.run.provenance import provenance
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
+from vgi_cli.run.stages import READING, SAVING, TRAINING
 from vgi_cli.run.training import chain_context
 from vgi_cli.run.validation import observed_box
 from vgi_cli.table.reader import Table
@@ -44,7 +45,8 @@ def finetune(
 ) -> RunFolder:
     """Fine-tune a run on new rows and return the new run folder.
 
-    Raises UsageError, InputError or RunError before anything is created, Interrupted after saving.
+    Raises UsageError, InputError or RunError before anything is created, Interrupted after saving, TimeUp (nothing is
+    kept) where the time limit is over before the first epoch has ended.
     """
     reporter = Silent() if reporter is None else reporter
     started = time.monotonic() if started is None else started
@@ -53,16 +55,20 @@ def finetune(
         fitted = load_run(checkpoint, reporter)
         q = require_conditionals(fitted)
         device = compute_on(fitted, settings)
-        table = fitted_or_new(fitted, settings) if table is None else table
-        match(table, fitted.schema, reporter)
+        limit = limit_of(settings, started)
+        reporter.plan([READING, TRAINING, SAVING])
+        with reporter.stage(READING) as stage:
+            table = fitted_or_new(fitted, settings) if table is None else table
+            match(table, fitted.schema, reporter)
+            stage(0.5)
+            read = rows_of(table, fitted.schema, fitted.recipe.seed, progress=lambda done: stage(0.5 + 0.5 * done))
         seed = seed_of(fitted, settings)
-        rows = training_rows(rows_of(table, fitted.schema, fitted.recipe.seed), keep_empty=True)
+        rows = training_rows(read, keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
         config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
-        limit = value_of(settings, "time_limit")
         folder = Path().absolute() if out is None else out.absolute().parent
         room = room_for_chains(device, folder)
         generator = stream(seed, "finetune")
@@ -70,6 +76,8 @@ def finetune(
             fitted.model.to(device), q.to(device), data, config, generator, epochs, room, target_of(fitted.recipe)
         )
         say_where(state.chains, folder, reporter)
+        if limit.over():
+            raise TimeUp(f"stopped before fine-tuning began: {limit.words()} was over", "give it more time")
         claimed = claim(out, force)
         with sole_writer(claimed.path):
             with claimed.undone_if_empty():
@@ -90,19 +98,27 @@ def finetune(
                     columns=fitted.schema.modelled,
                     reporter=reporter,
                     stop=stop,
-                    deadline=None if limit is None else started + parse_duration(limit),
+                    deadline=limit.end,
                     constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
                 )
                 outcome = drive.go()
+                if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
+                    claimed.rollback()
+                    what = f"{limit.words()} was over before the first epoch had ended"
+                    raise TimeUp(f"stopped too early: {what}; nothing was kept", "give it more time, or fewer rows")
             claimed.commit()
             objective = drive.last_metrics.get("objective")
             entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
             entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+            if limit:
+                limit.cut += [TRAINING] if outcome.stopped_by == "time_limit" else []
+                entries["time_limit"] = limit.record()
             if objective is not None:
                 entries["finetuned_objective"] = {"value": objective, "note": NOTE}
                 reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
             parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
-            run.save(parts, entries)
+            with reporter.stage(SAVING):
+                run.save(parts, entries)
             return run
 
 

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from vgi_cli.errors import UsageError
 from vgi_cli.run import pilot, plugins, registry
 from vgi_cli.run.auto import choose
 from vgi_cli.run.blocks import choose_blocks
-from vgi_cli.run.config import Recipe, as_settings, parse_duration
+from vgi_cli.run.bootstrap import refit_count
+from vgi_cli.run.config import Recipe, as_settings
 from vgi_cli.run.device import set_threads
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
+from vgi_cli.run.limits import TimeLimit, TimeUp, limit_of
 from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
 from vgi_cli.run.prepare import (
     Rows,
@@ -31,10 +34,14 @@ from vgi_cli.run.problems import Settings, raise_problems
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.resume import find_run, finished, merge
 from vgi_cli.run.signals import Stop, watch_signals
-from vgi_cli.run.sizes import model_size
+from vgi_cli.run.sizes import model_size, size_is_open
+from vgi_cli.run.stages import PILOT, READING, REFITS, SAVING, SIZE, TRAINING
 from vgi_cli.run.training import Job, carry_out, create_run, start
 from vgi_cli.table.reader import Table
 from vgi_cli.table.schema import Schema
+
+READ, KNOWN = 0.4, 0.7
+"""Shares of the reading after which the table is in memory, and its columns are known."""
 
 
 def fit(
@@ -84,13 +91,18 @@ def _start(
 ) -> RunFolder:
     recipe = plan.recipe
     set_threads(recipe.threads or 1)
-    table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
-    recipe = _choose_transform(recipe)
-    schema = new_schema(table, recipe, reporter)
-    rows = rows_of(table, schema, recipe.seed)
+    limit = limit_of(settings, started)
+    reporter.plan([READING, *_stages(recipe, None)])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        stage(READ)
+        recipe = _choose_transform(recipe)
+        schema = new_schema(table, recipe, reporter, _held_out(recipe, table.N)[0])
+        stage(KNOWN)
+        rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
     if not schema.modelled:
         recipe = _absolute(_record_plugins(recipe, reporter), plan)
-        job = Job(recipe, plan.device, table, schema, rows, None, None, None, started, reporter, stop)
+        job = Job(recipe, plan.device, table, schema, rows, None, None, limit, started, reporter, stop)
         return _nothing_to_fit(job, settings, out, force)
     recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
@@ -100,21 +112,49 @@ def _start(
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
     registry.load_method(recipe.method["name"]).admit(train.table)
-    size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter)
+    reporter.plan(_stages(recipe, train))
+    _require_time(limit, "the table had been read")
+    size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter, limit)
     recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
     recipe = _absolute(recipe, plan)
-    deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
     if pilot.needed(recipe, train):
-        third = None if deadline is None else started + (deadline - started) / 3
-        choice = pilot.choose_epochs(recipe, train, plan.device, reporter, third)
+        choice = pilot.choose_epochs(recipe, train, table, schema, plan.device, reporter, limit)
         reporter.say(choice.reason)
         recipe = recipe.model_copy(update={"epochs": choice.epochs})
-    job = Job(recipe, plan.device, table, schema, train, *held, deadline, started, reporter, stop)
+    recipe, epochs = pilot.allowance(recipe, train, plan.device, limit, settings)
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
+    _require_time(limit, "training could begin")
+    if epochs is not None and epochs < state.epochs:
+        reporter.say(f"the time limit leaves room for about {epochs} of {state.epochs} epochs")
+        job.planned, state.epochs = state.epochs, epochs
     job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
     claimed = claim(out, force)
     with sole_writer(claimed.path), claimed.undone_if_empty():
         return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
+
+
+def _stages(recipe: Recipe, train: Rows | None) -> list[str]:
+    """What comes after the table was read (`train`: its rows, once they are known), as far as the recipe decides it."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    model = "mixture" if model == "auto" else model
+    named = recipe.model_copy(update={"method": {**recipe.method, "name": method or registry.MODELS[model].method}})
+    named = named.model_copy(update={"model": {**recipe.model, "name": model}})
+    gaussian = "gaussian" in registry.MODELS[model].provides
+    sized = gaussian if train is None else size_is_open(named, train.table)
+    piloted = train is not None and pilot.needed(named, train)
+    refits = refit_count(named, 1 if train is None else train.table.N)
+    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refits > 0, SAVING: True}
+    return [name for name, comes in there.items() if comes]
+
+
+def _require_time(limit: TimeLimit, moment: str) -> None:
+    """TimeUp where the time is over before anything was trained."""
+    if limit.over():
+        raise TimeUp(
+            f"stopped before training began: {limit.words()} was over before {moment}; nothing was kept",
+            "give it more time, or fewer rows",
+        )
 
 
 def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
@@ -156,14 +196,20 @@ def _resume(
     recipe = recipe.model_copy(update={"plugins": used})
     plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
-    table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
-    check_same_data(run, table)
-    schema = Schema.from_json(run.schema_text())
-    recipe, rows = choose_blocks(recipe, rows_of(table, schema, recipe.seed), schema, Silent())
+    refits = [REFITS] if refit_count(recipe, run.manifest["data"]["rows"]) else []
+    reporter.plan([READING, TRAINING, *refits, SAVING])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        check_same_data(run, table)
+        schema = Schema.from_json(run.schema_text())
+        stage(KNOWN)
+        rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
+    recipe, rows = choose_blocks(recipe, rows, schema, Silent())
     train, held = _training_and_held(recipe, rows, schema, Silent())
     check_same_held(run, held.sha256)
-    deadline = None if recipe.time_limit is None else started + parse_duration(recipe.time_limit)
-    job = Job(recipe, plan.device, table, schema, train, *held, deadline, started, reporter, stop)
+    limit = limit_of(settings, started)
+    _require_time(limit, "the table had been read")
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
     state = start(job, run.path)
     with sole_writer(run.path):
         run = RunFolder.open(run.path)
@@ -203,14 +249,19 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model["name"], recipe.method.get("name")
     if model == "auto":
-        table = rows.table
-        choice = choose(table.N, table.D, float(table.missing.double().mean()))
+        table, missing = rows.table, rows.table.missing
+        partial = int((missing.any(1) & ~missing.all(1)).sum())
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
         model = choice.model
         requires = registry.METHODS[method].requires if method is not None else frozenset()
         why = choice.why
         if not requires <= registry.MODELS[model].provides:
             model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
             why = f"{model} has what this method needs: {registry.words(requires)}"
+        else:
+            recipe = recipe.model_copy(update={"model": {**recipe.model, **choice.settings}})
+        if not choice.refits and recipe.bootstrap == "auto":
+            recipe = recipe.model_copy(update={"bootstrap": "none"})
         method = method or choice.method
         reporter.say(f"model {model} by {method}: {why}")
     elif method is None:
@@ -230,11 +281,19 @@ class _Held(NamedTuple):
     sha256: str | None = None
 
 
+def _held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """Which of N rows are fitted and which are held out; none where `val` is no fraction. The schema of the fit must
+    know nothing of the latter."""
+    if not isinstance(recipe.val, float):
+        return None, None
+    return split(N, recipe.val, stream(recipe.seed, "split"))
+
+
 def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, _Held]:
     held = _Held()
-    if isinstance(recipe.val, float):
-        rows, some = split(rows, recipe.val, stream(recipe.seed, "split"))
-        held = _Held(some)
+    kept, some = _held_out(recipe, rows.table.N)
+    if kept is not None and some is not None:
+        rows, held = rows.at(kept), _Held(rows.at(some))
     elif isinstance(recipe.val, str):
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)

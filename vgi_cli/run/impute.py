@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -19,21 +20,24 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.run.config import TableSettings
 from vgi_cli.run.device import available, resolve_device, set_threads
 from vgi_cli.run.impute_options import ImputeOptions, with_draws
+from vgi_cli.run.limits import OutOfTime, TimeLimit, TimeUp, giving_up, limit_of
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.plan import origin
 from vgi_cli.run.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
 from vgi_cli.run.problems import Settings
-from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.run.reporting import Reporter, Silent, Stage
 from vgi_cli.run.samplers import make_imputer
 from vgi_cli.run.signals import watch_signals
+from vgi_cli.run.stages import DRAWING, READING, WRITING
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.encoder import RowKeys, decode
 from vgi_cli.table.encoder import box as box_of
+from vgi_cli.table.leftover import Holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
-from vgi_cli.table.source import Source, Whole
+from vgi_cli.table.source import Block, Source, Whole
 from vgi_cli.table.writer import Content, check_output, default_output, write_blocks
 
 
@@ -52,19 +56,26 @@ def impute(
     reporter: Reporter | None = None,
     table: Table | None = None,
     stdout: BinaryIO | None = None,
+    started: float | None = None,
 ) -> list[Path]:
     """Impute DATA (default: the fitted table) and write it. Returns the files written, none when they went to stdout.
 
     The table is read in blocks of rows: once to check it, once to draw, and once for every table that is written. The
-    draws wait in a temporary file. Raises UsageError, InputError or RunError before anything is written.
+    draws wait in a temporary file. Raises UsageError, InputError, RunError or HolesLeft before anything is written, and
+    TimeUp, with nothing written, where the time limit (counted from the monotonic time `started`) is over first.
     """
     reporter = Silent() if reporter is None else reporter
+    limit = limit_of(settings, time.monotonic() if started is None else started)
     with watch_signals():
+        reporter.plan([READING, DRAWING, WRITING])
         fitted = load_run(checkpoint, reporter)
         options = with_draws(options, fitted, reporter)
-        source = blocks_of(fitted, settings) if table is None else Whole(table)
-        described = source.origin
-        seen = survey(source, fitted.schema, reporter)
+        with reporter.stage(READING, "rows") as stage:
+            source = blocks_of(fitted, settings) if table is None else Whole(table)
+            stage(0.5)
+            described = source.origin
+            told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
+            seen = survey(told, fitted.schema, reporter, options.strict)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if options.out is None:
             out = default_output(checkpoint / "imputed", described)
@@ -81,17 +92,56 @@ def impute(
             if options.out is not None:
                 refuse_type(out)
         check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
-        sampling = Sampling(fitted, settings, options, reporter)
+        sampling = Sampling(fitted, settings, options, reporter, limit)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
-            sampling.fill(source, seen.incomplete, draws)
+            keys = RowKeys(fitted.schema, table is not None and keyed_by_content(fitted, table))
+            sampling.fill(source, seen.incomplete, draws, keys)
             if options.point is not None:
                 reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
             elif options.layout == "single":
                 reporter.warn("one draw: not for inference, which needs several (--format files or long)")
-            content = Content(source, fitted.schema, seen.styles, draws)
-            return write_blocks(
-                content, layout=layout, out=out, format=format, original=options.original, force=options.force
-            )
+            passes = draws.m + (layout == "long" and options.original)
+            with reporter.stage(WRITING, until=limit.end) as stage:
+                watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)
+                content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
+                try:
+                    written = write_blocks(
+                        content, layout=layout, out=out, format=format, original=options.original, force=options.force
+                    )
+                except OutOfTime:
+                    raise TimeUp(
+                        f"stopped while the tables were written: {limit.words()} was over; nothing was kept",
+                        "give it more time, or ask for fewer draws (--m)",
+                    ) from None
+        say_filled(seen.holes, sampling.kept, reporter)
+        return written
+
+
+class _Told(Source):
+    """A table whose reading is told: after each block the share of the rows and their number."""
+
+    def __init__(self, source: Source, tell: Callable[[float, int], None]) -> None:
+        self._source, self._tell = source, tell
+        self.origin = source.origin
+
+    def blocks(self) -> Iterator[Block]:
+        """See Source."""
+        for block in self._source.blocks():
+            yield block
+            rows = block.first + block.table.N
+            self._tell(rows / self.origin.N, rows)
+
+
+def _passes(tell: Callable[[float], None], count: int) -> Callable[[float, int], None]:
+    """What is told of `count` passes over the rows, or of a few more, as one share."""
+    passes = 0
+
+    def told(share: float, rows: int) -> None:
+        nonlocal passes
+        tell((passes + share) / max(count, passes + 1))
+        passes += share == 1.0
+
+    return told
 
 
 def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
@@ -148,12 +198,44 @@ def value_of(settings: Settings, key: str) -> Any:
     return settings[key].value if key in settings else None
 
 
+class Watch:
+    """How many of the rows with a hole have been drawn; it raises OutOfTime where the time is over."""
+
+    def __init__(self, stage: Stage, done: int, count: int, over: Callable[[], bool]) -> None:
+        self.done, self.count = done, count
+        self._stage, self._over = stage, over
+
+    def within(self, rows: int) -> Callable[[float], None]:
+        """What is told the share of the next rows that is done."""
+
+        def tell(share: float) -> None:
+            if self._over():
+                raise OutOfTime
+            self._stage((self.done + share * rows) / max(self.count, 1), self.done, self.count)
+
+        tell(0.0)
+        return tell
+
+    def add(self, rows: int) -> None:
+        """These rows have been drawn."""
+        self.done += rows
+        self._stage(self.done / max(self.count, 1), self.done, self.count)
+
+
 class Sampling:
     """Draws of the holes of a table, which may come in blocks: the result does not depend on them."""
 
-    def __init__(self, fitted: Fitted, settings: Settings, options: ImputeOptions, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        fitted: Fitted,
+        settings: Settings,
+        options: ImputeOptions,
+        reporter: Reporter,
+        limit: TimeLimit | None = None,
+    ) -> None:
         """`options`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be."""
         self._fitted, self._options, self._reporter = fitted, options, reporter
+        self._limit = TimeLimit() if limit is None else limit
         self._m = cast(int, options.m)
         self._device = compute_on(fitted, settings)
         self._seed = seed_of(fitted, settings)
@@ -175,19 +257,40 @@ class Sampling:
         """Tables that come out: one for each draw, or one of point estimates."""
         return self._m if self._options.point is None else 1
 
-    def fill(self, source: Source, incomplete: int, draws: SpooledDraws) -> None:
-        """Draw block by block; `incomplete`: rows with a hole, for the progress."""
-        keys = RowKeys(self._fitted.schema)
+    def fill(self, source: Source, incomplete: int, draws: SpooledDraws, keys: RowKeys) -> None:
+        """Draw block by block; `incomplete`: rows with a hole, for the progress. TimeUp where the limit is over."""
         done = 0
-        for block in source.blocks():
-            rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
-            draws.add(block.first, rows.table.missing.numpy(), self.draw(rows, done, incomplete))
-            done += int(rows.table.missing.any(1).sum())
+        with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
+            for block in source.blocks():
+                rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
+                watch = Watch(stage, done, incomplete, self._limit.over)
+                try:
+                    draws.add(block.first, rows.table.missing.numpy(), self.draw(rows, watch))
+                except OutOfTime:
+                    raise self._time_up(watch) from None
+                done += int(rows.table.missing.any(1).sum())
         self.finish()
 
-    def draw(self, rows: Rows, done: int, incomplete: int) -> Floats:
-        """[m, N, D] draws of some rows in data units, or [1, N, D] point estimates; of `incomplete` rows with a hole,
-        `done` came before them."""
+    def _time_up(self, watch: Watch) -> TimeUp:
+        count = f"{watch.done:,} of {watch.count:,} rows with holes"
+        return TimeUp(
+            f"stopped while the holes were filled: {self._limit.words()} was over after {count}; nothing was written",
+            "give it more time, or ask for fewer draws (--m)",
+        )
+
+    def whole(self, rows: Rows) -> Floats:
+        """As `draw`, of rows that are all there are, as a stage. TimeUp where the limit is over."""
+        count = int(rows.table.missing.any(1).sum())
+        with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
+            watch = Watch(stage, 0, count, self._limit.over)
+            try:
+                return self.draw(rows, watch)
+            except OutOfTime:
+                raise self._time_up(watch) from None
+
+    def draw(self, rows: Rows, watch: Watch) -> Floats:
+        """[m, N, D] draws of some rows in data units, or [1, N, D] point estimates. OutOfTime where the watch says
+        so."""
         schema = self._fitted.schema
         if self._imputer is None:
             draws = decode(rows.table.x.expand(self._m, -1, -1), schema)
@@ -196,38 +299,47 @@ class Sampling:
             box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
             numbers = torch.arange(self._m, device=self._device)
             noise = KeyedNoise(self._seed, schema.modelled, rows.keys.to(self._device), numbers)
-            x = self._draw_rows(self._imputer, rows, noise, box, (done, incomplete))
+            x = self._draw_rows(self._imputer, rows, noise, box, watch)
             draws = decode(x.cpu(), schema)
         return draws if self._options.point is None else point_estimate(draws, self._options.point, schema)
 
-    def _draw_rows(
-        self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, progress: tuple[int, int]
-    ) -> Tensor:
+    def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
         x, missing = rows.table.x.to(self._device, self._dtype), rows.table.missing.to(self._device)
         out = x.expand(len(noise.draws), *x.shape).clone()
         index = missing.any(1).nonzero()[:, 0]
-        done, incomplete = progress
         for some in index.split(imputer.rows_at_once(len(noise.draws))):
+            imputer.watch = watch.within(len(some))
             out[:, some] = impute_rows(imputer, x[some], missing[some], noise.select(rows=some), box)
-            done += len(some)
-            self._reporter.progress(f"imputed {done}/{incomplete} rows", done / max(incomplete, 1))
+            watch.add(len(some))
         return out
 
     def finish(self) -> dict[str, object]:
-        """After the last rows: what the sampler reports, of which a line is said."""
-        self._reporter.finish_progress()
+        """After the last rows: what the sampler reports."""
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics
 
 
-def draw(fitted: Fitted, table: Table, settings: Settings, options: ImputeOptions, reporter: Reporter) -> Imputed:
-    """`options.m` draws of every hole of a table in memory, or their mean or median."""
-    sampling = Sampling(fitted, settings, options, reporter)
-    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
-    draws = sampling.draw(rows, 0, int(rows.table.missing.any(1).sum()))
+def draw(
+    fitted: Fitted,
+    table: Table,
+    settings: Settings,
+    options: ImputeOptions,
+    reporter: Reporter,
+    limit: TimeLimit | None = None,
+) -> Imputed:
+    """`options.m` draws of every hole of a table in memory, or their mean or median. TimeUp where the limit is over."""
+    sampling = Sampling(fitted, settings, options, reporter, limit)
+    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
+    draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
     return Imputed(draws, sampling.finish(), sampling.sampler)
+
+
+def keyed_by_content(fitted: Fitted, table: Table) -> bool:
+    """Whether the rows of a table are keyed by what they hold, and not by their number: those of tables that were
+    handed over in memory, which may come row by row, but for the one that was fitted."""
+    return table.in_memory and table.sha256 != fitted.run.manifest["data"]["sha256"]
 
 
 def seed_of(fitted: Fitted, settings: Settings) -> int:
@@ -246,15 +358,22 @@ def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
     return torch.device(before.device if available(before.device) else "cpu")
 
 
+def say_filled(holes: Holes, tables: int, reporter: Reporter) -> None:
+    """The last line: how many of a table's holes were filled, and how often."""
+    reporter.say(
+        f"filled {holes.filled} of {holes.total} holes" + (f" in each of {tables} tables" if tables > 1 else "")
+    )
+
+
 def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: Reporter) -> None:
-    """One line on how the sampler fared."""
+    """One line on how the sampler fared, for `-v`."""
     plain = [
         f"{name} {value:.4g}" if abs(value) < 9999 else f"{name} {value:.0f}"
         for name, value in diagnostics.items()
         if isinstance(value, int | float)
     ]
     if plain:
-        reporter.say(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
+        reporter.detail(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
 
 
 def table_settings(settings: Settings, base: TableSettings) -> TableSettings:

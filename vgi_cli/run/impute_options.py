@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.limits import MOST_IMPUTATIONS
-from vgi_cli.run.load import Fitted
 from vgi_cli.run.problems import shown
 from vgi_cli.run.reporting import Reporter
+
+if TYPE_CHECKING:
+    from vgi_cli.run.load import Fitted
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median")
@@ -27,6 +29,7 @@ class ImputeOptions(NamedTuple):
     original: bool = True
     out: str | None = None
     force: bool = False
+    strict: bool = False
 
 
 def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:

@@ -87,6 +87,7 @@ class Manifest(_Part):
     progress: Progress | None = None
     bootstrap: Count | None = None
     timings: dict[str, float] = {}
+    time_limit: dict[str, Any] = {}
     checkpoint: str | None = None
     finetuned_objective: dict[str, float | str] | None = None
     torch: str | None = None

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vgi_cli.errors import UsageError
 from vgi_cli.maths.noise import hash64
 from vgi_cli.methods.scans import check_scan
 from vgi_cli.run import registry
 from vgi_cli.run.blocks import check_pairing
-from vgi_cli.run.config import Recipe, to_recipe
+from vgi_cli.run.config import Recipe, require_data, to_recipe
 from vgi_cli.run.device import resolve_device
 from vgi_cli.run.families import (
     check_fixes,
@@ -42,8 +41,8 @@ def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = Fal
     resumed  the settings are those of a run: that some do nothing is no reason not to go on
     """
     recipe = to_recipe(settings)
-    if not recipe.data and not from_memory:
-        raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
+    if not from_memory:
+        require_data(settings)
     raise_problems(check_families(recipe, settings, resumed))
     device = resolve_device(recipe.device, origin(settings, "device", "--device"))
     return Plan(recipe, device)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.directory import RunFolder
-from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.reporting import Reporter, Silent
+from vgi_cli.table.bounds import bound_lines
 from vgi_cli.table.check import Check, check
 from vgi_cli.table.encoder import encode
 from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.leftover import Holes
 from vgi_cli.table.opening import open_table
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.schema import Schema, infer_schema
@@ -24,14 +28,15 @@ from vgi_cli.table.source import Origin, Source
 
 
 class Rows(NamedTuple):
-    """Encoded rows with their keys."""
+    """Encoded rows with their keys, and where in the table they stand [N]."""
 
     table: TensorTable
     keys: Tensor
+    places: Tensor
 
     def at(self, index: Tensor) -> Rows:
         """Some of the rows."""
-        return Rows(self.table.rows(index), self.keys[index])
+        return Rows(self.table.rows(index), self.keys[index], self.places[index])
 
 
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
@@ -48,8 +53,9 @@ def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) 
     )
 
 
-def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
-    """The schema of a table that is about to be fitted, with a line for what is unusual."""
+def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
+    """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
+    statistics come from (none: all)."""
     settings = recipe.table
     schema, notes = infer_schema(
         table,
@@ -57,11 +63,24 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter) -> Schema:
         exclude=settings.exclude,
         kinds=settings.columns,
         unbounded=settings.unbounded,
+        bounds=settings.bounds,
         transform=settings.transform or "linear",
+        rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
     )
-    for note in filter(None, notes):
+    bounded, each = bound_lines(schema)
+    for note in filter(None, [*notes, bounded]):
         reporter.say(note)
+    for line in each:
+        reporter.detail(line)
     return schema
+
+
+def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:
+    """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
+    keeps those that it has."""
+    some = new_schema(table, recipe, Silent(), rows)
+    pairs = zip(schema.columns, some.columns, strict=True)
+    return replace(schema, columns=tuple(new if old.modelled and new.modelled else old for old, new in pairs))
 
 
 def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed from the model") -> None:
@@ -71,31 +90,51 @@ def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed
 
 
 class Survey(NamedTuple):
-    """What a look at all rows of a table finds: how its columns are written, and how many rows have a hole."""
+    """What a look at all rows of a table finds: how its columns are written, how many rows have a hole, and how many
+    holes there are."""
 
     styles: dict[str, Style]
     incomplete: int
+    holes: Holes
 
 
-def survey(source: Source, schema: Schema, reporter: Reporter) -> Survey:
-    """As `match`, block by block."""
+def survey(source: Source, schema: Schema, reporter: Reporter, strict: bool = False) -> Survey:
+    """As `match`, block by block. With `strict`, HolesLeft where holes would stay."""
+    holes = Holes(schema)
     checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model")
 
     def tables() -> Iterator[Table]:
         for block in source.blocks():
             checking.add(block.table)
+            holes.add(block.table)
             yield block.table
 
     styles = find_styles(tables(), schema)
-    for note in checking.notes():
+    notes = checking.notes()
+    if strict and holes.left:
+        one = holes.left == 1
+        raise HolesLeft(
+            f"{source.origin.label}: {holes.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
+            f"{holes.where()}",
+            "nothing was written; leave out --strict to fill the others, or drop these columns",
+        )
+    for note in notes + holes.notes():
         reporter.say(note)
-    return Survey(styles, checking.incomplete)
+    return Survey(styles, checking.incomplete, holes)
 
 
-def rows_of(table: Table, schema: Schema, seed: int, draw: int = 0, keys: Tensor | None = None) -> Rows:
-    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table."""
-    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys)
-    return Rows(encoded.table, encoded.keys)
+def rows_of(
+    table: Table,
+    schema: Schema,
+    seed: int,
+    draw: int = 0,
+    keys: Tensor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Rows:
+    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table; `progress` is told
+    the share of the columns that are done."""
+    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
+    return Rows(encoded.table, encoded.keys, torch.arange(table.N))
 
 
 def training_rows(rows: Rows, keep_empty: bool) -> Rows:
@@ -106,15 +145,15 @@ def training_rows(rows: Rows, keep_empty: bool) -> Rows:
     return rows if keep_empty or not bool(empty.any()) else rows.at((~empty).nonzero()[:, 0])
 
 
-def split(rows: Rows, fraction: float, generator: torch.Generator) -> tuple[Rows, Rows]:
-    """(training, held out). UsageError when either would be empty."""
-    kept, held = split_rows(rows.table.N, fraction, generator)
+def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(training, held out): which of N rows. UsageError when either would be empty."""
+    kept, held = split_rows(N, fraction, generator)
     if len(held) == 0 or len(kept) == 0:
         raise UsageError(
-            f"--val {fraction:g}: of {rows.table.N} rows {len(held)} would be held out and {len(kept)} fitted",
+            f"--val {fraction:g}: of {N} rows {len(held)} would be held out and {len(kept)} fitted",
             "give another fraction, or a file",
         )
-    return rows.at(kept), rows.at(held)
+    return kept, held
 
 
 def check_same_data(run: RunFolder, table: Table | Origin) -> None:

@@ -1,13 +1,84 @@
-"""What the commands tell their caller while they work. `cli/` shows it; the Python API may ignore it."""
+"""What the commands tell their caller while they work. `cli/` shows it; the Python API hands it on or ignores it."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """Where a command stands.
+
+    stage   number of the present stage, from 1
+    stages  how many there will be, as far as that is decided
+    name    of the stage: `training`
+    share   of the stage that is done, from 0 to 1; never falls within a stage
+    done    units done, where they are counted
+    total   units to do, where that is known
+    unit    what is counted: `epochs`, `rows`; empty: nothing is
+    rate    units a second; none: not known yet
+    left    seconds until the end of the stage; none: not known yet
+    note    what an expert wants to see of the work (the objective); may be empty
+    """
+
+    stage: int
+    stages: int
+    name: str
+    share: float
+    done: float | None = None
+    total: float | None = None
+    unit: str = ""
+    rate: float | None = None
+    left: float | None = None
+    note: str = ""
+
+
+class Stage:
+    """A stage under way: call it with the share that is done."""
+
+    def __init__(
+        self,
+        show: Callable[[Progress], None],
+        place: Callable[[], tuple[int, int]],
+        name: str,
+        unit: str,
+        until: float | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """`place`: number of the stage and of all; `until`: when it will be ended, if it has not come to its end."""
+        self._show, self._place, self._clock = show, place, clock
+        self._name, self._unit, self._until = name, unit, until
+        self._share = 0.0
+        self._first: tuple[float, float, float] | None = None  # time, share and units of the first report
+
+    def __call__(
+        self, share: float, done: float | None = None, total: float | None = None, note: str = "", unit: str = ""
+    ) -> None:
+        """Report. A share below the last one, or outside [0, 1], is moved to the nearest that can be."""
+        now = self._clock()
+        self._share = min(max(share, self._share), 1.0)
+        if self._first is None:
+            self._first = now, self._share, done or 0.0
+        before, share_before, done_before = self._first
+        seconds, gained = now - before, self._share - share_before
+        counted = done is not None and done > done_before and seconds > 0
+        rate = (done - done_before) / seconds if counted and done is not None else None
+        left = seconds * (1.0 - self._share) / gained if gained > 0 and seconds > 0 else None
+        if self._until is not None:
+            left = min(max(self._until - now, 0.0), float("inf") if left is None else left)
+        unit = unit or self._unit
+        self._show(Progress(*self._place(), self._name, self._share, done, total, unit, rate, left, note))
 
 
 class Reporter(ABC):
     """Lines and progress of a command. Nothing below `cli/` prints."""
+
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    _ahead: tuple[str, ...] = ()
+    _begun: int = 0
 
     @abstractmethod
     def say(self, line: str) -> None:
@@ -22,12 +93,36 @@ class Reporter(ABC):
         """A line for `-v`."""
 
     @abstractmethod
-    def progress(self, text: str, done: float) -> None:
-        """Where the work stands: `done` from 0 to 1. Called often; the reporter decides what is shown."""
+    def show(self, progress: Progress) -> None:
+        """Where the work stands. Called often; the reporter decides what is shown."""
 
     @abstractmethod
     def finish_progress(self) -> None:
-        """The work that `progress` described has ended."""
+        """The stage that was shown has ended."""
+
+    def plan(self, names: Sequence[str]) -> None:
+        """The stages that are still to begin, in order, as far as that is decided."""
+        self._ahead = tuple(names)
+
+    @contextmanager
+    def stage(self, name: str, unit: str = "", until: float | None = None) -> Iterator[Stage]:
+        """A stage, from share 0 to share 1 (not where it ends by an exception). Stages that were planned before it have
+        been left out; one that was not planned comes on top.
+
+        unit   what is counted
+        until  when it will be ended, if it has not come to its end (by `clock`)
+        """
+        if name in self._ahead:
+            self._ahead = self._ahead[self._ahead.index(name) + 1 :]
+        self._begun += 1
+        number = self._begun
+        stage = Stage(self.show, lambda: (number, number + len(self._ahead)), name, unit, until, self.clock)
+        try:
+            stage(0.0)
+            yield stage
+            stage(1.0)
+        finally:
+            self.finish_progress()
 
 
 class Silent(Reporter):
@@ -42,7 +137,7 @@ class Silent(Reporter):
     def detail(self, line: str) -> None:
         """See Reporter."""
 
-    def progress(self, text: str, done: float) -> None:
+    def show(self, progress: Progress) -> None:
         """See Reporter."""
 
     def finish_progress(self) -> None:
@@ -50,15 +145,23 @@ class Silent(Reporter):
 
 
 class Lines(Silent):
-    """Hands the lines of `say` and `warn` to a function."""
+    """Hands the lines of `say` and `warn` to a function, and the progress to another; none: nowhere."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(
+        self, say: Callable[[str], None] | None = None, progress: Callable[[Progress], None] | None = None
+    ) -> None:
+        self._say, self._progress = say, progress
 
     def say(self, line: str) -> None:
         """See Reporter."""
-        self._say(line)
+        if self._say is not None:
+            self._say(line)
 
     def warn(self, line: str) -> None:
         """See Reporter."""
-        self._say(f"warning: {line}")
+        self.say(f"warning: {line}")
+
+    def show(self, progress: Progress) -> None:
+        """See Reporter."""
+        if self._progress is not None:
+            self._progress(progress)

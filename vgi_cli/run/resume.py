@@ -49,7 +49,9 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
     problems = []
     changes: dict[str, Any] = {"time_limit": None}
     if run.record.stopped_by == "time_limit":
-        changes["stop_after"] = requested.get("stop_after")
+        changes |= {"stop_after": requested.get("stop_after"), "bootstrap": requested.get("bootstrap", "auto")}
+        without = run.record.time_limit.get("epochs_without")
+        changes |= {} if without is None else {"epochs": without}
     for key, setting in settings.items():
         value, where = setting
         before = value_of(recipe, key)
@@ -61,7 +63,6 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
             limit = requested.get("time_limit")
             if limit is not None and parse_duration(value) < parse_duration(limit):
                 problems.append(Problem(where, f"time_limit may grow but not shrink: the run has {limit}, got {value}"))
-            changes["time_limit"] = value
         elif key == "method.chains":
             changes["method"] = {**recipe.method, "chains": value}
         elif not _equal(key, value, before, requested.get(key)):

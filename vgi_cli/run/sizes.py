@@ -9,14 +9,32 @@ import torch
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.sizing import choose_size
+from vgi_cli.methods.sizing import choose_size, open_size
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
+from vgi_cli.run.limits import TimeLimit
 from vgi_cli.run.plan import method_config, model_config
 from vgi_cli.run.reporting import Reporter
+from vgi_cli.run.stages import SIZE
+
+TIME_SHARE = 0.4
+"""Of the time that is left under a time limit, for choosing the size."""
 
 
-def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, reporter: Reporter) -> dict[str, Any]:
+def size_is_open(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether a size has to be chosen by the data."""
+    name = recipe.model["name"]
+    gaussian = "gaussian" in registry.MODELS[name].provides
+    return gaussian and open_size(registry.load_model(name), model_config(recipe), table)
+
+
+def model_size(
+    recipe: Recipe,
+    table: TensorTable,
+    generator: torch.Generator,
+    reporter: Reporter,
+    limit: TimeLimit | None = None,
+) -> dict[str, Any]:
     """The settings of the recipe's model with its size filled in, and a line that says why.
 
     Models that are no mixture of Gaussians keep what their Config says.
@@ -30,8 +48,21 @@ def model_size(recipe: Recipe, table: TensorTable, generator: torch.Generator, r
         columns = f"{table.D} column{'s' if table.D > 1 else ''} to model"
         raise UsageError(f"model.factors={factors}: the table has {columns}", f"at most {table.D}, or leave it out")
     em = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
-    reporter.progress(f"choosing the size of model {name}", 0.0)
-    sizing = choose_size(registry.load_model(name), config, table, em, generator)
-    reporter.finish_progress()
-    reporter.say(f"{name} with {sizing.reason}")
+    limit = TimeLimit() if limit is None else limit
+    family = registry.load_model(name)
+    if open_size(family, config, table):
+        until = limit.until(TIME_SHARE)
+        with reporter.stage(SIZE, until=until) as stage:
+            sizing = choose_size(family, config, table, em, generator, stop=lambda: limit.passed(until), progress=stage)
+    else:
+        sizing = choose_size(family, config, table, em, generator)
+    if sizing.cut:
+        limit.cut.append(SIZE)
+    say = reporter.say if sizing.tried or sizing.cut else reporter.detail
+    say(f"{name} with {sizing.reason}")
+    if table.D > 1 and family.build(sizing.config, table.D).independent:
+        searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
+        reporter.warn(
+            f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
+        )
     return dict(sizing.config.model_dump(mode="json"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -13,12 +13,13 @@ from torch import Tensor
 from vgi_cli.errors import Interrupted
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import plugins, registry
-from vgi_cli.run.bootstrap import refit, split_bootstrap
+from vgi_cli.run.bootstrap import refit, refit_count, split_bootstrap
 from vgi_cli.run.chosen import chosen, settled
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.device import default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder
 from vgi_cli.run.driver import Drive, Outcome, Validator
+from vgi_cli.run.limits import TimeLimit, TimeUp
 from vgi_cli.run.load import build_model
 from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import method_config, model_config, stream
@@ -28,16 +29,21 @@ from vgi_cli.run.provenance import provenance
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.run.resume import DONE
 from vgi_cli.run.signals import Stop
+from vgi_cli.run.stages import REFITS, SAVING, TRAINING
 from vgi_cli.run.validation import make_validator
 from vgi_cli.table.encoder import log_volume
 from vgi_cli.table.reader import Table
 from vgi_cli.table.schema import Schema
 from vgi_cli.version import __version__
 
+TIME_SHARE = 0.6
+"""Of the time that is left under a time limit, for training where refits come after it."""
+
 
 @dataclass
 class Job:
-    """A fit whose every decision is made."""
+    """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
+    room for fewer."""
 
     recipe: Recipe
     device: torch.device
@@ -46,10 +52,11 @@ class Job:
     train: Rows
     held: Rows | None
     val_sha256: str | None
-    deadline: float | None
+    limit: TimeLimit
     started: float
     reporter: Reporter
     stop: Stop
+    planned: int | None = None
 
 
 def start(job: Job, folder: Path) -> State:
@@ -134,8 +141,13 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
 
 
 def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, claimed: Claim | None = None) -> RunFolder:
-    """Train, refit for the bootstrap and write the final manifest; `resumed`: go on from the run's checkpoint."""
+    """Train, refit for the bootstrap and write the final manifest; `resumed`: go on from the run's checkpoint.
+
+    TimeUp where the time limit is over before the first epoch has ended: a new run in which steps were taken can be
+    resumed, one without is removed.
+    """
     recipe = job.recipe
+    more = refit_count(recipe, job.train.table.N) > 0
     drive = Drive(
         advance=registry.load_method(recipe.method["name"]).run,
         state=state,
@@ -144,7 +156,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         columns=job.schema.modelled,
         reporter=job.reporter,
         stop=job.stop,
-        deadline=job.deadline,
+        deadline=job.limit.until(TIME_SHARE) if more else job.limit.end,
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
         patience=recipe.patience,
@@ -162,10 +174,28 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
         outcome = drive.go()
+    if outcome.stopped_by == "epochs" and job.planned is not None:
+        outcome = outcome._replace(stopped_by="time_limit")  # it decided how many
+    if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
+        _refuse_unfitted(job, outcome, drive, claimed)
     if claimed is not None:
         claimed.commit()
     _finish(run, job, outcome, drive)
     return run
+
+
+def _refuse_unfitted(job: Job, outcome: Outcome, drive: Drive, claimed: Claim | None) -> NoReturn:
+    """TimeUp for a fit without a whole epoch: no model that anybody should use."""
+    what = f"{job.limit.words()} was over before the first epoch had ended"
+    if claimed is not None and (outcome.steps == 0 or claimed.replaces):
+        claimed.rollback()
+        raise TimeUp(f"stopped before a model was fitted: {what}; nothing was kept", "give it more time, or fewer rows")
+    if claimed is not None:
+        claimed.commit()
+    raise TimeUp(
+        f"stopped before a model was fitted: {what}; its steps are saved in {drive.run.path}",
+        f"give it more time: {drive.resume_with} --time-limit T",
+    )
 
 
 def _restore(drive: Drive) -> None:
@@ -215,19 +245,18 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     tensors, _ = split_bootstrap(run.tensors("model"))
     refits: dict[str, Tensor] = {}
     if outcome.stopped_by == "time_limit":
-        recipe = recipe.model_copy(update={"stop_after": outcome.steps, "bootstrap": "none"})
-        job.reporter.detail("no bootstrap refits: the time limit was reached")
-    else:
-        model = build_model(recipe, job.schema, tensors, run.path)
-        try:
-            refits = refit(recipe, model, job.train.table, job.reporter)
-        except Interrupted as error:
-            done = f"{error.message} in the bootstrap refits; the fit is saved in {run.path}"
-            raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
+        recipe = recipe.model_copy(update={"stop_after": outcome.steps})
+        job.limit.cut.append(TRAINING)
+    model = build_model(recipe, job.schema, tensors, run.path)
+    try:
+        refits = refit(recipe, model, job.train.table, job.reporter, job.limit)
+    except Interrupted as error:
+        done = f"{error.message} in the bootstrap refits; the fit is saved in {run.path}"
+        raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
     made = len({name.split("/")[1] for name in refits})
-    if recipe.bootstrap == "auto":
+    if REFITS in job.limit.cut or recipe.bootstrap == "auto":
         recipe = recipe.model_copy(update={"bootstrap": made or "none"})
-    entries = {
+    entries: dict[str, Any] = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
         "bootstrap": made,
@@ -237,8 +266,11 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
             "command_seconds": round(time.monotonic() - job.started, 3),
         },
     }
-    run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
-    job.reporter.finish_progress()
+    if job.limit:
+        planned = {} if job.planned is None else {"epochs_without": job.planned}
+        entries["time_limit"] = {**(job.limit.record() or {}), **planned}
+    with job.reporter.stage(SAVING):
+        run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
     job.reporter.say(f"{outcome.epochs} epoch{'s' * (outcome.epochs != 1)}, stopped by {outcome.stopped_by}")
     if outcome.epochs == 0:
         job.reporter.warn(f"{outcome.stopped_by} came before the end of the first epoch: the model is hardly fitted")

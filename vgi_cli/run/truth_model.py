@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from vgi_cli.errors import InputError, UsageError, nearest
+from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
 from vgi_cli.evaluation.laws import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.run.load import Fitted, load_run
 from vgi_cli.run.reporting import Reporter
@@ -60,6 +59,12 @@ def _refuse_spikes(fitted: Fitted) -> None:
             raise UsageError(
                 f"--truth-model: run '{fitted.run.path}' gives {column.spikes[0].value:g} in column '{column.name}' a "
                 "probability of its own, so that its law has no density to compare",
+                "leave --truth-model out, or --exclude the column from both fits",
+            )
+        if column.levels:
+            raise UsageError(
+                f"--truth-model: run '{fitted.run.path}' fills column '{column.name}' with the few values that "
+                "occur, so that its law has no density to compare",
                 "leave --truth-model out, or --exclude the column from both fits",
             )
 
@@ -201,10 +206,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        near = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        close = difflib.get_close_matches(path.name, near, n=1)
-        hint = f"did you mean '{path.with_name(close[0])}'?" if close else "check the path"
-        raise InputError(f"--truth-model: {path}: no such file or run folder", hint) from None
+        raise InputError(f"--truth-model: {path}: no such file or run folder", nearest_file(path)) from None
     except OSError as error:
         raise InputError(f"--truth-model: {path}: {error.strerror or error}", "check the path") from None
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
 from vgi_cli.methods.base import EpochEnd, State, Tuning
 from vgi_cli.run.driver import Validator
+from vgi_cli.run.limits import OutOfTime, giving_up
 
 VALIDATIONS = 50
 """About so many validations are spread over the planned epochs."""
@@ -54,7 +55,14 @@ class LogLikValidator(Validator):
         table = self._table
         q: Any = getattr(state, "q", None)
         result = observed_log_prob(
-            state.model, q, table.x, table.missing, budget=BUDGET, seed=self._seed, rows=self._keys
+            state.model,
+            q,
+            table.x,
+            table.missing,
+            budget=BUDGET,
+            seed=self._seed,
+            rows=self._keys,
+            progress=giving_up(self.over),
         )
         return float(result.values.mean()) + self._volume
 
@@ -87,7 +95,12 @@ class ObjectiveValidator(Validator):
         tuned, events = self._tune(state, self._table, self._inside, generator, self._epochs)
         if self._values is not None:
             tuned.chains.values[:-1] = self._values
-        objectives = [event.metrics["objective"] for event in events if isinstance(event, EpochEnd)]
+        objectives = []
+        for event in events:
+            if self.over():
+                raise OutOfTime
+            if isinstance(event, EpochEnd):
+                objectives.append(event.metrics["objective"])
         self._values = tuned.chains.values[:-1].clone()
         self._count += 1
         return statistics.fmean(objectives[-max(1, round(COUNTED * len(objectives))) :])

@@ -34,7 +34,10 @@ class Table(ABC):
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
     tokens   what stands for a missing cell beside what always does
+    in_memory  whether it was handed over in memory, and not read from files
     """
+
+    in_memory = False
 
     def __init__(
         self,
@@ -80,6 +83,10 @@ class Table(ABC):
             absent = self._missing(i)
             self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, i]
         return self._absent[name]
+
+    def blank(self, name: str) -> Bools:
+        """[N] bool, True where the cell is absent in the table itself, whether or not a mask hides it."""
+        return self.missing(name) if self.hidden is None else self._missing(self.place(name))
 
     def unmet_tokens(self) -> list[str]:
         """Those of the given tokens (`--na-values`) that no cell of the table is."""
@@ -127,6 +134,10 @@ class Table(ABC):
     @abstractmethod
     def single(self, name: str) -> bool:
         """Whether the file types the column in single (or half) precision."""
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        """The least and the greatest number that the column's type in the file can hold; None where it sets none."""
+        return None
 
     @abstractmethod
     def spelling(self, name: str) -> Spelling | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import numpy as np
 
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.columns import Column, Schema
 from vgi_cli.table.numerals import Floats, plain
@@ -59,9 +58,9 @@ class Check:
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
             hint = "the fit needs every modelled column; a column may be empty"
-            close = difflib.get_close_matches(lacking[0], [n for n in names if n not in schema.modelled], n=1)
-            if close:
-                hint = f"rename '{close[0]}' to '{lacking[0]}'?"
+            close = closest(lacking[0], [name for name in names if name not in schema.modelled])
+            if close is not None:
+                hint = f"rename '{close}' to '{lacking[0]}'?"
             raise InputError(f"{label}: lacks the fitted {named('column', lacking)}", hint)
 
     def add(self, table: Table) -> None:
@@ -104,7 +103,10 @@ class Check:
             notes.append("columns are in another order than in the fit: matched by name")
         lost = [name for name in schema.ids if name not in self._names]
         if lost:
-            notes.append(f"{named('id column', lost)} {are(lost)} not in {label}: draws are keyed by row number")
+            notes.append(
+                f"{named('id column', lost)} {are(lost)} not in {label}: "
+                f"draws are keyed without {'them' if len(lost) > 1 else 'it'}"
+            )
         empty = [name for name, seen in self._observed.items() if not seen]
         if empty and self.rows > 1:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.errors import RunError
+from vgi_cli.table.levels import levels_at, numbers_of
 from vgi_cli.table.numerals import Bools, Floats
 
 Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
 
-SCHEMA_FORMAT = 2
-"""1: without spikes."""
+Why = Literal["sign", "spike", "few", "levels", "type", "asked", "observed"]
+
+SCHEMA_FORMAT = 3
+"""1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range."""
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
@@ -66,6 +69,23 @@ class Spike:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class Bound:
+    """The least or the greatest admissible fill of a column, a value that it can take, and why (see bounds.py).
+
+    sign      no observed value lies on the other side of zero
+    spike     values pile up there
+    few       the end of a few whole numbers
+    levels    the end of those values that alone occur
+    type      what the column's type in the file can hold
+    asked     the user said so
+    observed  the end of the observed range: by request, or in a run of an earlier version
+    """
+
+    value: float
+    why: Why
+
+
+@dataclass(frozen=True, config=_STRICT)
 class Column:
     """One column of a fitted table.
 
@@ -73,12 +93,13 @@ class Column:
     kind        numeric, integer: modelled when the role is data; constant: holes get `low`; empty: nothing was observed
     role        data, or why it is carried: id (keys the randomness), exclude, index (numbers the rows)
     low, high   least and greatest observed value, data units (None where there is none)
-    bounded     whether fills must lie within [low, high]
+    lower, upper  bounds of the fills, None where there is none
     lattice     the values of a rounded column, None where nothing is rounded
     dequantise  whether noise of one resolution is spread around each value before it is modelled
     spikes      values that are spread wider, smallest first
-    scale       codec state of a modelled column (of its values with room for the spikes)
-    sd          standard deviation of the observed values where there are spikes; else that of the scale
+    levels      the values that alone can occur, smallest first: their numbers are modelled (see levels.py)
+    scale       codec state of a modelled column (of its values with room for the spikes, of the levels' numbers)
+    sd          standard deviation of the observed values where there are spikes or levels; else that of the scale
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
     """
@@ -88,10 +109,12 @@ class Column:
     role: Role = "data"
     low: float | None = None
     high: float | None = None
-    bounded: bool = True
+    lower: Bound | None = None
+    upper: Bound | None = None
     lattice: Lattice | None = None
     dequantise: bool = False
     spikes: tuple[Spike, ...] = ()
+    levels: tuple[float, ...] = ()
     scale: Scale | None = None
     sd: float | None = None
     decimals: int = 0
@@ -114,19 +137,32 @@ class Column:
         """Whether the column is one of the D that a model sees."""
         return self.role == "data" and self.kind in ("numeric", "integer")
 
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Those that there are."""
+        return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest admissible fill, data units; infinite where there is no bound."""
+        return (
+            -np.inf if self.lower is None else self.lower.value,
+            np.inf if self.upper is None else self.upper.value,
+        )
+
     def snap(self, values: Floats) -> Floats:
-        """Values at the resolution of the column, or on a spike; whole for integers. Rounding does not leave [low,
-        high]."""
+        """Values at the resolution of the column, or on a spike; whole for integers; levels where these alone occur.
+        Rounding does not leave the bounds."""
+        if self.levels:
+            return levels_at(numbers_of(values, self.levels), self.levels)
         if self.lattice is None:
             return np.rint(values) + 0.0 if self.kind == "integer" else values
         snapped = self.lattice.snap(values)
         for spike in self.spikes:  # which need not be on a lattice that stands in for none
             snapped = np.where(spike.holds(values, self.lattice.resolution), spike.value, snapped)
-        if self.low is None or self.high is None:
-            return snapped
-        half = 0.5 * self.lattice.resolution
-        inside = (values >= self.low - half) & (values <= self.high + half)
-        return np.where(inside, np.clip(snapped, self.low, self.high), snapped)
+        half, (least, most) = 0.5 * self.lattice.resolution, self.ends
+        inside = (values >= least - half) & (values <= most + half)
+        return np.where(inside, np.clip(snapped, least, most), snapped)
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -174,6 +210,8 @@ class Schema:
                 f"schema.json: format {found} is newer than this program's {SCHEMA_FORMAT}",
                 "upgrade vgi to read this run",
             )
+        if found in (1, 2):
+            raw = _of_format_2(raw)
         try:
             schema = _ADAPTER.validate_python(raw)
         except ValidationError as error:
@@ -183,9 +221,25 @@ class Schema:
             raise RunError(message, "restore the run folder, or fit again") from None
         names = {c.name for c in schema.columns}
         whole = all(c.scale is not None and c.low is not None and c.high is not None for c in schema.encoded)
-        if found not in (1, SCHEMA_FORMAT) or len(names) < len(schema.columns) or not whole:
+        whole = whole and all(
+            c.ends[0] <= c.ends[1] and list(c.levels) == sorted(set(c.levels)) for c in schema.encoded
+        )
+        if schema.format != SCHEMA_FORMAT or len(names) < len(schema.columns) or not whole:
             raise RunError("schema.json: damaged (columns do not fit together)", "restore the run folder, or fit again")
         return schema
+
+
+def _of_format_2(raw: dict[str, Any]) -> dict[str, Any]:
+    """A schema of an earlier version in today's form, where it is whole."""
+    columns = []
+    for column in raw["columns"] if isinstance(raw.get("columns"), list) else []:
+        if isinstance(column, dict) and isinstance(column.get("bounded", True), bool):
+            column = dict(column)
+            if column.pop("bounded", True) and column.get("kind") in ("numeric", "integer"):
+                ends = {"lower": column.get("low"), "upper": column.get("high")}
+                column |= {name: {"value": end, "why": "observed"} for name, end in ends.items() if end is not None}
+        columns.append(column)
+    return {**raw, "columns": columns, "format": SCHEMA_FORMAT}
 
 
 _ADAPTER = TypeAdapter(Schema)

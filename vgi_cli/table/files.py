@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import os
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import InputError, UsageError, nearest_file
 from vgi_cli.table.scratch import scratch, scratch_errors
 
 PARQUET = (".parquet", ".pq", ".parq")
@@ -99,19 +98,44 @@ def find_files(paths: Sequence[str | Path], delimiter: str | None, stdin: Binary
     return [_file(path, delimiter) for path in files]
 
 
-def _file(path: Path, delimiter: str | None) -> TableFile:
+def require_files(paths: Sequence[str | Path]) -> None:
+    """InputError for a file of a table that is not there, cannot be read or is empty, as `find_files` raises it: before
+    anything costly is loaded. Folders and `-` are not looked at."""
+    for path in map(Path, paths):
+        if str(path) != "-" and not path.is_dir():
+            _begin(path)
+
+
+def stem_of(path: Path) -> tuple[str, str]:
+    """Name and extensions of a table, for its outputs: `a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet, `-`
+    is (`stdin`, `.csv`), other extensions stay part of the name."""
+    if str(path) == "-":
+        return "stdin", ".csv"
+    if path.is_dir():
+        return path.resolve().name, ".parquet"
+    name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
+    stem, dot, extension = name.rpartition(".")
+    if not dot or not stem:
+        return name, ".csv" + gz
+    return stem, f".{extension}{gz}"
+
+
+def _begin(path: Path) -> bytes:
+    """The first two bytes of a file. InputError where there are none."""
     try:
         with path.open("rb") as file:
             begin = file.read(2)
     except FileNotFoundError:
-        near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        close = difflib.get_close_matches(path.name, near, n=1)
-        hint = f"did you mean '{path.with_name(close[0])}'?" if close else "check the path"
-        raise InputError(f"{path}: no such file", hint) from None
+        raise InputError(f"{path}: no such file", nearest_file(path)) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from None
     if not begin:
         raise InputError(f"{path.name}: the file is empty", "expected a header with column names, then rows")
+    return begin
+
+
+def _file(path: Path, delimiter: str | None) -> TableFile:
+    begin = _begin(path)
     name = path.name.lower()
     if name.endswith(PARQUET):
         return TableFile(path.name, True, "", path, None)

@@ -61,7 +61,7 @@ def spell(column: Column, values: Floats, fewest: int) -> list[str]:
     lattice = column.lattice
     if lattice is not None and 0 <= lattice.decimals <= UNSPELLED:
         texts = write_numbers(values, fewest=fewest, most=max(lattice.decimals, fewest))
-        off = np.flatnonzero(lattice.snap(values) != values)  # an end of the range that is on no lattice
+        off = np.flatnonzero(lattice.snap(values) != values)  # a bound that is on no lattice
         for i in off.tolist():
             texts[i] = plain(float(values[i]))
         return texts
@@ -70,10 +70,11 @@ def spell(column: Column, values: Floats, fewest: int) -> list[str]:
     if lattice is not None:
         return [plain(v) for v in values.tolist()]
     texts = write_significant(values, column.digits)
-    if column.bounded and column.low is not None and column.high is not None:
+    if column.bounds:
+        least, most = column.ends
         shown = np.array([float(text) for text in texts])
-        left = (shown < np.minimum(column.low, values)) | (shown > np.maximum(column.high, values))
-        for i in np.flatnonzero(left).tolist():  # an end of the range that has more digits
+        left = (shown < np.minimum(least, values)) | (shown > np.maximum(most, values))
+        for i in np.flatnonzero(left).tolist():  # a bound that has more digits
             texts[i] = plain(float(values[i]))
     return texts
 

@@ -9,12 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from vgi_cli.errors import InputError
+from vgi_cli.table.base import Table
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.csv_text import check_names
-from vgi_cli.table.fills import find_holes
+from vgi_cli.table.draws import HeldDraws
+from vgi_cli.table.fills import find_holes, find_styles
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.parquet_table import ParquetTable
+from vgi_cli.table.source import Whole
 from vgi_cli.table.write_parquet import fill_arrow, parquet_bytes
+from vgi_cli.table.writer import Content, long_arrow
 
 Frame: TypeAlias = Any
 """A pandas DataFrame or an Arrow table."""
@@ -40,14 +44,31 @@ def from_frame(frame: Frame) -> ParquetTable:
     described = (arrow.schema.pandas_metadata or {}).get("index_columns", [])
     index = [name for name in described if isinstance(name, str) and name in arrow.column_names]
     digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
-    return ParquetTable(
+    table = ParquetTable(
         arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
     )
+    table.in_memory = True
+    return table
 
 
-def to_frames(table: Any, schema: Schema, draws: Floats, arrow: bool) -> list[Frame]:
-    """One completed table per draw [m, N, D] (data units): Arrow tables, else pandas DataFrames."""
+def to_frames(
+    table: Table, schema: Schema, draws: Floats, arrow: bool, long: bool = False, original: bool = True
+) -> list[Frame] | Frame:
+    """One completed table per draw [m, N, D] (data units), or all in one (`long`, see `long_arrow`): Arrow tables, else
+    pandas DataFrames."""
+    if long:
+        content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(np.asarray(draws, np.float64)))
+        one = long_arrow(content, original)
+        return one if arrow else _indexed(one.to_pandas(), [name for name in table.names if name in table.index])
     holes = find_holes(table, schema)
     arrow_table = table.as_arrow(table.arrow_schema())
     filled = [fill_arrow(arrow_table, holes, np.asarray(draw, np.float64)) for draw in draws]
     return filled if arrow else [one.to_pandas() for one in filled]
+
+
+def _indexed(frame: Frame, names: list[str]) -> Frame:
+    """A DataFrame with the columns of these names, if any, as its index again."""
+    if not names:
+        return frame
+    frame = frame.set_index(names)
+    return frame.rename_axis([None if name.startswith("__index_level_") else name for name in names])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from vgi_cli.errors import UsageError, VgiError
-from vgi_cli.table.base import Format
+
+if TYPE_CHECKING:
+    from vgi_cli.table.base import Format
 
 
 class Described(Protocol):

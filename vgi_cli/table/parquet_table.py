@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,17 @@ class ParquetTable(Table):
     def single(self, name: str) -> bool:
         kind = self._type(self.place(name))
         return bool(pa.types.is_float32(kind) or pa.types.is_float16(kind))
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        kind = self._type(self.place(name))
+        if pa.types.is_decimal(kind):
+            most = float(Decimal(10**kind.precision - 1).scaleb(-kind.scale))
+            return -most, most
+        if not pa.types.is_integer(kind):
+            return None
+        info = np.iinfo(kind.to_pandas_dtype())
+        most = float(info.max)  # the float64 next to it may be one too many
+        return float(info.min), most if int(most) <= info.max else float(np.nextafter(most, 0.0))
 
     def spelling(self, name: str) -> Spelling | None:
         return None

@@ -13,7 +13,7 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv_table import CsvTable
 from vgi_cli.table.csv_text import split_csv
-from vgi_cli.table.files import TableFile, find_files
+from vgi_cli.table.files import TableFile, find_files, stem_of
 from vgi_cli.table.join import join_csv, join_parquet
 from vgi_cli.table.mask import hidden_cells, mask_delimiter
 from vgi_cli.table.parquet_table import ParquetTable
@@ -55,7 +55,7 @@ def name_table(
     extra = json.dumps(list(na_values)).encode()
     digest.update(len(extra).to_bytes(8, "little") + extra)
     first = Path(str(paths[0]))
-    stem, suffix = ("stdin", ".csv") if str(first) == "-" else _stem(first)
+    stem, suffix = stem_of(first)
     label = files[0].label if len(files) == 1 else f"{files[0].label} and {len(files) - 1} more"
     if first.is_dir():
         label = first.name
@@ -102,17 +102,6 @@ def _delimiter(text: str) -> str:
             f"--delimiter {text!r}: expected one ASCII character that no number holds", "such as ';', '|' or '\\t'"
         )
     return text
-
-
-def _stem(path: Path) -> tuple[str, str]:
-    """`a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet; other extensions stay part of the output's name."""
-    if path.is_dir():
-        return path.resolve().name, ".parquet"
-    name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
-    stem, dot, extension = name.rpartition(".")
-    if not dot or not stem:
-        return name, ".csv" + gz
-    return stem, f".{extension}{gz}"
 
 
 def _join(

@@ -10,9 +10,10 @@ from vgi_cli.table.columns import Lattice
 from vgi_cli.table.numerals import EXACT, Floats, decimals_of
 
 
-def find_lattice(values: Floats, decimals: int | None, *, search: bool, single: bool) -> Lattice | None:
+def find_lattice(values: Floats, some: Floats, decimals: int | None, *, search: bool, single: bool) -> Lattice | None:
     """The lattice of observed values [n], or None where they are not decimal fractions of at most 15 digits.
 
+    some      those of the values, the least of which is written down as the origin
     decimals  most decimals that the values are spelled with; with `search`, find them from the values instead
     single    the values come from float32
 
@@ -29,7 +30,7 @@ def find_lattice(values: Floats, decimals: int | None, *, search: bool, single: 
     step = 1
     if len(distinct) > 1 and (len(distinct) >= 8 or len(units) >= 8 * len(distinct)):
         step = int(np.gcd.reduce(distinct - origin))
-    lattice = Lattice(decimals, step, origin)
+    lattice = Lattice(decimals, step, int(np.rint(some.min() * 10.0**decimals)))
     return lattice if bool((lattice.snap(values) == values).all()) else None
 
 

@@ -14,6 +14,10 @@ from vgi_cli.table.spikes import cell_widths, stretched
 STEEPEST = 50.0
 """Greatest slope of the normal transform relative to that of standardising by the inter-quartile range."""
 MOST_KNOTS = 16
+TAIL = 1.0
+"""Greatest slope beyond the outermost knots, relative to that as well. Where a column ends abruptly (uniform, capped)
+the map is steep; continued so, a value a little outside of what was seen would lie dozens of standard deviations away.
+The tail is no lighter than that of a normal distribution with the column's own spread."""
 FURTHEST = 4.0
 """Outermost knots, in standard deviations of the normal scores."""
 
@@ -69,12 +73,14 @@ def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
     shares = np.vectorize(normal.cdf)(z[:, None] + window)
     heights, places = _quantiles(u, widths)
     knots = np.interp(shares, heights, places).mean(1)
-    least = gap * _spread(u) / STEEPEST
+    spread = _spread(u)
+    least = gap * spread / STEEPEST
     steps = least * np.arange(count)
     knots = np.maximum.accumulate(knots - steps) + steps
     secant = gap / np.diff(knots)
     # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
     slope = np.concatenate([secant[:1], np.sqrt(secant[1:] * secant[:-1]), secant[-1:]])
+    slope[[0, -1]] = np.minimum(slope[[0, -1]], TAIL / spread)
     return knots, z, slope
 
 

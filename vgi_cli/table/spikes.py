@@ -21,8 +21,9 @@ HEIGHT = 5.0
 """... and how many times the density of its neighbours."""
 
 
-def find_spikes(values: Floats, resolution: float) -> tuple[Spike, ...]:
-    """The spikes among observed values [n] of a column of that resolution, smallest value first.
+def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tuple[Spike, ...]:
+    """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
+    that share of them.
 
     The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
     than the resolution (8.46 and 8.459999999999999) is one value.
@@ -32,7 +33,7 @@ def find_spikes(values: Floats, resolution: float) -> tuple[Spike, ...]:
     if len(cells) < FEWEST:
         return ()
     spikes = []
-    for i in np.flatnonzero(counts >= max(SHARE * len(values), CELLS)):
+    for i in np.flatnonzero(counts >= max(share * len(values), CELLS)):
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
         value = float(spellings[often.argmax()])

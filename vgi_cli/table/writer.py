@@ -43,7 +43,9 @@ __all__ = [
     "Content",
     "check_output",
     "default_output",
+    "long_arrow",
     "output_paths",
+    "refuse_clash",
     "refuse_existing",
     "write_blocks",
     "write_imputed",
@@ -65,10 +67,7 @@ def check_output(
     columns of the table.
     """
     if layout == "long":
-        clash = [name for name in (".imp", ".id") if name in table.names]
-        if clash:
-            message = f"{table.label}: has a column '{clash[0]}', which the long layout adds"
-            raise InputError(message, "rename it, or use `--format files`")
+        refuse_clash(table)
     if not isinstance(out, Path):
         if layout == "files":
             raise UsageError(
@@ -80,6 +79,14 @@ def check_output(
     paths = output_paths(out, table, m=m, layout=layout)
     refuse_existing(paths, force=force)
     return paths
+
+
+def refuse_clash(table: Table | Origin) -> None:
+    """InputError when `long` would add a column that the table has."""
+    clash = [name for name in (".imp", ".id") if name in table.names]
+    if clash:
+        message = f"{table.label}: has a column '{clash[0]}', which the long layout adds"
+        raise InputError(message, "rename it, or use `--format files`")
 
 
 def write_imputed(
@@ -201,7 +208,20 @@ def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]
         yield block, Template(rewrite(csv, csv.names, delimiter), holes)
 
 
-def _parquet(content: Content, layout: Layout, original: bool) -> Iterator[Iterator[bytes]]:
+def long_arrow(content: Content, original: bool) -> pa.Table:
+    """The long layout as one Arrow table in memory; `original`: whether it begins with the table and its holes.
+
+    Raises InputError as `refuse_clash` does.
+    """
+    refuse_clash(content.source.origin)
+    types, filled = _types(content)
+    wide = long_schema(filled)
+    parts = [widened(part, wide) for part in _long_parquet(content, types, filled, original)]
+    return pa.concat_tables(parts)
+
+
+def _types(content: Content) -> tuple[pa.Schema, list[pa.Schema]]:
+    """The types of the table, and those that it has when each draw fills its holes."""
     types = None
     for block in content.source.blocks():
         types = block.table.arrow_schema(types)
@@ -209,6 +229,11 @@ def _parquet(content: Content, layout: Layout, original: bool) -> Iterator[Itera
     for draw in range(content.draws.m):
         pairs = ((holes, content.draw(draw, block)) for block, holes in content.blocks())
         filled.append(filled_schema(types, extents_of(pairs)))
+    return types, filled
+
+
+def _parquet(content: Content, layout: Layout, original: bool) -> Iterator[Iterator[bytes]]:
+    types, filled = _types(content)
     if layout == "long":
         wide = long_schema(filled)
         parts = _long_parquet(content, types, filled, original)

@@ -1,0 +1,79 @@
+"""Tensors on disk: safetensors, written a piece at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from vgi_cli.errors import RunError
+
+_DTYPES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.int8: "I8",
+    torch.int16: "I16",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int32: "I32",
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.int64: "I64",
+}
+"""Names of the element types in the format. Tensors lie in a file in the reverse of this order, then by name, so that
+each is aligned to its element."""
+
+CHUNK = 1 << 24
+"""Bytes of a tensor that are written at a time: what saving needs beside the tensor itself."""
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write a new safetensors file, wait until it is on the disk and return its SHA-256; no tensor is copied whole."""
+    kinds = list(_DTYPES)
+    names = sorted(tensors, key=lambda name: (-kinds.index(tensors[name].dtype), name))
+    digest = hashlib.sha256()
+    with open(path, "wb") as file:
+        chunks = (data for name in names for data in _chunks(tensors[name]))
+        for data in itertools.chain([_header(names, tensors)], chunks):
+            digest.update(data)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _header(names: Sequence[str], tensors: Mapping[str, Tensor]) -> bytes:
+    """Length (8 bytes) and JSON: type, shape and place of each tensor, padded to 8 bytes."""
+    entries, end = {}, 0
+    for name in names:
+        tensor = tensors[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        entries[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _chunks(tensor: Tensor) -> Iterator[Any]:
+    """The bytes of a tensor, in order, from wherever it lies."""
+    for piece in tensor.detach().contiguous().view(-1).split(CHUNK // tensor.element_size()):
+        yield piece.cpu().view(torch.uint8).numpy()
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. FileNotFoundError where there is none, RunError when it is damaged."""
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RunError(f"{path}: damaged ({error})", "restore the file, or fit again") from None
