@@ -18,6 +18,7 @@ WORKDIR /src
 FROM tools AS wheel
 COPY pyproject.toml README.md LICENSE ./
 COPY vgi_cli vgi_cli
+COPY recipes recipes
 RUN pip wheel --quiet --no-deps --wheel-dir /dist .
 
 # What it needs, at the tested versions: a layer that changes only when these two files do.

@@ -27,6 +27,7 @@ from vgi_cli.cli.app import main
 from vgi_cli.run import registry
 from vgi_cli.run.bootstrap import COUNT, SMALL_ROWS
 from vgi_cli.run.config import Recipe, TableSettings
+from vgi_cli.run.problems import range_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -98,6 +99,28 @@ def test_settings_page_has_every_fixed_key() -> None:
         if section in ("", "table") and name != "data":
             default = config.model_fields[key].get_default(call_default_factory=True)
             assert yaml.safe_load(text) == json.loads(json.dumps(default)), name
+
+
+def ranges(config: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Key -> range, in words, of all settings that are numbers (or lists of them: then that of the last number)."""
+    for name, field in config.model_fields.items():
+        if isinstance(inner := field.annotation, type) and issubclass(inner, BaseModel):
+            yield from ranges(inner, f"{name}.")
+        for place in ([name], [name, 0], [name, 0, 1]):
+            if (words := range_of(config, place)) is not None:
+                top = prefix == "method." and name == "epochs"
+                yield (name if top else f"{prefix}{name}"), words
+
+
+def test_settings_page_has_every_range() -> None:
+    actual = dict(ranges(Recipe))
+    for name in registry.MODELS:
+        actual |= dict(ranges(registry.load_model(name).Config, "model."))
+    for name in registry.METHODS:
+        actual |= dict(ranges(registry.load_method(name).Config, "method."))
+    rows = re.findall(r"^\| (a (?:whole )?number [^|]*) \| ([^|]*) \|$", SETTINGS.split("\n## Ranges\n")[1], re.M)
+    stated = {key: words for words, keys in rows for key in re.findall("`([^`]+)`", keys)}
+    assert stated == actual
 
 
 def test_pages_state_the_bootstrap_rule() -> None:

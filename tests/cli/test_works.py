@@ -286,10 +286,10 @@ def test_resume(vgi: Vgi, data: Path) -> None:
 
 def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
-    assert done.code == 0 and "run holds nothing to resume: the fit starts at the beginning" in done.err
+    assert done.code == 0 and "nothing was fitted in run yet: the fit starts at the beginning" in done.err
     assert RunFolder.open(Path("run")).finished
     done = vgi("fit", "--out", "none", "--resume")
-    assert (done.code, done.error) == (2, "--resume: none holds no run") and not Path("none").exists()
+    assert (done.code, done.error) == (2, "--resume: nothing was fitted in none yet") and not Path("none").exists()
 
 
 def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:

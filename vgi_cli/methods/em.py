@@ -24,11 +24,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
+from vgi_cli.limits import Epochs, Positive, PseudoRows
 from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, Standing, State, Step
 from vgi_cli.methods.em_start import gaussian_draws
 from vgi_cli.methods.em_steps import iteration
@@ -46,10 +46,10 @@ class EmConfig(MethodConfig):
     accelerate  squared extrapolation on top of EM
     """
 
-    epochs: int = Field(300, ge=1)
-    tolerance: float | None = Field(None, gt=0)
-    pooling: float | None = Field(None, ge=0)
-    floor: float = Field(1e-3, gt=0)
+    epochs: Epochs = 300
+    tolerance: Positive | None = None
+    pooling: PseudoRows | None = None
+    floor: Positive = 1e-3
     accelerate: bool = True
 
 
@@ -85,6 +85,10 @@ class EmState(State):
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
         self.nearness = Nearness(self.tolerance)
+
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
 
     def parts(self) -> Parts:
         progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)

@@ -13,15 +13,17 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.run import registry
+from vgi_cli.run.chosen import adapting_config
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.limits import TimeUp, limit_of
 from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.memory import room_for_chains, say_where
-from vgi_cli.run.plan import absolute, method_config, stream
+from vgi_cli.run.plan import absolute, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
 from vgi_cli.run.problems import Settings
+from vgi_cli.run.provenance import provenance
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.stages import READING, SAVING, TRAINING
@@ -64,7 +66,7 @@ def finetune(
         rows = training_rows(read, keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
-        config = method_config(fitted.recipe)
+        config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
         folder = Path().absolute() if out is None else out.absolute().parent
@@ -150,7 +152,7 @@ def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
 def _manifest(
     fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
 ) -> dict[str, object]:
-    before = fitted.run.manifest
+    before = fitted.run.record
     paths = value_of(settings, "data")
     mask = value_of(settings, "mask")
     return {
@@ -160,7 +162,8 @@ def _manifest(
         "status": "running",
         "stopped_by": None,
         "checkpoint": str(fitted.run.path.resolve()),
-        "seeds": {**before["seeds"], "finetune": seed},
+        "seeds": {**before.seeds, "finetune": seed},
+        "chosen": before.chosen,
         "data": {
             "paths": [] if paths is None else [absolute(path) for path in paths],
             "mask": None if mask is None else absolute(mask),
@@ -169,11 +172,11 @@ def _manifest(
             "rows": table.N,
             "rows_fitted": int((~data.missing.all(1)).sum()),
         },
-        "model": before["model"],
-        "method": before["method"],
+        "model": before.model,
+        "method": before.method,
         "plugins": fitted.recipe.plugins,
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **provenance(),
         "metrics_bytes": 0,
     }

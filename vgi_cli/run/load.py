@@ -67,10 +67,10 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
-        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.manifest['epochs']}")
+        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.record.epochs}")
     recipe = run.recipe()
     schema = Schema.from_json(run.schema_text())
-    if schema.modelled and run.manifest["command"] == "fit" and run.manifest["epochs"] == 0:
+    if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
         reporter.warn(f"{path} was stopped before the end of its first epoch: its model is hardly fitted")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
