@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,27 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: 
         r"fa, unbounded: .*\nfa, correlation with b: true 0\.603, filled 0\.\d{3}\n.*points.*\n",
         done.out,
     )
+
+
+def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = partial(module("bounds").fitted, set={"model.factors": 1, "bootstrap": 2})
+    monkeypatch.setattr(module("bounds"), "fitted", quick)
+    table = module("bounds").tail(2000, 1.5, 0.5, False, 0)
+    assert (
+        table.x[table.y.isna()].max() < -0.5 <= table.x[table.y.notna()].min() and 0.28 < table.y.isna().mean() < 0.34
+    )
+    done = script("bounds", tmp_path, "--rows", 20, "--repetitions", 2, "--models", "fa")
+    assert done.code == 0, done.err
+    *biases, _, _, _, _ = lines = done.out.splitlines()
+    number = r"[+-][0-9.]+%? \([01]\.[05]0\)"
+    starts = [f"tail, 20 rows, fa, {fills}: mean " for fills in ("observed range", "natural limits")]
+    starts += [f"price, 20 rows, fa, {fills}: mean " for fills in ("observed range", "natural limits", "no bounds")]
+    for start, line in zip(starts, biases, strict=True):
+        assert re.match(rf"{start}{number}, variance {number}, slope {number}; standard errors", line), line
+    lines = lines[5:]
+    assert all(re.fullmatch(r"codes (with x|alone), fa, read as (whole number|code): .*", line) for line in lines)
+    never = [float(line.split("never occur ")[1].split("%")[0]) for line in lines]
+    assert len(never) == 4 and min(never[::2]) > 50 and max(never[1::2]) == 0
 
 
 def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Path) -> None:
