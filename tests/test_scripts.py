@@ -31,6 +31,14 @@ def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
     assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
 
 
+def test_few_rows_are_scored_with_a_hold_and_without() -> None:
+    done = script("few_rows", "--seeds", 1, "--columns", 5, "--ratios", 1)
+    rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]
+    assert [row[:3] for row in rows] == [["5", "5", "0.7"], ["5", "5", "0.03"]]
+    for _, _, _, without, held in rows:
+        assert float(without.split(",")[0]) < -100 < -20 < float(held.split(",")[0])
+
+
 @pytest.fixture(scope="module")
 def frey(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """FA-Frey of faces of 44 pixels."""

@@ -453,6 +453,16 @@ def test_a_fit_without_an_epoch_is_said(vgi: Vgi, data: Path) -> None:
     assert "warning: run was stopped before the end of its first epoch: its model is hardly fitted\n" in done.err
 
 
+def test_four_rows_end_in_a_plain_note(vgi: Vgi) -> None:
+    rows = ",-0.007,,-1.327\n1.108,0.094,,-1.358\n-1.307,-0.718,1.186,0.895\n,-0.547,-0.2,0.903\n"
+    Path("four.csv").write_text("a,b,c,d\n" + rows)
+    done = vgi("fit", "four.csv", "--set", "bootstrap=none")
+    assert done.code == 0 and "converged" in done.err and "has not converged" not in done.err
+    assert (
+        "4 rows say little about how 4 columns go together: a fill leans on what is seen of its own column" in done.err
+    )
+
+
 def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:
     """`.xls` is refused for what the user names, not for what the table is called."""
     Path("export.xls").write_text(text())
