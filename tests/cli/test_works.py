@@ -309,6 +309,34 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
         assert done.code == 0 and all(all(row) for row in cells(f"{sampler}.1.csv"))
 
 
+def test_a_model_with_exact_conditionals_has_nothing_to_adapt(vgi: Vgi, run: Path) -> None:
+    """README's `vgi finetune` on what `vgi fit` gives by default."""
+    Path("new.csv").write_text(text(12, seed=4))
+    done = vgi("finetune", "--checkpoint", "run", "new.csv", "--time-limit", "1h")
+    assert (done.code, done.out) == (0, "run1\n"), done.err
+    assert "model fa has exact conditionals: nothing to adapt" in done.err
+    tuned = RunFolder.open(Path("run1"))
+    assert (tuned.manifest["command"], tuned.manifest["status"], tuned.manifest["data"]["rows"]) == (
+        *("finetune", "finished"),
+        12,
+    )
+    assert same_tensors(tuned.tensors("model"), RunFolder.open(run).tensors("model"))
+    assert vgi("impute", "--checkpoint", "run1", "--m", "2", "-o", "own.csv").code == 0
+    assert vgi("impute", "--checkpoint", "run", "new.csv", "--m", "2", "-o", "new.csv", "--force").code == 0
+    assert Path("own.2.csv").read_bytes() == Path("new.2.csv").read_bytes()
+    assert vgi("evaluate", "--checkpoint", "run1", "new.csv", "--json").code == 0
+
+
+def test_a_tuned_run_without_imputations_has_no_chains_to_offer(vgi: Vgi, data: Path) -> None:
+    fit = ["fit", "data.csv", "--model", "fa", "--imputer", "mean", "--epochs", "1", "--set", "model.factors=1"]
+    assert vgi(*fit, "--out", "run").code == 0
+    assert vgi("finetune", "--checkpoint", "run", "data.csv", "--out", "tuned").code == 0
+    done = vgi("impute", "--checkpoint", "tuned", "--sampler", "chains")
+    assert (done.code, done.error) == (2, "sampler 'chains': run 'tuned' stores no imputations of its table")
+    assert done.hint == "use --sampler exact"
+    assert vgi("impute", "--checkpoint", "tuned").code == 0
+
+
 def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
     few = [flag.replace("bootstrap=none", "bootstrap=2") for flag in TINY_VGI]
     assert vgi("fit", "data.csv", *few, "--out", "run").code == 0
