@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import vgi_cli
 from tests.scripts import module, script
 
 
@@ -133,7 +135,11 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: 
     )
 
 
-def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Path) -> None:
+def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgi_cli.fit", partial(vgi_cli.fit, epochs=3))
+    monkeypatch.setattr("vgi_cli.evaluate", partial(vgi_cli.evaluate, samples=20, refit_epochs=1))
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).assign(text="x")
     rows.loc[0, "a"] = np.nan

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tests.program import Vgi
 from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
+from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import report_diagnostics
 from vgi_cli.run.reporting import Silent
 
@@ -405,28 +407,24 @@ def test_tables_of_other_kinds(vgi: Vgi, data: Path) -> None:
     assert vgi("impute", "--checkpoint", "pipes", "--m", "1", "-o", "-", "--format", "single").out.startswith("a|b\n5|")
 
 
-def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path) -> None:
-    ask = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "60" for i, flag in enumerate(TINY_VGI)]
+def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At epochs of two stages; `tests/cli/test_plugins.py` signals a process of its own."""
+    ask = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "6" for i, flag in enumerate(TINY_VGI)]
     assert vgi("fit", "data.csv", *ask, "--out", "whole").code == 0
-    command = [sys.executable, "-m", "vgi_cli", "fit", "data.csv", *ask, "--out", "cut"]
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        process = subprocess.Popen(
-            [*command, "--resume"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ}
-        )
-        waited = time.monotonic()
-        before = Path("cut/metrics.jsonl").stat().st_size if Path("cut/metrics.jsonl").exists() else 0
-        while time.monotonic() - waited < 60:
-            grown = Path("cut/metrics.jsonl").exists() and Path("cut/metrics.jsonl").stat().st_size > before
-            if grown or process.poll() is not None:
-                break
-            time.sleep(0.005)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-        if process.returncode == 0:  # it was quicker than the signal
-            break
-        assert (process.returncode, out) == (code, ""), err
-        assert f"saved in cut, by {signal.Signals(number).name}" in err
-        assert "hint: continue with: vgi fit --resume --out cut" in err
+    log = Drive._log
+    for number, code, at in ((signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 4)):
+
+        def signalled(drive: Drive, *arguments: Any, at: int = at, number: int = number) -> None:
+            log(drive, *arguments)
+            if drive.state.epoch == at:
+                os.kill(os.getpid(), number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Drive, "_log", signalled)
+            done = vgi("fit", "data.csv", *ask, "--out", "cut", "--resume")
+        assert (done.code, done.out) == (code, ""), done.err
+        assert done.error == f"stopped after epoch {at}, saved in cut, by {signal.Signals(number).name}"
+        assert done.hint == "continue with: vgi fit --resume --out cut"
     assert vgi("fit", "--resume", "--out", "cut").code == 0
     first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
     assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
