@@ -66,7 +66,7 @@ def model_size(
         reporter.warn(
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
         )
-    elif table.D > 1 and table.N < max(FEWEST_ROWS, FEWEST * table.D):
+    elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
         reporter.say(
             f"{table.N} row{'s' * (table.N != 1)} say little about how {table.D} columns go together: "
             "a fill leans on what is seen of its own column"
