@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import vgi_cli
 from tests.scripts import module, script
 
 
@@ -30,6 +31,14 @@ def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
         assert second < first
     (tmp_path / "em-200-1.json").write_text(json.dumps(dict.fromkeys(found[200], 7.0)))
     assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
+
+
+def test_few_rows_are_scored_with_a_hold_and_without() -> None:
+    done = script("few_rows", "--seeds", 1, "--columns", 5, "--ratios", 1)
+    rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]
+    assert [row[:3] for row in rows] == [["5", "5", "0.7"], ["5", "5", "0.03"]]
+    for _, _, _, without, held in rows:
+        assert float(without.split(",")[0]) < -100 < -20 < float(held.split(",")[0])
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +156,11 @@ def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, mo
     assert len(never) == 4 and min(never[::2]) > 50 and max(never[1::2]) == 0
 
 
-def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Path) -> None:
+def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgi_cli.fit", partial(vgi_cli.fit, epochs=3))
+    monkeypatch.setattr("vgi_cli.evaluate", partial(vgi_cli.evaluate, samples=20, refit_epochs=1))
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).assign(text="x")
     rows.loc[0, "a"] = np.nan

@@ -481,10 +481,9 @@ def test_a_run_from_stdin_does_not_keep_its_table(vgi: Vgi, data: Path, monkeypa
 
 
 def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
-    for arguments in (["finetune"], ["evaluate", "--objective"]):
-        error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
-        assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
-        assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
+    error, hint = refused(vgi, "evaluate", "--objective", "--checkpoint", "run", "data.csv")
+    assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
+    assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
 
 
 @pytest.mark.parametrize("key", ["method.tolerence", "optim.foo"])
@@ -647,7 +646,7 @@ def test_a_missing_package_is_refused_before_the_table_is_read(vgi: Vgi, monkeyp
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "lightgbm" else find(name))
     error, hint = refused(vgi, "fit", unread(), "--imputer", "miceforest")
     assert error == "--imputer: imputer 'miceforest' needs LightGBM, which is not installed"
-    assert hint == "pip install 'vgi-cli[baselines]'"
+    assert hint == "pip install '.[baselines]' in a clone of vgi"
 
 
 def test_imputations_that_a_run_does_not_hold(vgi: Vgi, data: Path) -> None:
