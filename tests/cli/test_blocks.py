@@ -12,7 +12,7 @@ from tests.cli.test_refusals import TINY_VGI, refused
 from tests.program import Vgi
 from vgi_cli.run.directory import RunFolder
 
-LINE = "missing together, redrawn together: a, c"
+LINE = "columns with holes in the same rows are filled together: a, c"
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_vbgi_finds_the_columns_and_a_rerun_of_its_recipe_repeats_it(vgi: Vgi, d
 def test_without_such_columns_it_says_so(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "new.csv", *TINY_VGI, "--block", "auto")
     assert done.code == 0, done.err
-    assert "no two columns have their holes in exactly the same rows: each is redrawn on its own" in done.err
+    assert "no two columns have their holes in exactly the same rows: each is filled on its own" in done.err
 
 
 @pytest.mark.parametrize(

@@ -667,4 +667,4 @@ def test_without_m_as_many_draws_as_there_are_chains(vgi: Vgi, data: Path) -> No
     assert vgi(*fit, "--out", "run").code == 0
     done = vgi("impute", "--checkpoint", "run", "--sampler", "chains", "-o", "filled.csv")
     assert done.code == 0 and done.out.split() == ["filled.1.csv"], done.err
-    assert "draws: 1, as many as the run has chains" in done.err
+    assert "1 draw, as many as the run keeps imputations of a row" in done.err

@@ -105,7 +105,7 @@ def test_one_new_row_by_stdin_to_stdout(vgi: Vgi, run: Path, monkeypatch: pytest
     assert done.code == 0
     (header, row) = csv.reader(done.out.splitlines())
     assert header == ["a", "b", "count"] and row[0] == "0.5" and float(row[1])
-    assert "warning: one draw: not for inference, which needs several (--format files or long)" in done.err
+    assert "warning: one filled table does not show how uncertain its fills are: " in done.err
 
 
 def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
@@ -117,10 +117,12 @@ def test_fit_prints_the_folder_and_nothing_else(vgi: Vgi, data: Path) -> None:
 def test_the_automatic_choice_is_said_with_its_reason(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", "--threads", "1", "--set", "bootstrap=2")
     (line,) = [line for line in done.err.splitlines() if line.startswith("model ")]
-    assert line.startswith("model mixture by em: 30 rows, 3 columns, 2% of the cells missing")
+    assert line.startswith(
+        "model: Gaussian mixture, fitted by expectation maximisation: 30 rows, 3 columns, 2% of the cells missing"
+    )
     assert '"transform": "normal"' in Path("run1/schema.json").read_text()
     done = vgi("fit", "data.csv", *FA)
-    assert "method em: exact and quick for this model" in done.err.splitlines()
+    assert "fitting by expectation maximisation (exact for this model)" in done.err.splitlines()
     assert '"transform": "linear"' in Path("run2/schema.json").read_text()
     assert vgi("fit", "data.csv", *FA, "--set", "table.transform=normal").code == 0
     assert '"transform": "normal"' in Path("run3/schema.json").read_text()
@@ -168,7 +170,9 @@ def test_formats(vgi: Vgi, run: Path) -> None:
     assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "out.parquet").out == "out.1.parquet\n"
     assert pq.read_table("out.1.parquet").column("b").null_count == 0
     mean = vgi("impute", "--checkpoint", "run", "--m", "9", "--point", "mean", "-o", "mean.csv")
-    assert mean.out == "mean.csv\n" and "warning: the mean of 9 draws: not for inference" in mean.err
+    assert (
+        mean.out == "mean.csv\n" and "warning: the mean of 9 draws is a best guess without its uncertainty" in mean.err
+    )
     vgi("impute", "--checkpoint", "run", "--m", "9", "-o", "draw.csv")
     draws = [float(cells(f"draw.{i}.csv")[2][1]) for i in range(1, 10)]
     assert float(cells("mean.csv")[2][1]) == pytest.approx(np.mean(draws), abs=6e-4)
@@ -272,7 +276,7 @@ def test_resume(vgi: Vgi, data: Path) -> None:
     assert vgi(*ask).code == 0
     done = vgi(*ask, "--resume")
     assert (done.code, done.out) == (0, "run\n")
-    assert "run is finished (1 epoch, stopped by epochs): nothing to do" in done.err
+    assert "run is finished, nothing to do: the fit has done its 1 epoch" in done.err
     assert vgi("fit", "--resume", "--out", "run").code == 0
     done = vgi(*ask, "--resume", "--set", "method.imputations=9", "--seed", "5")
     assert done.code == 2
@@ -315,7 +319,7 @@ def test_a_model_with_exact_conditionals_has_nothing_to_adapt(vgi: Vgi, run: Pat
     Path("new.csv").write_text(text(12, seed=4))
     done = vgi("finetune", "--checkpoint", "run", "new.csv", "--time-limit", "1h")
     assert (done.code, done.out) == (0, "run1\n"), done.err
-    assert "model fa has exact conditionals: nothing to adapt" in done.err
+    assert "nothing to adapt: this model knows the law of every hole exactly" in done.err
     tuned = RunFolder.open(Path("run1"))
     assert (tuned.manifest["command"], tuned.manifest["status"], tuned.manifest["data"]["rows"]) == (
         *("finetune", "finished"),
@@ -473,9 +477,9 @@ def test_the_held_out_score_is_said_in_the_units_of_evaluate(vgi: Vgi, data: Pat
 def test_a_fit_without_an_epoch_is_said(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *TINY_VGI, "--set", "stop_after=1", "--out", "run")
     assert done.code == 0
-    assert "warning: stop_after came before the end of the first epoch: the model is hardly fitted" in done.err
+    assert "warning: stopped before training had done one epoch: do not use this run" in done.err
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-q", "-o", "out.csv")
-    assert "warning: run was stopped before the end of its first epoch: its model is hardly fitted\n" in done.err
+    assert "warning: run was stopped before training had done one epoch: do not use this run\n" in done.err
 
 
 def test_four_rows_end_in_a_plain_note(vgi: Vgi) -> None:
@@ -566,11 +570,11 @@ def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, d
 
 def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *FA, "--epochs", "1", "--out", "run")
-    assert done.code == 0 and "1 epoch, stopped by epochs" in done.err.splitlines()
-    warning = "warning: em has not converged after 1 iteration: --resume with a larger --epochs goes on"
+    assert done.code == 0 and "the fit has done its 1 epoch" in done.err.splitlines()
+    warning = "warning: the fit has not converged after 1 iteration: --resume with a larger --epochs goes on"
     assert warning in done.err.splitlines()
     done = vgi("fit", "--resume", "--out", "run", "--epochs", "300")
-    assert done.code == 0 and "stopped by converged" in done.err and "not converged" not in done.err
+    assert done.code == 0 and "the fit has converged, after " in done.err and "not converged" not in done.err
 
 
 def test_large_counts_are_printed_in_full() -> None:

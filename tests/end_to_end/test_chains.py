@@ -53,7 +53,7 @@ def test_every_place_gives_the_same_run(frame: pd.DataFrame, tmp_path: Path) -> 
     assert same(runs[0], runs[1]) and same(runs[0], runs[2])
     lines = [[line for line in said[place] if line.startswith("chains: ")] for place in PLACES]
     assert lines[:2] == [[], []] and len(lines[2]) == 1
-    assert lines[2][0].endswith(f"kB in a file in {tmp_path}")
+    assert lines[2][0].endswith(f"kB, too large for the memory, so they are kept in a file in {tmp_path}")
     tuned = [vgi_cli.finetune(run, frame.iloc[:60], epochs=1, out=tmp_path / f"tuned-{run.path.name}") for run in runs]
     assert same(tuned[0], tuned[2])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PLACES, *(f"tuned-{p}" for p in PLACES)])

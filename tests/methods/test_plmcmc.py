@@ -99,7 +99,9 @@ def test_chains_that_have_not_arrived_are_doubted() -> None:
     state = start(table())
     assert plmcmc.doubt(state, {}) is None and plmcmc.doubt(state, {"strain": 1.9}) is None
     doubt = plmcmc.doubt(state, {"strain": 1.93e5})
-    assert doubt is not None and doubt.startswith("the chains have not reached their target: strain 1.93e+05 after")
+    assert doubt is not None and doubt.startswith(
+        "the imputations of the fit do not follow their rows yet (strain 1.93e+05 after"
+    )
     assert "method.auxiliary_std and method.perturb_std" in doubt
 
 

@@ -34,9 +34,7 @@ def test_the_number_of_clusters_is_found() -> None:
     chosen = found.config.components
     enough = [K for K, score in scores.items() if score >= max(scores.values()) - 0.01 * 3]
     assert chosen == max(enough) >= 3
-    assert (
-        found.reason.startswith(f"{chosen} components, full: ") and "log-likelihood of held-out rows (" in found.reason
-    )
+    assert found.reason.startswith(f"{chosen} clusters describe held-out rows ") and "(tried 1 to " in found.reason
 
 
 def test_the_number_of_factors_is_found() -> None:
@@ -58,17 +56,17 @@ def test_a_path_for_each_number_of_factors() -> None:
 def test_what_is_set_is_kept() -> None:
     config = MixtureConfig(components=4, covariance="full")
     found = choose_size(GaussianMixture, config, clusters(60), EmConfig(), torch.Generator())
-    assert found.config.components == 4 and found.reason == "4 components, full: as set"
+    assert found.config.components == 4 and found.reason == "4 clusters: as set"
 
 
 def test_few_rows_take_the_smallest() -> None:
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(11), EmConfig(), torch.Generator())
     assert found.config.components == 1
-    assert found.reason == "1 component, full: the only size that fits this table"
+    assert found.reason == "1 cluster: the only size that fits this table"
     factors = choose_size(FactorAnalysis, FaConfig(), clusters(11), EmConfig(), torch.Generator())
     assert factors.config.factors == 0
     chosen = choose_size(GaussianMixture, MixtureConfig(components=2), clusters(11), EmConfig(), torch.Generator())
-    assert chosen.reason == "2 components, full: as set"
+    assert chosen.reason == "2 clusters: as set"
 
 
 def test_a_seed_fixes_the_answer() -> None:
@@ -88,10 +86,10 @@ def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
     assert [t.config.components for t in found.tried] == [1]
-    assert (
-        found.reason
-        == f"1 component, full: best log-likelihood of held-out rows ({found.tried[0].score:.2f} nats, encoded)"
-    )
+    assert found.reason == "1 cluster describes held-out rows best (no other was tried; scores with -v)"
+    score = f"{found.tried[0].score:.2f}"
+    every = f"log-likelihood of held-out rows, nats a row, encoded: 1 component, full {score}; chosen: the best"
+    assert found.scores == every
 
 
 def test_two_correlated_columns_get_a_factor() -> None:
@@ -162,3 +160,17 @@ def test_independence_is_a_property_of_the_size() -> None:
         assert GaussianMixture.build(config, 3).independent == alone
     assert not GaussianMixture.build(MixtureConfig(components=1), 3).independent
     assert GaussianMixture.build(MixtureConfig(components=1), 1).independent
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (MixtureConfig(components=1, covariance="full", outliers=True), "1 cluster"),
+        (MixtureConfig(components=3, covariance="full"), "3 clusters"),
+        (MixtureConfig(components=2, factors=1), "2 clusters with 1 factor each"),
+        (MixtureConfig(components=1, factors=4), "1 cluster with 4 factors"),
+        (FaConfig(factors=0), "0 factors"),
+    ],
+)
+def test_sizes_are_said_in_words(config: MixtureConfig | FaConfig, words: str) -> None:
+    assert sizing.plain(config) == words

@@ -62,9 +62,10 @@ def frame() -> pd.DataFrame:
 def test_a_table_without_modelled_holes_is_fitted_cheaply_and_fills_new_rows(tmp_path: Path) -> None:
     said: list[str] = []
     run = vgi_cli.fit(frame(), out=tmp_path / "run", threads=1, say=said.append)
-    (line,) = [line for line in said if line.startswith("model ")]
+    (line,) = [line for line in said if line.startswith("model: ")]
     assert line.startswith(
-        "model mixture by em: 40 rows, 2 columns, 0% of the cells missing: there is nothing to fill, so"
+        "model: Gaussian mixture, fitted by expectation maximisation: 40 rows, 2 columns, 0% of the cells missing: "
+        "there is nothing to fill, so"
     )
     assert not any("held-out" in line for line in said)
     recipe = load_recipe(tmp_path / "run" / "recipe.yaml")

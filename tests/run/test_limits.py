@@ -115,13 +115,13 @@ def test_a_search_that_is_ended_takes_the_best_that_was_tried() -> None:
     assert cut.cut and 0 < len(cut.tried) < len(whole.tried)
     assert cut.tried == whole.tried[: len(cut.tried)]  # the same scores, as far as it came
     assert cut.config in [t.config for t in cut.tried]
-    assert cut.reason.endswith("; the time limit ended the search, with more time another size may be chosen")
+    assert cut.reason.endswith("; the time limit ended the search, with more time another number may be chosen")
 
 
 def test_a_search_without_time_takes_the_smallest() -> None:
     cut = size(after(0))
     assert cut.cut and cut.tried == () and cut.config.components == 1
-    assert cut.reason == "1 component, full: the smallest, no time was left to try others"
+    assert cut.reason == "1 cluster: no time was left to try more"
 
 
 def test_the_share_of_a_search_is_that_of_its_counted_work() -> None:
@@ -175,7 +175,7 @@ def test_a_pilot_that_is_cut_leaves_the_planned_epochs(monkeypatch: pytest.Monke
     options: dict[str, Any] = {"model": "flow", "set": FLOW, "threads": 1, "say": said.append}
     run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=20, **options)
     line = next(line for line in said if "the time limit left no time to find out how many are enough" in line)
-    planned = int(line.split()[2])
+    planned = int(line.split()[4])
     assert planned > 100
     manifest = run.manifest
     assert manifest["stopped_by"] == "time_limit" and manifest["status"] == "finished"

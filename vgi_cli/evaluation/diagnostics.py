@@ -18,16 +18,16 @@ def remarks(diagnostics: Mapping[str, object]) -> list[str]:
         if low:
             worst = min(low, key=lambda name: low[name])
             out.append(
-                f"proposals are rarely accepted in {len(low)} columns (worst: '{worst}', {low[worst]:.0%}); "
-                "the conditionals do not match the model, a longer fit helps"
+                f"fills of {len(low)} column{'s' * (len(low) != 1)} rarely move away from where they start (worst: "
+                f"'{worst}', {low[worst]:.0%} of the proposals are accepted): a longer fit helps"
             )
     memory = diagnostics.get("memory")
     if isinstance(memory, float) and memory > LONG_MEMORY:
         out.append(
-            f"chains mix slowly (correlation {memory:.2f} between their states at half-time and at the end); "
-            "draws may still depend on where the chains started"
+            f"draws may still depend on where their chains started (correlation {memory:.2f} between their states at "
+            "half-time and at the end): a longer fit helps"
         )
     extended = diagnostics.get("extended")
     if isinstance(extended, float) and extended > MANY_EXTENDED:
-        out.append(f"{extended:.0%} of the chains were extended because few proposals were accepted")
+        out.append(f"{extended:.0%} of the chains were made longer, as few proposals were accepted")
     return out

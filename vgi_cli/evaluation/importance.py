@@ -173,4 +173,7 @@ def distrust(ess: Tensor, gap: Tensor, P: int) -> str | None:
         reasons.append(f"the value at half the budget is {half:.3f} nats a row lower")
     if not reasons:
         return None
-    return "the importance-weighted bound is dominated by few draws and likely too low: " + "; ".join(reasons)
+    return (
+        "this log-likelihood is a bound that is likely too low, do not rely on it (more --samples help): "
+        + "; ".join(reasons)
+    )

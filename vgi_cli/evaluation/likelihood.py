@@ -294,4 +294,4 @@ def distrust(ess: Tensor, gap: Tensor, bracket: Bracket | None) -> str | None:
             reasons.append(f"lower and upper value on simulated rows are {width:.3f} nats a row apart")
     if not reasons:
         return None
-    return "the annealed estimate is not to be trusted and likely too low: " + "; ".join(reasons)
+    return "this log-likelihood is an estimate that is likely too low, do not rely on it: " + "; ".join(reasons)

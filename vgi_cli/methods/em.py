@@ -153,7 +153,7 @@ def doubt(state: EmState, metrics: Mapping[str, Any]) -> str | None:
     if state.converged or state.epoch < state.epochs:
         return None
     count = f"{state.epoch} iteration{'s' * (state.epoch > 1)}"
-    return f"em has not converged after {count}: --resume with a larger --epochs goes on"
+    return f"the fit has not converged after {count}: --resume with a larger --epochs goes on"
 
 
 METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, doubt=doubt)

@@ -172,9 +172,8 @@ def doubt(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
     if strain is None or strain <= MOST_STRAIN:
         return None
     return (
-        f"the chains have not reached their target: strain {strain:.3g} after the last round, 1 is right. The "
-        "imputations do not follow their rows: take a larger method.auxiliary_std and method.perturb_std (0.5 and 0.3, "
-        "say), or more method.steps"
+        f"the imputations of the fit do not follow their rows yet (strain {strain:.3g} after the last round, 1 is "
+        "right): take a larger method.auxiliary_std and method.perturb_std (0.5 and 0.3, say), or more method.steps"
     )
 
 

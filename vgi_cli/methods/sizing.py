@@ -45,13 +45,14 @@ class Candidate(NamedTuple):
 
 
 class Sizing(NamedTuple):
-    """The chosen configuration, the reason in one line, everything that was tried, and whether the caller's clock ended
-    the search."""
+    """The chosen configuration, the reason in one plain line, everything that was tried, whether the caller's clock
+    ended the search, and the scores in one line (none: nothing was tried)."""
 
     config: Any
     reason: str
     tried: tuple[Candidate, ...]
     cut: bool = False
+    scores: str | None = None
 
 
 class _Cut(Exception):
@@ -91,8 +92,9 @@ def choose_size(
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
         given = "as set" if _stated(config) else "the only size that fits this table"
-        reason = given if sum(map(len, paths)) == 1 else f"{len(used)} rows are too few to hold some out"
-        return Sizing(only, f"{describe(only)}: {reason}", ())
+        few = f"{len(used)} row{'s' * (len(used) != 1)} are too few to try more"
+        reason = given if sum(map(len, paths)) == 1 else few
+        return Sizing(only, f"{plain(only)}: {reason}", ())
     rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
     table = table.rows(rows).to(dtype=torch.float64)
     fold = torch.arange(table.N) % FOLDS
@@ -133,17 +135,19 @@ def choose_size(
         if poor_paths == 2 or cut:
             break
     if not tried:
-        return Sizing(paths[0][0], f"{describe(paths[0][0])}: the smallest, no time was left to try others", (), cut)
+        return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
     enough = overall - family.slack * table.D
     near = [t for t in tried if t.score >= enough]
     winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
-    others = [f"{describe(t.config)} {t.score:.2f}" for t in tried if t is not winner]
-    best_of = "best" if winner.score == overall else f"largest within {family.slack * table.D:.2f} nats of the best"
-    scores = f"{winner.score:.2f} nats, encoded" + (f"; {', '.join(others)}" if others else "")
-    reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
+    verb = "describes" if _single(winner.config) else "describe"
+    how = "best" if winner.score == overall else "as well as any"
+    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}; scores with -v)"
     if cut:
-        reason += "; the time limit ended the search, with more time another size may be chosen"
-    return Sizing(winner.config, reason, tuple(tried), cut)
+        reason += "; the time limit ended the search, with more time another number may be chosen"
+    every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
+    chosen = "the best" if winner.score == overall else f"the largest within {family.slack * table.D:.2f} of the best"
+    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}; chosen: {chosen}"
+    return Sizing(winner.config, reason, tuple(tried), cut, scores)
 
 
 def _ahead(costs: Sequence[Sequence[float]], room: float) -> float:
@@ -205,6 +209,31 @@ def _wide_log_prob(table: TensorTable) -> Tensor:
     sd = scale.variance.sqrt()
     cells = -torch.log1p(((table.x - scale.mean) / sd).square()) - torch.log(math.pi * sd)
     return torch.where(table.missing, 0.0, cells).sum(1)
+
+
+_NOUNS = {"components": "cluster", "factors": "factor"}
+
+
+def _counts(config: ModelConfig) -> dict[str, int]:
+    """How many clusters and factors a size has."""
+    values = config.model_dump(include=set(_NOUNS), exclude_none=True)
+    return {noun: values[name] for name, noun in _NOUNS.items() if name in values}
+
+
+def _single(config: ModelConfig) -> bool:
+    return next(iter(_counts(config).values())) == 1
+
+
+def plain(config: ModelConfig) -> str:
+    """`5 clusters`, `3 factors`, `2 clusters with 3 factors each`: a size in words."""
+    words = [f"{count} {noun}{'s' * (count != 1)}" for noun, count in _counts(config).items()]
+    return words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
+
+
+def _range(tried: Sequence[Candidate]) -> str:
+    """`tried 1 to 8`: of what a size counts first."""
+    counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
+    return f"tried {min(counts)} to {max(counts)}" if len(counts) > 1 else "no other was tried"
 
 
 def describe(config: ModelConfig) -> str:

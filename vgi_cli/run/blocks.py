@@ -58,9 +58,11 @@ def found(rows: Rows, schema: Schema, reporter: Reporter) -> list[list[str]]:
         groups += [group[start:end] for start, end in pairwise(edges)]
     names = [[schema.modelled[c] for c in group] for group in groups]
     if names:
-        reporter.say("missing together, redrawn together: " + "; ".join(", ".join(group) for group in names))
+        reporter.say(
+            "columns with holes in the same rows are filled together: " + "; ".join(", ".join(group) for group in names)
+        )
     else:
-        reporter.say("no two columns have their holes in exactly the same rows: each is redrawn on its own")
+        reporter.say("no two columns have their holes in exactly the same rows: each is filled on its own")
     return names
 
 

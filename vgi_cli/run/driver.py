@@ -62,6 +62,17 @@ class Outcome(NamedTuple):
     steps: int
 
 
+def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
+    """The end of a fit in words. `stopped_by`: see Outcome."""
+    count = f"{epochs or 0:,} epoch{'s' * (epochs != 1)}"
+    ends = {
+        "converged": f"the fit has converged, after {count}",
+        "early_stopping": f"the fit has ended after {count}: held-out rows gained no more",
+        "time_limit": f"the time limit ended the fit after {count}",
+    }
+    return ends.get(str(stopped_by), f"the fit has done its {count}")
+
+
 @dataclass
 class Drive:
     """One fit in a run folder.

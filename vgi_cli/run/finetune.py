@@ -71,7 +71,7 @@ def finetune(
         data = rows.table.to(dtype=dtype, device=device)
         manifest = _manifest(fitted, table, settings, data, seed, device)
         if q is None:
-            reporter.say(f"model {manifest['model']} has exact conditionals: nothing to adapt")
+            reporter.say("nothing to adapt: this model knows the law of every hole exactly")
             return _unchanged(fitted, manifest, settings, claim(out, force), started)
         config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)

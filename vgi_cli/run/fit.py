@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from vgi_cli.run.bootstrap import refit_count
 from vgi_cli.run.config import Recipe, as_settings
 from vgi_cli.run.device import set_threads
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
+from vgi_cli.run.driver import how_it_ended
 from vgi_cli.run.limits import TimeLimit, TimeUp, limit_of
 from vgi_cli.run.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
 from vgi_cli.run.prepare import (
@@ -185,9 +187,8 @@ def _resume(
 ) -> RunFolder:
     recipe = merge(run, settings)
     if finished(run, settings):
-        epochs, stopped_by = run.record.epochs, run.record.stopped_by
-        done = f"{epochs} epoch{'s' * (epochs != 1)}, stopped by {stopped_by}"
-        reporter.say(f"{run.path} is finished ({done}): nothing to do")
+        ended = how_it_ended(run.record.epochs, run.record.stopped_by)
+        reporter.say(f"{run.path} is finished, nothing to do: {ended}")
         return run
     if not run.fitted:
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
@@ -263,15 +264,21 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
         if not choice.refits and recipe.bootstrap == "auto":
             recipe = recipe.model_copy(update={"bootstrap": "none"})
         method = method or choice.method
-        reporter.say(f"model {model} by {method}: {why}")
+        reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
     elif method is None:
         method = registry.MODELS[model].method
-        reporter.say(f"method {method}: {registry.MODELS[model].because}")
+        reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].because})")
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
     raise_problems(check_families(recipe, {**as_settings(recipe), **settings}))
     fixes = registry.load_method(method).fixes
     return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
+
+
+def _title(name: str) -> str:
+    """A model or a method in words: the first clause of what it is."""
+    entry = registry.MODELS[name] if name in registry.MODELS else registry.METHODS[name]
+    return re.split("[,:]", entry.about)[0]
 
 
 class _Held(NamedTuple):

@@ -97,9 +97,15 @@ def impute(
             keys = RowKeys(fitted.schema, table is not None and keyed_by_content(fitted, table))
             sampling.fill(source, seen.incomplete, draws, keys)
             if options.point is not None:
-                reporter.warn(f"the {options.point} of {options.m} draws: not for inference")
+                reporter.warn(
+                    f"the {options.point} of {options.m} draws is a best guess without its uncertainty: not for "
+                    "standard errors or tests"
+                )
             elif options.layout == "single":
-                reporter.warn("one draw: not for inference, which needs several (--format files or long)")
+                reporter.warn(
+                    "one filled table does not show how uncertain its fills are: standard errors and tests need "
+                    "several (--format files or long)"
+                )
             passes = draws.m + (layout == "long" and options.original)
             with reporter.stage(WRITING, until=limit.end) as stage:
                 watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)

@@ -75,5 +75,5 @@ def with_draws(options: ImputeOptions, fitted: Fitted, reporter: Reporter) -> Im
         return options
     chains = fitted.held["values"].shape[1] if sampler == "chains" else DRAWS
     if chains < DRAWS:
-        reporter.say(f"draws: {chains}, as many as the run has chains")
+        reporter.say(f"{chains} draw{'s' * (chains != 1)}, as many as the run keeps imputations of a row")
     return options._replace(m=min(chains, DRAWS))

@@ -73,11 +73,12 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
-        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.record.epochs}")
+        goes_on = f"vgi fit --resume --out {path} goes on"
+        reporter.say(f"{path} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
     recipe = run.recipe()
     schema = Schema.from_json(run.schema_text())
     if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
-        reporter.warn(f"{path} was stopped before the end of its first epoch: its model is hardly fitted")
+        reporter.warn(f"{path} was stopped before training had done one epoch: do not use this run")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
     names = recipe.model["name"], recipe.method["name"]

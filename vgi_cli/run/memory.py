@@ -95,13 +95,13 @@ def mapped_lines(folder: Path, lines: int, K: int, dtype: torch.dtype) -> Tensor
 def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
     """One line on where the chains live; on the device, where they are expected, it is a detail."""
     device = chains.x.device
-    size = f"chains: {in_words(chains.size)}"
+    size = f"imputations of the fit: {in_words(chains.size)}"
     if chains.place == "device":
         reporter.detail(f"{size} on {device}")
     elif chains.place == "host":
-        reporter.say(f"{size} on the host{', pinned' if device.type == 'cuda' else ''}")
+        reporter.say(f"{size}, too large for {device}, so they are kept in main memory")
     else:
-        reporter.say(f"{size} in a file in {existing(folder)}")
+        reporter.say(f"{size}, too large for the memory, so they are kept in a file in {existing(folder)}")
 
 
 def in_words(size: int) -> str:

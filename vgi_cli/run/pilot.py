@@ -158,7 +158,7 @@ def choose_epochs(
         limit.cut.append(PILOT)
         return Pilot(
             state.epochs,
-            f"up to {state.epochs} epochs: the time limit left no time to find out how many are enough",
+            f"training for up to {state.epochs} epochs: the time limit left no time to find out how many are enough",
         )
     if best == -float("inf"):
         raise FitError(
@@ -166,7 +166,8 @@ def choose_epochs(
             "lower optim.lr, or give --epochs",
         )
     count = f"{best_epoch} epoch{'s' * (best_epoch != 1)}"
-    return Pilot(best_epoch, f"{count}: best log-likelihood of held-out rows ({best:.2f} nats a row)")
+    reporter.detail(f"log-likelihood of the rows that the trial fit held out: {best:.2f} nats a row after {count}")
+    return Pilot(best_epoch, f"training for {count}: a trial fit described held-out rows best after as many")
 
 
 def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit, said: Container[str]) -> Allowance:

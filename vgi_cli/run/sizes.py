@@ -60,7 +60,9 @@ def model_size(
     if sizing.cut:
         limit.cut.append(SIZE)
     say = reporter.say if sizing.tried or sizing.cut else reporter.detail
-    say(f"{name} with {sizing.reason}")
+    say(sizing.reason)
+    if sizing.scores is not None:
+        reporter.detail(sizing.scores)
     if table.D > 1 and family.build(sizing.config, table.D).independent:
         searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
         reporter.warn(

@@ -18,7 +18,7 @@ from vgi_cli.run.chosen import chosen, settled
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.device import default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder
-from vgi_cli.run.driver import Drive, Outcome, Validator
+from vgi_cli.run.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.run.limits import TimeLimit, TimeUp
 from vgi_cli.run.load import build_model
 from vgi_cli.run.memory import room_for_chains, say_where
@@ -75,7 +75,7 @@ def start(job: Job, folder: Path) -> State:
     threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
     if recipe.threads is None:
-        job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
+        job.reporter.detail(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
     recipe = recipe.model_copy(update={"threads": threads})
     inputs = (model, table, method_config(recipe), stream(recipe.seed, "fit"))
     state: Any
@@ -271,9 +271,9 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         entries["time_limit"] = {**(job.limit.record() or {}), **planned}
     with job.reporter.stage(SAVING):
         run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
-    job.reporter.say(f"{outcome.epochs} epoch{'s' * (outcome.epochs != 1)}, stopped by {outcome.stopped_by}")
+    job.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))
     if outcome.epochs == 0:
-        job.reporter.warn(f"{outcome.stopped_by} came before the end of the first epoch: the model is hardly fitted")
+        job.reporter.warn("stopped before training had done one epoch: do not use this run")
     if drive.validator is not None:
         job.reporter.say(_selection(drive, drive.validator))
     doubt = registry.load_method(recipe.method["name"]).doubt
