@@ -47,7 +47,9 @@ def estimates(table: pd.DataFrame) -> tuple[list[float], list[float]]:
 
 
 def pooled(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates, half widths of their 95 % intervals and standard errors (Rubin 1987; degrees of freedom of Barnard and Rubin 1999)."""
+    """Estimates, half widths of their 95 % intervals and standard errors.
+
+    Rubin 1987; degrees of freedom of Barnard and Rubin 1999."""
     found = [estimates(table) for table in tables]
     values, within = np.array([f[0] for f in found]), np.mean([f[1] for f in found], 0)
     m, n = len(tables), len(tables[0])
@@ -97,12 +99,12 @@ def sizes(out: Path, model: str, rows: int, repetitions: int) -> None:
     explained = covariance[1, [0, 2, 3]] @ np.linalg.solve(np.delete(np.delete(covariance, 1, 0), 1, 1), [0.2] * 3)
     theory = np.sqrt((1 - explained) / (0.4 * rows) + explained / rows)
     root, spread = np.sqrt(np.mean(np.square(errors), 0)), np.std(values, 0, ddof=1)
+    bias, share = np.mean(values, 0) - truth, np.mean(covered, 0)
     cells = [
-        f"{name}: sqrt(T) {r:.4f}, spread {s:.4f}{f', theory {theory:.4f}' if i == 0 else ''}, coverage {c:.2f}, {e:+.4f}"
-        for i, (name, r, s, c, e) in enumerate(
-            zip(TRUTH, root, spread, np.mean(covered, 0), np.mean(values, 0) - truth, strict=True)
-        )
+        f"{name}: sqrt(T) {root[i]:.4f}, spread {spread[i]:.4f}, coverage {share[i]:.2f}, {bias[i]:+.4f}"
+        for i, name in enumerate(TRUTH)
     ]
+    cells[0] += f" (theory {theory:.4f})"
     print(f"{model}, {rows} rows, {repetitions} tables: " + "; ".join(cells), flush=True)
 
 

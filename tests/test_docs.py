@@ -24,8 +24,8 @@ import yaml
 from pydantic import BaseModel
 
 from vgi_cli.cli.app import main
-from vgi_cli.run import registry
 from vgi_cli.methods.bootstrap import MOST_ROWS
+from vgi_cli.run import registry
 from vgi_cli.run.bootstrap import COUNT
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.problems import range_of

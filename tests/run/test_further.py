@@ -59,7 +59,9 @@ def test_other_rows_are_imputed_with_refits_to_the_fitted_ones(table: Path) -> N
 
 
 @pytest.mark.parametrize("case", ["gone", "changed", "memory", "told"])
-def test_without_the_fitted_table_the_refits_serve_again(table: Path, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_fitted_table_the_refits_serve_again(
+    table: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = pd.read_csv("data.csv")
     if case == "told":  # fewer draws than a fit has refits by default, and fewer refits
         monkeypatch.setattr(bootstrap, "COUNT", 4)
@@ -108,6 +110,8 @@ def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.M
 def test_a_time_limit_ends_further_refits(table: Path) -> None:
     fitted = load_run(fit().path, Silent())
     over = TimeLimit(1.0, 0.0, clock=lambda: 2.0)
-    with pytest.raises(TimeUp, match="stopped while further refits were made: the time limit of 1 s was over") as caught:
+    with pytest.raises(
+        TimeUp, match="stopped while further refits were made: the time limit of 1 s was over"
+    ) as caught:
         further.enough_refits(fitted, 5, None, Silent(), over)
     assert caught.value.hint == "give it more time, or ask for 2 draws (--m)"
