@@ -22,8 +22,9 @@ import yaml
 from pydantic import BaseModel
 
 from vgi_cli.cli.app import main
+from vgi_cli.methods.bootstrap import MOST_ROWS
 from vgi_cli.run import registry
-from vgi_cli.run.bootstrap import COUNT, SMALL_ROWS
+from vgi_cli.run.bootstrap import COUNT
 from vgi_cli.run.config import Recipe, TableSettings
 from vgi_cli.run.problems import range_of
 
@@ -123,7 +124,7 @@ def test_settings_page_has_every_range() -> None:
 
 def test_pages_state_the_bootstrap_rule() -> None:
     page = (ROOT / "docs" / "imputation.md").read_text(encoding="utf-8")
-    assert f"up to {SMALL_ROWS:,} rows" in page and f"{COUNT} refits" in page
+    assert f"{COUNT} refits" in page and f"beyond {MOST_ROWS:,} rows" in page
 
 
 # -- links and commands ----------------------------------------------------------------------------------------------

@@ -119,19 +119,26 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: 
     inference = module("inference")
     rng = np.random.default_rng(0)
     tables = [pd.DataFrame(rng.normal(size=(50, 3)), columns=list("xyz")) for _ in range(4)]
-    values, half = inference.pooled(tables)
+    values, half, error = inference.pooled(tables)
+    assert (half > 1.96 * error).all()
     means, m, n = np.array([t.y.mean() for t in tables]), 4, 50
     total = np.mean([t.y.var() / n for t in tables]) + (1 + 1 / m) * means.var(ddof=1)
     assert values[0] == pytest.approx(means.mean()) and 1.96 * np.sqrt(total) < half[0] < 3.2 * np.sqrt(total)
-    alone, narrow = inference.pooled([tables[0]] * 2)  # no spread between tables: the interval of one table
+    alone, narrow, _ = inference.pooled([tables[0]] * 2)  # no spread between tables: the interval of one table
     assert alone[2] == pytest.approx(inference.estimates(tables[0])[0][2])
     assert narrow[0] == pytest.approx(2.0 * np.sqrt(tables[0].y.var() / n), rel=0.03)
-    done = script("inference", tmp_path, "--repetitions", 1, "--models", "fa")
+    done = script("inference", tmp_path, "--repetitions", 1, "--models", "fa", "--parts", "range", "scales")
     assert done.code == 0, done.err
     assert re.fullmatch(
         r"fa, in range: mean y: [01]\.00, [+-]0\.\d{3}; log var y: .*; slope y ~ x: .*\n"
         r"fa, unbounded: .*\nfa, correlation with b: true 0\.603, filled 0\.\d{3}\n.*points.*\n",
         done.out,
+    )
+    sizes = ("--parts", "sizes", "--sizes", 60, "--repetitions", 2, "--models", "fa")
+    done = script("inference", tmp_path, *sizes)
+    assert done.code == 0, done.err
+    assert re.fullmatch(
+        r"fa, 60 rows, 2 tables: mean y: sqrt\(T\) 0\.\d{4}, spread .*, coverage .* \(theory 0\.1988\); .*\n", done.out
     )
 
 

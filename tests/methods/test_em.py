@@ -13,7 +13,7 @@ from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em import METHOD, EmConfig, EmState
-from vgi_cli.methods.em_steps import climb, iteration
+from vgi_cli.methods.em_steps import ascend, climb, iteration
 from vgi_cli.models.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table, weighted_loglik
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
@@ -84,6 +84,19 @@ def test_the_fixed_point_is_a_stationary_point_of_the_stated_objective(kind: str
     objective = objective + (penalty.weight * model.log_weights()).sum()
     gradients = torch.autograd.grad(objective, [p for p in model.parameters() if p.requires_grad])
     assert max(g.abs().max().item() for g in gradients) < 2e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_ascent_reaches_the_top_in_fewer_steps(kind: str) -> None:
+    x, missing = rows(150, 4)
+    table = em_table(x, missing)
+    slow, fast = started(kind, x), started(kind, x)
+    penalty = slow.penalty(5.0, 0.1)
+    value = climb(slow, table, penalty, epochs=1000, tolerance=1e-9)
+    done = ascend(fast, table, penalty, steps=300, tolerance=1e-6)
+    assert done.settled and done.steps < 300
+    assert fast.em_step(table, penalty).objective.item() == pytest.approx(value.objective.item(), abs=0.01)
+    assert not ascend(started(kind, x), table, penalty, steps=4, tolerance=1e-6).settled
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -35,7 +35,8 @@ def command(
         typer.Option(
             "--uncertainty",
             metavar="RULE",
-            help="Uncertainty of the parameters: auto, bootstrap (a refit for each imputation) or none.",
+            help="Uncertainty of the parameters, which Rubin's rules need: auto, bootstrap (a refit for each "
+            "imputation; fa and mixture have them) or none.",
         ),
     ] = "auto",
     no_original: Annotated[

@@ -1,8 +1,9 @@
-"""The steps of EM: one iteration with its safeguarded extrapolation, and the climb to the top."""
+"""The steps of EM: one iteration with its safeguarded extrapolation, the climb by iterations, and the faster ascent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -63,6 +64,79 @@ def climb(
         if bool(value.objective - last.objective < tolerance * rows):
             break
     return value
+
+
+ORDER = 10
+"""How many differences of steps the acceleration of an ascent uses before it starts anew."""
+SLACK = 0.01
+"""Nats in all by which an accelerated step may lower the objective: a curved ridge is not followed otherwise."""
+WINDOW = 5
+"""Steps over which the gain of an ascent is judged: a single accelerated step may gain nothing."""
+
+
+class Ascent(NamedTuple):
+    """Where an ascent ended: the EM steps that were taken, and whether it had settled."""
+
+    steps: int
+    settled: bool
+
+
+@torch.no_grad()
+def ascend(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    steps: int,
+    tolerance: float,
+    each: Callable[[int], None] = nothing,
+) -> Ascent:
+    """EM with Anderson's acceleration, in place: the step that would lead to the fixed point if the last ORDER steps
+    were those of a linear map (Walker and Ni 2011), restarted, and given up for an EM step where the objective would
+    fall (Henderson and Varadhan 2019). Near a top it takes half the EM steps of `climb`, or fewer.
+
+    steps      EM steps that may be taken (one more where the last one has to be undone)
+    tolerance  nats in all, not a row: it has settled when WINDOW steps gain less
+    each       is told before every accelerated step how many are done; what it raises ends the ascent
+    """
+    x, value = _flat(model), model.em_step(table, penalty)
+    reached, taken, best = _flat(model), 1, [value.objective.item()]
+    moves: list[Tensor] = []
+    changes: list[Tensor] = []
+    while taken < steps:
+        each(taken)
+        residual = reached - x
+        ahead = reached
+        if moves:
+            change = torch.stack(changes, 1)
+            share = torch.linalg.lstsq(change, residual[:, None], driver="gelsd").solution[:, 0]
+            ahead = reached - (torch.stack(moves, 1) + change) @ share
+        new = _evaluated(model, ahead, table, penalty)
+        taken += 1
+        if new is None or bool(new.objective < value.objective - SLACK):
+            moves, changes, ahead = [], [], reached
+            _unflatten(model, reached)
+            new = model.em_step(table, penalty)
+            taken += 1
+        if len(moves) == ORDER:
+            moves, changes = [], []
+        moves.append(ahead - x)
+        x, value, reached = ahead, new, _flat(model)
+        changes.append(reached - x - residual)
+        best.append(max(best[-1], value.objective.item()))
+        if len(best) > WINDOW and best[-1] - best[-1 - WINDOW] < tolerance:
+            return Ascent(taken, True)
+    return Ascent(taken, False)
+
+
+def _evaluated(model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty) -> EmValue | None:
+    """An EM step from these parameters; none where they are no parameters."""
+    _unflatten(model, values)
+    try:
+        value = model.em_step(table, penalty)
+    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
+        return None
+    return value if bool(torch.isfinite(value.objective)) and bool(torch.isfinite(_flat(model)).all()) else None
 
 
 def _flat(model: GaussianFamily) -> Tensor:

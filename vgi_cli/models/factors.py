@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -126,6 +128,12 @@ class FactorGaussians(Gaussians):
             self.F.copy_(F)
             self.mean.copy_(mean)
             self.log_psi.copy_(psi.log())
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        """See Gaussians: of the rotations of the loadings, which are one model, the nearest to the other's is taken."""
+        left, _, right = torch.linalg.svd(self.F.mT @ other.F)
+        self.F.copy_(self.F @ (left @ right))
+        super().shrink_to(other, share)
 
     def moments(self) -> Moments:
         psi = self.log_psi.exp()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ class EmTable(NamedTuple):
     """An incomplete table as EM sees it.
 
     x         [N, D] float64; missing cells hold 0. Rows are sorted by their holes
-    order     [N] where each row stood in the table that was given
+    order     [N] where each row stood in the table that was given (which may have had more)
     patterns  of the holes
     weights   [N] row weights (1, or those of a bootstrap sample)
     scale     units of the penalties: the same for every bootstrap sample
@@ -33,8 +33,13 @@ class EmTable(NamedTuple):
     scale: Scale
 
     def reweighted(self, weights: Tensor) -> EmTable:
-        """The same rows with other weights [N], in the order of the table that was given."""
-        return self._replace(weights=weights.to(self.x.dtype)[self.order])
+        """The same table with other weights [N], in the order of the table that was given; rows without any are left
+        out."""
+        weights = weights.to(self.x.dtype)[self.order]
+        kept = weights.nonzero()[:, 0]
+        used, of_row = torch.unique(self.patterns.of_row[kept], return_inverse=True)
+        patterns = Patterns(self.patterns.missing[used], of_row)
+        return EmTable(self.x[kept], self.order[kept], patterns, weights[kept], self.scale)
 
 
 def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
@@ -169,6 +174,13 @@ class GaussianFamily(Marginal):
     def components(self) -> Components:
         """The mixture in dense form."""
         return Components(self.log_weights(), self.gaussians.means(), *self.gaussians.precision())
+
+    @torch.no_grad()
+    def shrink_to(self, other: Self, share: float) -> None:
+        """Keep a share (0 to 1) of what sets this model apart from another one of its size, in place."""
+        mine, others = self.log_weights(), other.log_weights()
+        self.gaussians.shrink_to(other.gaussians, share)
+        self.set_weights(torch.lerp(others, mine, share).exp())
 
     @torch.no_grad()
     def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -116,6 +116,12 @@ class Gaussians(nn.Module, ABC):
     @abstractmethod
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         """Take means [K, D] and covariances [K, D, D], projected onto the family, in place."""
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        """Keep a share (0 to 1) of what sets each parameter apart from that of another set of the same size, in place:
+        parameters are unconstrained, so that all between are parameters too."""
+        for mine, others in zip(self.parameters(), other.parameters(), strict=True):
+            mine.copy_(torch.lerp(others, mine, share))
 
     @abstractmethod
     def moments(self) -> Moments:

@@ -10,6 +10,8 @@ need not do so in others.
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -60,6 +62,10 @@ class Widened(Gaussians):
         shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * torch.diag(covariance.diagonal())
         squares = torch.tensor(SCALES, dtype=covariance.dtype, device=covariance.device).square()
         self.broad.set_moments(mean.expand(len(SCALES), -1), squares[:, None, None] * shrunk)
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        self.learnt.shrink_to(other.learnt, share)
+        self.broad.shrink_to(other.broad, share)
 
     def moments(self) -> Moments:
         learnt, broad = self.learnt.moments(), self.broad.moments()

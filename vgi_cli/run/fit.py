@@ -145,7 +145,7 @@ def _stages(recipe: Recipe, train: Rows | None) -> list[str]:
     gaussian = "gaussian" in registry.MODELS[model].provides
     sized = gaussian if train is None else size_is_open(named, train.table)
     piloted = train is not None and pilot.needed(named, train)
-    refits = refit_count(named, 1 if train is None else train.table.N)
+    refits = refit_count(named)
     there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refits > 0, SAVING: True}
     return [name for name, comes in there.items() if comes]
 
@@ -197,7 +197,7 @@ def _resume(
     recipe = recipe.model_copy(update={"plugins": used})
     plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
-    refits = [REFITS] if refit_count(recipe, run.manifest["data"]["rows"]) else []
+    refits = [REFITS] if refit_count(recipe) else []
     reporter.plan([READING, TRAINING, *refits, SAVING])
     with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table

@@ -92,7 +92,7 @@ def impute(
             if options.out is not None:
                 refuse_type(out)
         check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
-        sampling = Sampling(fitted, settings, options, reporter, limit)
+        sampling = Sampling(fitted, settings, options, reporter, limit, table)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             keys = RowKeys(fitted.schema, table is not None and keyed_by_content(fitted, table))
             sampling.fill(source, seen.incomplete, draws, keys)
@@ -238,8 +238,10 @@ class Sampling:
         options: ImputeOptions,
         reporter: Reporter,
         limit: TimeLimit | None = None,
+        table: Table | None = None,
     ) -> None:
-        """`options`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be."""
+        """`options`: with the number of draws; `table`: what is imputed, where it is in memory. UsageError for a
+        device, sampler or uncertainty that cannot be; TimeUp where the limit is over."""
         self._fitted, self._options, self._reporter = fitted, options, reporter
         self._limit = TimeLimit() if limit is None else limit
         self._m = cast(int, options.m)
@@ -256,6 +258,8 @@ class Sampling:
                 self._device,
                 reporter,
                 value_of(settings, "compile") or fitted.recipe.compile,
+                table,
+                self._limit,
             )
 
     @property
@@ -336,7 +340,7 @@ def draw(
     limit: TimeLimit | None = None,
 ) -> Imputed:
     """`options.m` draws of every hole of a table in memory, or their mean or median. TimeUp where the limit is over."""
-    sampling = Sampling(fitted, settings, options, reporter, limit)
+    sampling = Sampling(fitted, settings, options, reporter, limit, table)
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
     draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
     return Imputed(draws, sampling.finish(), sampling.sampler)

@@ -86,6 +86,7 @@ class Manifest(_Part):
     epochs_planned: Count | None = None
     progress: Progress | None = None
     bootstrap: Count | None = None
+    bootstrap_unsettled: Count | None = None
     timings: dict[str, float] = {}
     time_limit: dict[str, Any] = {}
     checkpoint: str | None = None

@@ -11,8 +11,15 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.imputers.base import Imputer
 from vgi_cli.run import registry
+from vgi_cli.run.further import enough_refits
+from vgi_cli.run.limits import TimeLimit
 from vgi_cli.run.load import Fitted
 from vgi_cli.run.reporting import Reporter
+from vgi_cli.table.reader import Table
+
+NOT_INCLUDED = (
+    "parameter uncertainty is not included in the draws: Rubin's rules would give standard errors that are too small"
+)
 
 Capture: TypeAlias = Callable[[Any], Any]
 """Makes a step of a chain, a function of tensors, faster."""
@@ -36,8 +43,15 @@ def make_imputer(
     device: torch.device,
     reporter: Reporter,
     mode: str = "off",
+    table: Table | None = None,
+    limit: TimeLimit | None = None,
 ) -> tuple[Imputer, torch.dtype]:
-    """The imputer of a name, and the precision that it wants; `mode`: see `capture_on`."""
+    """The imputer of a name, and the precision that it wants.
+
+    mode   see `capture_on`
+    table  the table that is imputed, where it is in memory: it may be the fitted one
+    limit  for the refits that are made here; TimeUp where it is over first
+    """
     refits = fitted.refits
     if uncertainty == "bootstrap" and not refits:
         raise UsageError(
@@ -53,12 +67,11 @@ def make_imputer(
         )
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:
-        more = f" (they are reused: {m} draws were asked for)" if m > len(refits) else ""
+        models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
         reporter.say(f"parameter uncertainty: {included}{more}")
-        models = refits
     else:
         if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
-            reporter.say("parameter uncertainty is not included in the draws")
+            reporter.say(NOT_INCLUDED)
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)

@@ -13,7 +13,7 @@ from torch import Tensor
 from vgi_cli.errors import Interrupted
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import plugins, registry
-from vgi_cli.run.bootstrap import refit, refit_count, split_bootstrap
+from vgi_cli.run.bootstrap import Refitted, refit, refit_count, split_bootstrap
 from vgi_cli.run.chosen import chosen, settled
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.device import default_threads, set_threads
@@ -147,7 +147,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
     resumed, one without is removed.
     """
     recipe = job.recipe
-    more = refit_count(recipe, job.train.table.N) > 0
+    more = refit_count(recipe) > 0
     drive = Drive(
         advance=registry.load_method(recipe.method["name"]).run,
         state=state,
@@ -243,7 +243,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     """Bootstrap refits, the final recipe and the final manifest."""
     recipe = job.recipe.model_copy(update={"time_limit": None})
     tensors, _ = split_bootstrap(run.tensors("model"))
-    refits: dict[str, Tensor] = {}
+    refits = Refitted({}, 0)
     if outcome.stopped_by == "time_limit":
         recipe = recipe.model_copy(update={"stop_after": outcome.steps})
         job.limit.cut.append(TRAINING)
@@ -253,13 +253,14 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     except Interrupted as error:
         done = f"{error.message} in the bootstrap refits; the fit is saved in {run.path}"
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
-    made = len({name.split("/")[1] for name in refits})
+    made = len({name.split("/")[1] for name in refits.tensors})
     if REFITS in job.limit.cut or recipe.bootstrap == "auto":
         recipe = recipe.model_copy(update={"bootstrap": made or "none"})
     entries: dict[str, Any] = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
         "bootstrap": made,
+        "bootstrap_unsettled": refits.unsettled,
         "plugins": recipe.plugins,
         "timings": {
             "training_seconds": run.manifest["progress"]["seconds"],
@@ -270,7 +271,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         planned = {} if job.planned is None else {"epochs_without": job.planned}
         entries["time_limit"] = {**(job.limit.record() or {}), **planned}
     with job.reporter.stage(SAVING):
-        run.save({"model": {**tensors, **refits}}, entries, {"recipe.yaml": recipe.text()})
+        run.save({"model": {**tensors, **refits.tensors}}, entries, {"recipe.yaml": recipe.text()})
     job.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))
     if outcome.epochs == 0:
         job.reporter.warn("stopped before training had done one epoch: do not use this run")
