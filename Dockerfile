@@ -1,7 +1,7 @@
 # Two targets, one image each; `vgi` is the entry point and does not run as root.
 #
 #   docker build --target cpu --build-arg TORCH_INDEX=ADDRESS -t vgi .     ADDRESS: the package index of the CPU builds of
-#                                                                          torch, as PyTorch's installation page gives it
+#                                                                          torch, after --index-url on PyTorch's "Get started" page
 #   docker build --target gpu -t vgi:gpu .                                 torch as pip finds it by default (CUDA, Linux)
 #
 #   docker run --rm -v "$PWD":/data vgi fit table.csv
@@ -18,6 +18,7 @@ WORKDIR /src
 FROM tools AS wheel
 COPY pyproject.toml README.md LICENSE ./
 COPY vgi_cli vgi_cli
+COPY recipes recipes
 RUN pip wheel --quiet --no-deps --wheel-dir /dist .
 
 # What it needs, at the tested versions: a layer that changes only when these two files do.

@@ -10,8 +10,6 @@ import random
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -27,6 +25,7 @@ from vgi_cli.cli.app import main
 from vgi_cli.run import registry
 from vgi_cli.run.bootstrap import COUNT, SMALL_ROWS
 from vgi_cli.run.config import Recipe, TableSettings
+from vgi_cli.run.problems import range_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -98,6 +97,28 @@ def test_settings_page_has_every_fixed_key() -> None:
         if section in ("", "table") and name != "data":
             default = config.model_fields[key].get_default(call_default_factory=True)
             assert yaml.safe_load(text) == json.loads(json.dumps(default)), name
+
+
+def ranges(config: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Key -> range, in words, of all settings that are numbers (or lists of them: then that of the last number)."""
+    for name, field in config.model_fields.items():
+        if isinstance(inner := field.annotation, type) and issubclass(inner, BaseModel):
+            yield from ranges(inner, f"{name}.")
+        for place in ([name], [name, 0], [name, 0, 1]):
+            if (words := range_of(config, place)) is not None:
+                top = prefix == "method." and name == "epochs"
+                yield (name if top else f"{prefix}{name}"), words
+
+
+def test_settings_page_has_every_range() -> None:
+    actual = dict(ranges(Recipe))
+    for name in registry.MODELS:
+        actual |= dict(ranges(registry.load_model(name).Config, "model."))
+    for name in registry.METHODS:
+        actual |= dict(ranges(registry.load_method(name).Config, "method."))
+    rows = re.findall(r"^\| (a (?:whole )?number [^|]*) \| ([^|]*) \|$", SETTINGS.split("\n## Ranges\n")[1], re.M)
+    stated = {key: words for words, keys in rows for key in re.findall("`([^`]+)`", keys)}
+    assert stated == actual
 
 
 def test_pages_state_the_bootstrap_rule() -> None:
@@ -179,17 +200,17 @@ def test_the_two_lines_are_there_once_and_use_the_constraints() -> None:
     assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.M)
 
 
-def main_line() -> str:
-    """README's first command line, from the first `vgi` on, with the program of this environment."""
-    line = next(line for line in README.splitlines() if line.startswith("python3 -m venv .venv"))
-    start = line.index("RUN=$(")
-    return line[start:].replace(".venv/bin/vgi", f"{shlex.quote(sys.executable)} -m vgi_cli")
-
-
 def test_main_line_of_readme(sample_folder: Path) -> None:
-    """Fit, impute and evaluate the sample table; then look at what came out."""
-    done = subprocess.run(["bash", "-c", main_line()], cwd=sample_folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    """Fit, impute and evaluate the sample table, in this process; then look at what came out."""
+    line = next(line for line in README.splitlines() if line.startswith("python3 -m venv .venv"))
+    assert line.count("RUN=$(") == 1 and line.count('"$RUN"') == 2
+    fit, *others = line[line.index("RUN=$(") :].removeprefix("RUN=$(").split(" && ")
+    code, run, err = vgi(*shlex.split(fit.removesuffix(")"))[1:])
+    assert code == 0, err
+    for command in others:
+        program, *words = shlex.split(command.replace('"$RUN"', run.strip()))
+        code, out, err = vgi(*words)
+        assert program == ".venv/bin/vgi" and code == 0, err
     source = Path("sample_data/penguins.csv").read_text(encoding="utf-8").splitlines()
     fills = sorted(Path("run1/imputed").glob("penguins.*.csv"))
     assert [path.name for path in fills] == [f"penguins.{i}.csv" for i in range(1, 6)]
@@ -199,7 +220,7 @@ def test_main_line_of_readme(sample_folder: Path) -> None:
         measured = [line.split(",")[6:10] for line in lines[1:] if '"' not in line]
         assert all(cell != "NA" for row in measured for cell in row)
         assert sum(a != b for a, b in zip(lines, source, strict=True)) == 14  # rows with a hole in a measured column
-    near(done.stdout, "all", 2, within=0.3)
+    near(out, "all", 2, within=0.3)
 
 
 def near(out: str, row: str, column: int, within: float) -> None:

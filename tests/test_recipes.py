@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shlex
+import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 
 from tests.scripts import module, script
 from vgi_cli.cli.app import main
+from vgi_cli.errors import UsageError
+from vgi_cli.run import shipped
 from vgi_cli.run.config import gather, load_recipe
 from vgi_cli.run.plan import make_plan
 from vgi_cli.run.truth_model import parse_truth
@@ -47,6 +51,34 @@ def test_recipe_has_only_valid_settings(recipe: Path) -> None:
     settings = gather({"data": (["table.csv"], "DATA")}, recipe=recipe)
     plan = make_plan(settings)
     assert plan.recipe.model["name"] == load_recipe(recipe).model["name"]
+
+
+@pytest.mark.parametrize("name", ["toy-fa.yaml", "toy-fa", "recipes/toy-fa.yaml", "paper/gas", "paper/gas.yaml"])
+def test_a_shipped_recipe_is_found_by_its_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = gather({}, recipe=Path(name))
+    assert found["model.name"].value == ("flow" if "gas" in name else "fa")
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text("seed: 7\n")
+    assert gather({}, recipe=Path(name))["seed"].value == 7  # a file of the user's own comes first
+
+
+def test_a_recipe_that_is_nowhere_is_refused_with_the_names_of_those_that_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        gather({}, recipe=Path("tooy-fa.yaml"))
+    assert caught.value.message == "--recipe: no file 'tooy-fa.yaml'"
+    assert caught.value.hint is not None and "comes with vgi: fa-frey.yaml, paper/fa-frey.yaml, " in caught.value.hint
+
+
+def test_recipes_are_a_part_of_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"]["force-include"] == {"recipes": "vgi_cli/recipes"}
+    assert "COPY recipes recipes" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "!recipes" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    shutil.copytree(ROOT / "recipes", tmp_path / "site-packages" / "vgi_cli" / "recipes")
+    monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "site-packages" / "vgi_cli")
+    assert shipped.names() == [recipe.relative_to(ROOT / "recipes").as_posix() for recipe in RECIPES]
+    assert shipped.find(Path("toy-fa")) == tmp_path / "site-packages" / "vgi_cli" / "recipes" / "toy-fa.yaml"
 
 
 def test_toy_recipe_runs_on_toy_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

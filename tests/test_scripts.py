@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import vgi_cli
 from tests.scripts import module, script
 
 
@@ -29,6 +31,14 @@ def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
         assert second < first
     (tmp_path / "em-200-1.json").write_text(json.dumps(dict.fromkeys(found[200], 7.0)))
     assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
+
+
+def test_few_rows_are_scored_with_a_hold_and_without() -> None:
+    done = script("few_rows", "--seeds", 1, "--columns", 5, "--ratios", 1)
+    rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]
+    assert [row[:3] for row in rows] == [["5", "5", "0.7"], ["5", "5", "0.03"]]
+    for _, _, _, without, held in rows:
+        assert float(without.split(",")[0]) < -100 < -20 < float(held.split(",")[0])
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +135,32 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: 
     )
 
 
-def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(tmp_path: Path) -> None:
+def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = partial(module("bounds").fitted, set={"model.factors": 1, "bootstrap": 2})
+    monkeypatch.setattr(module("bounds"), "fitted", quick)
+    table = module("bounds").tail(2000, 1.5, 0.5, False, 0)
+    assert (
+        table.x[table.y.isna()].max() < -0.5 <= table.x[table.y.notna()].min() and 0.28 < table.y.isna().mean() < 0.34
+    )
+    done = script("bounds", tmp_path, "--rows", 20, "--repetitions", 2, "--models", "fa")
+    assert done.code == 0, done.err
+    *biases, _, _, _, _ = lines = done.out.splitlines()
+    number = r"[+-][0-9.]+%? \([01]\.[05]0\)"
+    starts = [f"tail, 20 rows, fa, {fills}: mean " for fills in ("observed range", "natural limits")]
+    starts += [f"price, 20 rows, fa, {fills}: mean " for fills in ("observed range", "natural limits", "no bounds")]
+    for start, line in zip(starts, biases, strict=True):
+        assert re.match(rf"{start}{number}, variance {number}, slope {number}; standard errors", line), line
+    lines = lines[5:]
+    assert all(re.fullmatch(r"codes (with x|alone), fa, read as (whole number|code): .*", line) for line in lines)
+    never = [float(line.split("never occur ")[1].split("%")[0]) for line in lines]
+    assert len(never) == 4 and min(never[::2]) > 50 and max(never[1::2]) == 0
+
+
+def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgi_cli.fit", partial(vgi_cli.fit, epochs=3))
+    monkeypatch.setattr("vgi_cli.evaluate", partial(vgi_cli.evaluate, samples=20, refit_epochs=1))
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).assign(text="x")
     rows.loc[0, "a"] = np.nan

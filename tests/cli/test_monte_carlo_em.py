@@ -97,8 +97,9 @@ def test_mcem_run_has_exact_draws(vgi: Vgi, data: Path) -> None:
 
 
 def test_pairs_that_cannot_work_are_refused_before_data_are_read(vgi: Vgi) -> None:
-    refused = vgi("fit", "nowhere.csv", "--model", "fa", "--method", "plmcmc")
+    Path("unread.csv").write_bytes(b"\0\0\0")  # refused as soon as it is read
+    refused = vgi("fit", "unread.csv", "--model", "fa", "--method", "plmcmc")
     assert refused.code == 2 and "needs an invertible map, which model 'fa' does not have" in refused.error
-    refused = vgi("fit", "nowhere.csv", "--model", "flow", "--method", "mcem")
+    refused = vgi("fit", "unread.csv", "--model", "flow", "--method", "mcem")
     assert refused.code == 2 and "needs exact marginals under any mask" in refused.error
     assert "--method mcem works with --model fa or mixture" in refused.err

@@ -78,9 +78,8 @@ def test_nothing_is_imported_unless_it_is_said(vgi: Vgi, run: Path, arguments: l
 
 @pytest.mark.parametrize("arguments", AGAIN, ids=lambda a: " ".join(a[:2]))
 def test_said_again_it_goes_on_and_a_changed_file_is_one_warning(vgi: Vgi, run: Path, arguments: list[str]) -> None:
-    expected = 2 if arguments[0] == "finetune" else 0  # a fit by em leaves no conditionals, which is said as ever
     done = vgi(*arguments, "--plugin", "code/mine.py")
-    assert done.code == expected and "warning" not in done.err, done.err
+    assert done.code == 0 and "warning" not in done.err, done.err
     Path("code/mine.py").write_text(PLUGIN + "# changed\n")
     if "new" in arguments:
         arguments = [*arguments, "--force"]
@@ -89,7 +88,7 @@ def test_said_again_it_goes_on_and_a_changed_file_is_one_warning(vgi: Vgi, run: 
     if "--resume" in arguments:
         arguments = [*arguments[:-1], "99999"]
     done = vgi(*arguments, "--plugin", "code/mine.py")
-    assert done.code == expected, done.err
+    assert done.code == 0, done.err
     assert done.err.count("warning: plugin mine.py is not the file that") == 1
 
 

@@ -228,8 +228,16 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         ),
         (["data.csv", "--seed", "1", "--set", "seed=2"], "--seed 1 disagrees with --set seed=2", "say it once"),
         (["data.csv", "--time-limit", "soon"], "--time-limit: expected a time such as 90, 40s, 30m or 2h", "30m"),
-        (["data.csv", "--epochs", "0"], "--epochs: expected a number of at least 1, got 0", "give a number"),
-        (["data.csv", "--threads", "0"], "--threads: expected a number of at least 1, got 0", "give a number"),
+        (
+            ["data.csv", "--epochs", "0"],
+            "--epochs: expected a whole number from 1 to 10000000, got 0",
+            "give a whole number",
+        ),
+        (
+            ["data.csv", "--threads", "0"],
+            "--threads: expected a whole number from 1 to 256, got 0",
+            "give a whole number",
+        ),
         (["data.csv", "--device", "gpu"], "--device: unknown device 'gpu'", "did you mean 'cpu'?"),
         (["data.csv", "--val", "1.5"], "--val: expected a file or a fraction between 0 and 1, got 1.5", ""),
         (["data.csv", "--val", "0.001", *FA], "--val 0.001: of 30 rows 0 would be held out", "another fraction"),
@@ -375,7 +383,7 @@ def test_runs_that_cannot_be_used(vgi: Vgi, run: Path) -> None:
         assert "run 'run' is damaged: model.safetensors does not match" in refused(vgi, *arguments)[0]
     model.write_bytes(good)
     manifest = json.loads((run / "manifest.json").read_text())
-    (run / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+    (run / "manifest.json").write_text(json.dumps({**manifest, "format": 2, "version": "9.0"}))
     for arguments in commands("run"):
         assert "run 'run' has format 2, this program reads up to 1" in refused(vgi, *arguments)[0]
 
@@ -404,7 +412,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["--m", "0"], "--m: expected a whole number from 1, got 0", "for example --m 5"),
+        (["--m", "0"], "--m: expected a whole number from 1 to 10000, got 0", "for example --m 5"),
         (["--format", "wide"], "--format: expected files, long or single, got 'wide'", ""),
         (["--format", "fles"], "--format: expected files, long or single, got 'fles'", "did you mean 'files'?"),
         (["--point", "mode"], "--point: expected mean or median, got 'mode'", ""),
@@ -473,10 +481,9 @@ def test_a_run_from_stdin_does_not_keep_its_table(vgi: Vgi, data: Path, monkeypa
 
 
 def test_fine_tuning_needs_conditionals(vgi: Vgi, run: Path) -> None:
-    for arguments in (["finetune"], ["evaluate", "--objective"]):
-        error, hint = refused(vgi, *arguments, "--checkpoint", "run", "data.csv")
-        assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
-        assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
+    error, hint = refused(vgi, "evaluate", "--objective", "--checkpoint", "run", "data.csv")
+    assert error == "run 'run' was fitted by 'em', which leaves no conditionals to fine-tune"
+    assert hint.endswith("fine-tuning needs a fit by vgi or vbgi")
 
 
 @pytest.mark.parametrize("key", ["method.tolerence", "optim.foo"])
@@ -496,7 +503,8 @@ def test_a_pair_that_is_too_short(vgi: Vgi) -> None:
 @pytest.mark.parametrize("key", ["model.encoder", "model.cell", "model.decoder", "method.trunk", "method.hidden"])
 def test_layers_have_units(vgi: Vgi, key: str) -> None:
     error, hint = refused(vgi, "fit", unread(), "--model", "vae", "--set", f"{key}=[0]")
-    assert (error, hint) == (f"--set: {key}.0: expected a number of at least 1, got 0", "give a number of at least 1")
+    expected = "a whole number from 1 to 10000"
+    assert (error, hint) == (f"--set: {key}.0: expected {expected}, got 0", f"give {expected}")
 
 
 def test_selection_by_the_objective_needs_held_out_rows(vgi: Vgi) -> None:
@@ -638,7 +646,7 @@ def test_a_missing_package_is_refused_before_the_table_is_read(vgi: Vgi, monkeyp
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "lightgbm" else find(name))
     error, hint = refused(vgi, "fit", unread(), "--imputer", "miceforest")
     assert error == "--imputer: imputer 'miceforest' needs LightGBM, which is not installed"
-    assert hint == "pip install 'vgi-cli[baselines]'"
+    assert hint == "pip install '.[baselines]' in a clone of vgi"
 
 
 def test_imputations_that_a_run_does_not_hold(vgi: Vgi, data: Path) -> None:

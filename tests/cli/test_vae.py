@@ -89,8 +89,11 @@ def test_what_belongs_to_latents_is_refused_elsewhere(vgi: Vgi, data: Path, flag
 def test_numbers_that_cannot_be(vgi: Vgi, data: Path) -> None:
     assert vgi("fit", "data.csv", *VAE, "--out", "run").code == 0
     ask = ["evaluate", "--checkpoint", "run", "data.csv"]
-    assert refused(vgi, *ask, "--samples", "0")[0] == "--samples: expected a whole number from 1, got 0"
-    assert refused(vgi, *ask, "--refit-epochs", "-1")[0] == "--refit-epochs: expected a whole number from 0, got -1"
+    assert refused(vgi, *ask, "--samples", "0")[0] == "--samples: expected a whole number from 1 to 1000000, got 0"
+    assert (
+        refused(vgi, *ask, "--refit-epochs", "-1")[0]
+        == "--refit-epochs: expected a whole number from 0 to 1000000, got -1"
+    )
 
 
 def test_a_complete_table_by_complete(vgi: Vgi, data: Path) -> None:

@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from tests.program import Vgi
 from tests.tensors import same_tensors
 from vgi_cli.run import plan, training
 from vgi_cli.run.directory import RunFolder, sole_writer
+from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import report_diagnostics
 from vgi_cli.run.reporting import Silent
 
@@ -286,10 +287,10 @@ def test_resume(vgi: Vgi, data: Path) -> None:
 
 def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
-    assert done.code == 0 and "run holds nothing to resume: the fit starts at the beginning" in done.err
+    assert done.code == 0 and "nothing was fitted in run yet: the fit starts at the beginning" in done.err
     assert RunFolder.open(Path("run")).finished
     done = vgi("fit", "--out", "none", "--resume")
-    assert (done.code, done.error) == (2, "--resume: none holds no run") and not Path("none").exists()
+    assert (done.code, done.error) == (2, "--resume: nothing was fitted in none yet") and not Path("none").exists()
 
 
 def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
@@ -307,6 +308,34 @@ def test_finetune_makes_a_complete_run(vgi: Vgi, data: Path) -> None:
     for sampler in ("exact", "chains", "metropolis", "gibbs"):
         done = vgi("impute", "--checkpoint", "run1", "--m", "2", "--sampler", sampler, "-o", f"{sampler}.csv")
         assert done.code == 0 and all(all(row) for row in cells(f"{sampler}.1.csv"))
+
+
+def test_a_model_with_exact_conditionals_has_nothing_to_adapt(vgi: Vgi, run: Path) -> None:
+    """README's `vgi finetune` on what `vgi fit` gives by default."""
+    Path("new.csv").write_text(text(12, seed=4))
+    done = vgi("finetune", "--checkpoint", "run", "new.csv", "--time-limit", "1h")
+    assert (done.code, done.out) == (0, "run1\n"), done.err
+    assert "model fa has exact conditionals: nothing to adapt" in done.err
+    tuned = RunFolder.open(Path("run1"))
+    assert (tuned.manifest["command"], tuned.manifest["status"], tuned.manifest["data"]["rows"]) == (
+        *("finetune", "finished"),
+        12,
+    )
+    assert same_tensors(tuned.tensors("model"), RunFolder.open(run).tensors("model"))
+    assert vgi("impute", "--checkpoint", "run1", "--m", "2", "-o", "own.csv").code == 0
+    assert vgi("impute", "--checkpoint", "run", "new.csv", "--m", "2", "-o", "new.csv", "--force").code == 0
+    assert Path("own.2.csv").read_bytes() == Path("new.2.csv").read_bytes()
+    assert vgi("evaluate", "--checkpoint", "run1", "new.csv", "--json").code == 0
+
+
+def test_a_tuned_run_without_imputations_has_no_chains_to_offer(vgi: Vgi, data: Path) -> None:
+    fit = ["fit", "data.csv", "--model", "fa", "--imputer", "mean", "--epochs", "1", "--set", "model.factors=1"]
+    assert vgi(*fit, "--out", "run").code == 0
+    assert vgi("finetune", "--checkpoint", "run", "data.csv", "--out", "tuned").code == 0
+    done = vgi("impute", "--checkpoint", "tuned", "--sampler", "chains")
+    assert (done.code, done.error) == (2, "sampler 'chains': run 'tuned' stores no imputations of its table")
+    assert done.hint == "use --sampler exact"
+    assert vgi("impute", "--checkpoint", "tuned").code == 0
 
 
 def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
@@ -377,28 +406,24 @@ def test_tables_of_other_kinds(vgi: Vgi, data: Path) -> None:
     assert vgi("impute", "--checkpoint", "pipes", "--m", "1", "-o", "-", "--format", "single").out.startswith("a|b\n5|")
 
 
-def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path) -> None:
-    ask = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "60" for i, flag in enumerate(TINY_VGI)]
+def test_a_signal_saves_and_resuming_equals_not_stopping(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At epochs of two stages; `tests/cli/test_plugins.py` signals a process of its own."""
+    ask = [flag if flag != "1" or TINY_VGI[i - 1] != "--epochs" else "6" for i, flag in enumerate(TINY_VGI)]
     assert vgi("fit", "data.csv", *ask, "--out", "whole").code == 0
-    command = [sys.executable, "-m", "vgi_cli", "fit", "data.csv", *ask, "--out", "cut"]
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        process = subprocess.Popen(
-            [*command, "--resume"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ}
-        )
-        waited = time.monotonic()
-        before = Path("cut/metrics.jsonl").stat().st_size if Path("cut/metrics.jsonl").exists() else 0
-        while time.monotonic() - waited < 60:
-            grown = Path("cut/metrics.jsonl").exists() and Path("cut/metrics.jsonl").stat().st_size > before
-            if grown or process.poll() is not None:
-                break
-            time.sleep(0.005)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-        if process.returncode == 0:  # it was quicker than the signal
-            break
-        assert (process.returncode, out) == (code, ""), err
-        assert f"saved in cut, by {signal.Signals(number).name}" in err
-        assert "hint: continue with: vgi fit --resume --out cut" in err
+    log = Drive._log
+    for number, code, at in ((signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 4)):
+
+        def signalled(drive: Drive, *arguments: Any, at: int = at, number: int = number) -> None:
+            log(drive, *arguments)
+            if drive.state.epoch == at:
+                os.kill(os.getpid(), number)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Drive, "_log", signalled)
+            done = vgi("fit", "data.csv", *ask, "--out", "cut", "--resume")
+        assert (done.code, done.out) == (code, ""), done.err
+        assert done.error == f"stopped after epoch {at}, saved in cut, by {signal.Signals(number).name}"
+        assert done.hint == "continue with: vgi fit --resume --out cut"
     assert vgi("fit", "--resume", "--out", "cut").code == 0
     first, second = RunFolder.open(Path("whole")), RunFolder.open(Path("cut"))
     assert all(same_tensors(first.tensors(stem), second.tensors(stem)) for stem in first.parts())
@@ -451,6 +476,16 @@ def test_a_fit_without_an_epoch_is_said(vgi: Vgi, data: Path) -> None:
     assert "warning: stop_after came before the end of the first epoch: the model is hardly fitted" in done.err
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-q", "-o", "out.csv")
     assert "warning: run was stopped before the end of its first epoch: its model is hardly fitted\n" in done.err
+
+
+def test_four_rows_end_in_a_plain_note(vgi: Vgi) -> None:
+    rows = ",-0.007,,-1.327\n1.108,0.094,,-1.358\n-1.307,-0.718,1.186,0.895\n,-0.547,-0.2,0.903\n"
+    Path("four.csv").write_text("a,b,c,d\n" + rows)
+    done = vgi("fit", "four.csv", "--set", "bootstrap=none")
+    assert done.code == 0 and "converged" in done.err and "has not converged" not in done.err
+    assert (
+        "4 rows say little about how 4 columns go together: a fill leans on what is seen of its own column" in done.err
+    )
 
 
 def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> None:

@@ -57,6 +57,20 @@ def test_the_objective_never_falls(kind: str, accelerate: bool) -> None:
     assert values[-1] > values[0] + 1
 
 
+@pytest.mark.parametrize(("N", "D"), [(4, 6), (5, 5), (9, 5), (12, 8), (15, 5), (30, 10)])
+def test_few_rows_converge_and_leave_some_variance(N: int, D: int) -> None:
+    """One Gaussian: without a hold the least variance falls to the floor, 1e-3 of a row's worth, after many steps"""
+    x, missing = rows(N, D, seed=N, share=0.2)
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), D)
+    state = METHOD.init(model, make_table(x, missing), EmConfig(), torch.Generator().manual_seed(0))
+    assert isinstance(state, EmState)
+    list(METHOD.run(state))
+    assert state.converged and state.epoch < 40
+    seen = em_table(x, missing).scale.variance.sqrt()
+    covariance = state.model.gaussians.moments().covariance / (seen[:, None] * seen)
+    assert torch.linalg.eigvalsh(covariance).min() > 0.005
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fixed_point_is_a_stationary_point_of_the_stated_objective(kind: str) -> None:
     """The gradient of log-likelihood plus penalty, taken by autograd, vanishes: EM and objective belong together."""

@@ -175,7 +175,7 @@ def test_settings_that_an_imputer_does_not_take(monkeypatch: pytest.MonkeyPatch)
     problem = (
         "imputer",
         "imputer 'missforest' needs scikit-learn, which is not installed",
-        "pip install 'vgi-cli[baselines]'",
+        "pip install '.[baselines]' in a clone of vgi",
     )
     assert unusable(imputer="missforest") == [problem] and unusable(imputer="mice") == []
     with pytest.raises(UsageError, match="needs scikit-learn"):

@@ -88,6 +88,10 @@ def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
     assert [t.config.components for t in found.tried] == [1]
+    assert (
+        found.reason
+        == f"1 component, full: best log-likelihood of held-out rows ({found.tried[0].score:.2f} nats, encoded)"
+    )
 
 
 def test_two_correlated_columns_get_a_factor() -> None:

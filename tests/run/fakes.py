@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,24 @@ from vgi_cli.run.reporting import Silent
 from vgi_cli.run.signals import Stop
 
 STEPS = 4
+MANIFEST: dict[str, Any] = {
+    "format": 1,
+    "version": "0.1.0",
+    "command": "fit",
+    "status": "running",
+    "stopped_by": None,
+    "seeds": {"fit": 0},
+    "requested": {},
+    "data": {"paths": [], "mask": None, "label": "table", "sha256": "0" * 64, "rows": 20, "rows_fitted": 20},
+    "model": "fake",
+    "method": "fake",
+    "device": "cpu",
+    "threads": 1,
+    "metrics_bytes": 0,
+    "epochs": 0,
+    "epochs_planned": 0,
+}
+"""Of a run that has just begun."""
 
 
 class FakeModel(Model):
@@ -129,7 +148,7 @@ def table() -> TensorTable:
 
 def new_run(path: Path) -> RunFolder:
     claim(path)
-    run = RunFolder(path, {"format": 1, "metrics_bytes": 0, "stopped_by": None, "status": "running"})
+    run = RunFolder(path, copy.deepcopy(MANIFEST))
     run.save({}, {}, {"recipe.yaml": "seed: 0\n", "schema.json": "{}"})
     return run
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.run import yaml_strict
+from vgi_cli.run import registry, yaml_strict
 from vgi_cli.run.config import Recipe, as_settings, gather, load_recipe, parse_duration, to_recipe
 from vgi_cli.run.families import check_method, check_model, method_values
-from vgi_cli.run.problems import raise_problems
+from vgi_cli.run.plan import make_plan
+from vgi_cli.run.problems import raise_problems, range_of
 
 
 class Optim(MethodConfig):
@@ -95,6 +101,30 @@ def test_files_that_are_no_mapping(text: str, problem: str) -> None:
     assert problem in found
 
 
+BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnopqrstuvwxyz"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (BOMB, "line 1: '&a': anchors are not read, write the value out"),
+        ("model: &a\n  x: *a\n", "line 1: '&a': anchors are not read, write the value out"),
+        ("a: 1\nb: [*c]\n", "line 2: '*c': aliases are not read, write the value out"),
+        ("a: " + "[" * 100_000 + "]" * 100_000, "line 1: lists and mappings nested more than 20 levels deep"),
+        ("a: " + "{a: " * 100_000 + "}" * 100_000, "line 1: lists and mappings nested more than 20 levels deep"),
+    ],
+    ids=["bomb", "recursive", "alias", "lists", "mappings"],
+)
+def test_texts_that_stand_for_more_than_they_say(text: str, problem: str) -> None:
+    assert yaml_strict.parse(text) == ({}, {}, [problem])
+
+
+def test_a_recipe_that_does_not_end(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("# " + "x" * 4_000_001)
+    assert refusal({}, recipe=tmp_path / "r.yaml")[0] == f"--recipe: '{tmp_path / 'r.yaml'}' is larger than 4 MB"
+    assert refusal({}, recipe=Path("/dev/zero"))[0].endswith("is larger than 4 MB")
+
+
 Leaf = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)
 
 
@@ -168,7 +198,7 @@ def test_flag_and_set_that_agree() -> None:
         ("table.exlude=[a]", "--set: unknown key 'table.exlude'", "did you mean 'table.exclude'?"),
         ("seed=1.5", "--set: seed: expected a whole number, got 1.5", ""),
         ("seed=one", "--set: seed: expected a whole number, got 'one'", ""),
-        ("threads=0", "--set: threads: expected a number of at least 1, got 0", ""),
+        ("threads=0", "--set: threads: expected a whole number from 1 to 256, got 0", ""),
         ("select=loglike", "--set: select: expected 'loglik' or 'objective', got 'loglike'", "did you mean 'loglik'?"),
         ("table.id=a", "--set: table.id: expected a list, got 'a'", ""),
         (
@@ -186,6 +216,98 @@ def test_set_is_typed_and_strict(item: str, message: str, hint: str) -> None:
     found, suggestion = refusal({}, [item])
     assert found == message
     assert suggestion.startswith(hint)
+
+
+SEEDS = "a whole number from -9223372036854775808 to 9223372036854775807"
+
+
+@pytest.mark.parametrize(
+    ("item", "range_"),
+    [
+        ("seed=1" + "0" * 54, f"seed: expected {SEEDS}"),
+        ("seed=" + "9" * 5000, f"seed: expected {SEEDS}"),
+        ("seed=-" + "9" * 5000, f"seed: expected {SEEDS}"),
+        ("threads=1" + "0" * 24, "threads: expected a whole number from 1 to 256"),
+        ("threads=1000000", "threads: expected a whole number from 1 to 256"),
+        ("threads=2000", "threads: expected a whole number from 1 to 256"),
+        ("epochs=1000000000000", "epochs: expected a whole number from 1 to 10000000"),
+        ("patience=0", "patience: expected a whole number from 1 to 1000000"),
+        ("stop_after=1" + "0" * 20, "stop_after: expected a whole number from 0 to 1000000000000000"),
+        ("bootstrap=1000000", "bootstrap: expected 'auto', 'none' or a whole number from 0 to 1000"),
+        ("bootstrap=-1", "bootstrap: expected 'auto', 'none' or a whole number from 0 to 1000"),
+        ("time_limit=1" + "0" * 30, "time_limit: expected a time above 0, at most 8760h"),
+        ("time_limit=1e400", "time_limit: expected a time such as 90, 40s, 30m or 2h"),
+    ],
+)
+def test_numbers_out_of_range(item: str, range_: str) -> None:
+    message, hint = refusal({}, [item])
+    assert message.startswith(f"--set: {range_}, got ") and len(message) < 250
+    assert hint.startswith(("give ", "for example "))
+
+
+def test_a_number_out_of_range_in_the_environment_and_in_a_recipe(tmp_path: Path) -> None:
+    message, _ = refusal({}, [], {"VGI_THREADS": "9" * 400})
+    assert message.startswith("VGI_THREADS: expected a whole number from 1 to 256, got '9999")
+    (tmp_path / "r.yaml").write_text("threads: 1000000\n")
+    message, _ = refusal({}, recipe=tmp_path / "r.yaml")
+    assert message == "r.yaml, line 1: threads: expected a whole number from 1 to 256, got 1000000"
+
+
+def numbers(kind: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """The keys of a Config whose values are numbers, or lists of them."""
+    for name, field in kind.model_fields.items():
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, BaseModel):
+            yield from ((name, *inner) for inner in numbers(field.annotation))
+        elif re.search(r"\b(int|float)\b", str(field.annotation)):
+            yield (name,)
+
+
+CONFIGS = [Recipe, *(registry.load_model(n).Config for n in registry.MODELS)]
+CONFIGS += [registry.load_method(n).Config for n in registry.METHODS]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_every_number_has_a_range(config: type[BaseModel]) -> None:
+    """But for `val` and `time_limit`, which have texts of their own."""
+    for key in numbers(config):
+        if key in (("val",), ("time_limit",)):
+            continue
+        whole = range_of(config, key) or range_of(config, [*key, 0]) or range_of(config, [*key, 0, 1])
+        assert whole is not None and re.search(r" to |at most|below", whole), key
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "value", "message"),
+    [
+        ("flow", "optim.lr", math.inf, "optim.lr: expected a number above 0, at most 100, got inf"),
+        ("flow", "optim.average", 1, "optim.average: expected a number from 0, below 1, got 1"),
+        ("flow", "method.imputations", 10**9, "method.imputations: expected a whole number from 1 to 10000"),
+        ("flow", "method.trunk", [8, 10**9], "method.trunk.1: expected a whole number from 1 to 10000"),
+        ("flow", "model.hidden", 10**9, "model.hidden: expected a whole number from 1 to 4096"),
+        ("mixture", "model.components", 10**6, "model.components: expected a whole number from 1 to 1000"),
+        ("fa", "model.factors", 10**6, "model.factors: expected a whole number from 0 to 10000"),
+        ("vae", "model.latents", 10**9, "model.latents: expected a whole number from 1 to 10000"),
+    ],
+)
+def test_sizes_that_no_memory_holds(model: str, key: str, value: object, message: str) -> None:
+    settings = gather({"data": (["none.csv"], "DATA"), "model.name": (model, "model"), key: (value, "set")})
+    with pytest.raises(UsageError) as caught:
+        make_plan(settings)
+    assert caught.value.message.startswith(f"set: {message}")
+
+
+@pytest.mark.parametrize("value", [10**5000, {1, 2}, [[10**5000]], object()], ids=["digits", "set", "inside", "object"])
+def test_values_that_no_recipe_holds(value: object) -> None:
+    message, _ = refusal({"seed": (value, "seed")})
+    assert message == f"seed: expected plain numbers, texts, lists or mappings, got {type(value).__name__}"
+
+
+def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+    assert refusal({"data": (["caf\udce9.csv"], "DATA")})[0] == "DATA: expected text in UTF-8, got ['caf\\udce9.csv']"
+    assert refusal({}, ["optim.lr=\udcff"])[0] == "--set: optim.lr: expected text in UTF-8, got '\\udcff'"
+    (tmp_path / "r.yaml").write_text('optim: {lr: "\\ud800"}\n')
+    message, _ = refusal({}, recipe=tmp_path / "r.yaml")
+    assert message == "r.yaml, line 1: expected text in UTF-8, got '\\ud800'"
 
 
 def test_set_takes_lists() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -50,3 +52,20 @@ def test_default_threads_heed_omp_num_threads(monkeypatch: pytest.MonkeyPatch) -
         assert device.default_threads(1e9) == threads
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert device.default_threads(1e9) == 4 and device.default_threads(1.0) == 1
+
+
+def test_threads_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        if len(started) == 7:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+
+    before = torch.get_num_threads()
+    monkeypatch.setattr(device.threading.Thread, "start", start)
+    monkeypatch.setattr(device, "cores", lambda: 4)
+    with pytest.raises(UsageError, match="--threads 8: this system lets the program start 7 threads") as caught:
+        device.set_threads(8)
+    assert caught.value.hint == "give a whole number from 1 to 4, the cores that the program may use"
+    assert torch.get_num_threads() == before

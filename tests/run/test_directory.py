@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -19,6 +18,7 @@ from vgi_cli.run import checkpoint, directory
 from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.files import write_atomic, write_synced
+from vgi_cli.run.resume import find_run
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
 
@@ -222,22 +222,6 @@ def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     assert f"is damaged: {name} is missing" in refused(run.path).message
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": "x"}'])
-def test_a_damaged_manifest(tmp_path: Path, text: str) -> None:
-    run = saved(tmp_path / "run")
-    (run.path / "manifest.json").write_text(text)
-    assert "is damaged: cannot read manifest.json" in refused(run.path).message
-
-
-def test_a_newer_run(tmp_path: Path) -> None:
-    run = saved(tmp_path / "run")
-    manifest = json.loads((run.path / "manifest.json").read_text())
-    (run.path / "manifest.json").write_text(json.dumps({**manifest, "format": 2, "version": "9.0"}))
-    error = refused(run.path)
-    assert error.message.endswith("has format 2, this program reads up to 1")
-    assert error.hint == "it was written by vgi 9.0: update this program"
-
-
 def test_a_run_without_a_model(tmp_path: Path) -> None:
     run = RunFolder.open(new_run(tmp_path / "run").path)
     with pytest.raises(RunError, match="holds no model yet") as caught:
@@ -340,3 +324,50 @@ def test_a_commit_that_is_moved_into_place_between_two_looks_is_read_at_the_top(
     assert directory._read_manifest(run.path) == run.manifest
     assert looked == [COMMITTED, "run"] * 2
     assert run.tensors("conditionals") == {}
+
+
+def left_by_a_kill(path: Path) -> Path:
+    """What a fit leaves that is killed while it writes its first checkpoint."""
+    (path / PENDING).mkdir(parents=True)
+    (path / PENDING / "recipe.yaml").write_text("seed")
+    return path
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_a_killed_fit_leaves_is_as_good_as_an_empty_folder(tmp_path: Path, force: bool) -> None:
+    path = left_by_a_kill(tmp_path / "run")
+    check_free(path, force)
+    claimed = claim(path, force)
+    assert list(path.iterdir()) == []
+    with pytest.raises(UsageError), claimed.undone_if_empty():
+        raise UsageError("no")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_fit_leaves_is_no_run_yet(tmp_path: Path) -> None:
+    path = left_by_a_kill(tmp_path / "run")
+    error = refused(path)
+    assert error.message == f"'{path}': the fit was stopped before it had saved anything"
+    assert error.hint == f"begin it again: vgi fit DATA --out {path}"
+    assert find_run(path) is None
+
+
+def test_a_folder_of_the_users_own_is_never_taken_for_what_a_kill_left(tmp_path: Path) -> None:
+    path = left_by_a_kill(tmp_path / "run")
+    (path / "thesis.txt").write_text("x")
+    for call in (lambda: check_free(path, True), lambda: claim(path, True), lambda: find_run(path)):
+        with pytest.raises(UsageError, match="is not a run"):
+            call()
+    assert (path / PENDING / "recipe.yaml").exists()
+    (path / "thesis.txt").unlink()
+    shutil.rmtree(path / PENDING)
+    (path / PENDING).write_text("a file of that name")
+    with pytest.raises(UsageError, match="exists"):
+        check_free(path, False)
+
+
+def test_the_first_checkpoint_of_another_fit_is_left_alone(tmp_path: Path) -> None:
+    path = left_by_a_kill(tmp_path / "run")
+    with sole_writer(path), pytest.raises(UsageError, match="is being written by another process"):
+        claim(path)
+    assert (path / PENDING / "recipe.yaml").exists()

@@ -50,6 +50,7 @@ BOTH = "factor analysis (mean, F, psi) or mixture (weights, means, covariances)"
     [
         ("{", "not JSON (line 1: Expecting property name"),
         ("[" * 100_000, "not JSON that this program can read (nested too deeply)"),
+        ("9" * 5000, "not JSON that this program can read (a number of thousands of digits)"),
         ("[1]", "expected a JSON object"),
         ('{"mean": [1], "mean": [2]}', "the key 'mean' is there twice"),
         ("{}", f"expected the parameters of {BOTH}, got neither"),

@@ -16,6 +16,7 @@ import typer
 from vgi_cli.cli import evaluate, finetune, fit, help, impute
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.errors import VgiError, closest, nearest
+from vgi_cli.run.provenance import said
 from vgi_cli.version import __version__
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
@@ -71,7 +72,8 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
         with warnings.catch_warnings():
             if not debug and argv is None:
                 warnings.simplefilter("ignore")
-            result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
+            with said(arguments):
+                result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
             sys.stdout.flush()
             if result == 130:  # typer's word for an interrupt
                 console.error("stopped by SIGINT")

@@ -104,24 +104,24 @@ def command(
     conditions = tuple(parse(text) for text in fail_if or [])
     console = Console(quiet, verbose)
     path, write = None if out is None else Path(out), not json_ or out is not None
-    check_evaluate(checkpoint, settings, truth=truth, out=path, per_row=per_row, write=write, force=force)
-    from vgi_cli.run.evaluate import EvaluateOptions, evaluate
-
-    chosen = EvaluateOptions(
-        truth=truth,
-        objective=objective,
-        truth_model=truth_model,
-        conditionals=conditionals,
-        per_row=per_row,
-        out=path,
-        force=force,
-        write=write,
-        conditions=conditions,
-        samples=samples,
-        refit_epochs=refit_epochs,
-        rows=_rows(rows),
-    )
     with plugged(plugin or []):
+        check_evaluate(checkpoint, settings, truth=truth, out=path, per_row=per_row, write=write, force=force)
+        from vgi_cli.run.evaluate import EvaluateOptions, evaluate
+
+        chosen = EvaluateOptions(
+            truth=truth,
+            objective=objective,
+            truth_model=truth_model,
+            conditionals=conditionals,
+            per_row=per_row,
+            out=path,
+            force=force,
+            write=write,
+            conditions=conditions,
+            samples=samples,
+            refit_epochs=refit_epochs,
+            rows=_rows(rows),
+        )
         report = evaluate(checkpoint, settings, chosen, console, started=context.obj["started"])
     print(report.json_text() if json_ else report.text(), end="")
     if report.interrupted is not None:

@@ -54,10 +54,10 @@ def command(
     )
     console = Console(quiet, verbose)
     path = None if out is None else Path(out)
-    check_finetune(checkpoint, settings, path, force)
-    from vgi_cli.run.finetune import finetune
-
     with plugged(plugin or []):
+        check_finetune(checkpoint, settings, path, force)
+        from vgi_cli.run.finetune import finetune
+
         run = finetune(
             checkpoint,
             settings,

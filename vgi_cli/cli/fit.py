@@ -134,10 +134,10 @@ def command(
         check_names(model, method)  # before torch is loaded
     console = Console(quiet, verbose)
     path = None if out is None else Path(out)
-    check_fit(settings, path, resume, force)
-    from vgi_cli.run.fit import fit
-
     with plugged(plugin or []):
+        check_fit(settings, path, resume, force)
+        from vgi_cli.run.fit import fit
+
         run = fit(
             settings,
             out=path,

@@ -14,7 +14,8 @@ FIT = (
 )
 FINETUNE = (
     "Adapt the conditionals of a run to new rows, the model unchanged, and print the new run folder: a complete run "
-    "that imputes DATA. Without --out it is the next free run1/, run2/, …"
+    "that imputes DATA. fa and mixture by em have exact conditionals: nothing is adapted. Without --out it is the next "
+    "free run1/, run2/, …"
 )
 IMPUTE = (
     "Fill the holes of DATA (default: the table that was fitted) with draws from the model. Without --out the tables "

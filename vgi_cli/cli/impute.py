@@ -97,10 +97,10 @@ def command(
         stdin=data == "-",
     )
     console = Console(quiet, verbose)
-    check_impute(checkpoint, settings, chosen)
-    from vgi_cli.run.impute import impute
-
     with plugged(plugin or []):
+        check_impute(checkpoint, settings, chosen)
+        from vgi_cli.run.impute import impute
+
         paths = impute(checkpoint, settings, chosen, console, started=context.obj["started"])
     for path in paths:
         print(path)

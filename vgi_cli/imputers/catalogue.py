@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
 
-INSTALL = "pip install 'vgi-cli[baselines]'"
+INSTALL = "pip install '.[baselines]' in a clone of vgi"
 
 
 class ImputerEntry(NamedTuple):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,8 +19,6 @@ from vgi_cli.maths.counted import Counted
 from vgi_cli.maths.noise import mix64
 
 Activation: TypeAlias = Literal["relu", "leaky_relu", "sigmoid", "tanh"]
-Width: TypeAlias = Annotated[int, Field(ge=1)]
-"""Of a layer, as a setting."""
 
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,

@@ -84,6 +84,11 @@ class State(ABC):
         All are copies except those of `imputations`, which are the state's own memory, too large to copy: whoever
         keeps them beyond the next step copies them."""
 
+    def chosen(self) -> dict[str, Any]:
+        """What this fit takes for settings that may be left open, by dotted key (`optim.lr`): said in a recipe, they
+        give the same fit."""
+        return {}
+
     @abstractmethod
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Take up what `parts` gave (in place)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 from vgi_cli.chains.store import Batch, Chains
 from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import Standing, State
-from vgi_cli.methods.optimisation import adam
+from vgi_cli.methods.optimisation import adam, default_batch_size
 from vgi_cli.models.base import Model
 from vgi_cli.notation import LogDensity
 
@@ -39,6 +40,7 @@ class ChainState(State):
         self.chains = chains
         self.seed = seed
         self.lr = lr
+        self.batch_size = batch_size
         self.optim_theta = adam(theta, lr, amsgrad=False)
         self.log_p: LogDensity = lambda x, missing: theta.log_prob(x)
         empty = chains.missing.all(1)[chains.incomplete]
@@ -52,6 +54,15 @@ class ChainState(State):
         self.position = 0  # batches done in this epoch
         self.averaged = 0  # steps in the average
         self.order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
+
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return {"optim.lr": self.lr, "optim.batch_size": self.batch_size}
+
+    def batch_size_for(self, n: int) -> int:
+        """Rows in a step of a fine-tuning to n held-out rows: as in the fit, and not more than so few rows would take
+        by themselves."""
+        return min(self.batch_size, default_batch_size(n))
 
     @property
     def epoch(self) -> int:  # type: ignore[override]

@@ -10,7 +10,7 @@ from vgi_cli.conditionals.joint import JointFamily
 from vgi_cli.conditionals.modulated import ModulatedNetwork
 from vgi_cli.conditionals.network import SKIP_UP_TO, HeadNetwork
 from vgi_cli.data import Blocks
-from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi_config import Layout, VgiConfig
 
 
 def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = None) -> OfColumns:
@@ -27,9 +27,15 @@ def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = Non
     return BlockConditionals(partition, joint, network, extended=extended)
 
 
+def layout_of(config: VgiConfig, D: int) -> Layout:
+    """The layout of the networks for D columns."""
+    return ("modulated" if D > SKIP_UP_TO else "shared") if config.layout == "auto" else config.layout
+
+
 def _network(config: VgiConfig, S: int, D: int, width: int, locations: int = 1) -> BlockNetwork:
     """The network of the named layout for S blocks of D columns, each with `width` parameters, locations first."""
-    if config.layout == "modulated" or (config.layout == "auto" and D > SKIP_UP_TO):
+    layout = layout_of(config, D)
+    if layout == "modulated":
         return ModulatedNetwork(S, width, config.trunk, config.hidden, D, locations)
-    trunk = () if config.layout == "independent" else config.trunk
+    trunk = () if layout == "independent" else config.trunk
     return HeadNetwork(S, width, trunk, config.hidden, D, locations)

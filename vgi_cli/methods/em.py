@@ -12,9 +12,10 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
                                + alpha sum_k log pi_k
 
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
-Wishart prior whose scale is fitted). `fa` keeps lambda alone. Each EM step raises the objective; each iteration is two
-EM steps and a squared extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not
-below that of the step before, so that the sequence of objectives never falls.
+Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
+lambda alone. Each EM step raises the objective; each iteration is two EM steps and a squared extrapolation (SQUAREM,
+Varadhan and Roland 2008) that is kept only where the objective is not below that of the step before, so that the
+sequence of objectives never falls.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
+from vgi_cli.limits import Epochs, Positive, PseudoRows
 from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, Standing, State, Step
 from vgi_cli.methods.em_start import gaussian_draws
 from vgi_cli.methods.em_steps import iteration
@@ -46,10 +47,10 @@ class EmConfig(MethodConfig):
     accelerate  squared extrapolation on top of EM
     """
 
-    epochs: int = Field(300, ge=1)
-    tolerance: float | None = Field(None, gt=0)
-    pooling: float | None = Field(None, ge=0)
-    floor: float = Field(1e-3, gt=0)
+    epochs: Epochs = 300
+    tolerance: Positive | None = None
+    pooling: PseudoRows | None = None
+    floor: Positive = 1e-3
     accelerate: bool = True
 
 
@@ -85,6 +86,10 @@ class EmState(State):
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
         self.nearness = Nearness(self.tolerance)
+
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
 
     def parts(self) -> Parts:
         progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.placement import Room, Setting
 from vgi_cli.chains.store import Batch, Chains, make_chains
 from vgi_cli.data import TensorTable
+from vgi_cli.limits import Epochs, Imputations
 from vgi_cli.methods.base import EpochEnd, MethodConfig, Parts, Standing, Step
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import (
@@ -45,7 +45,7 @@ class LikelihoodConfig(MethodConfig):
     epochs  passes over the rows; none: by N
     """
 
-    epochs: int | None = Field(None, ge=1)
+    epochs: Epochs | None = None
     optim: GradientConfig = GradientConfig()
 
 
@@ -56,7 +56,7 @@ class ImputingConfig(LikelihoodConfig):
     chains       where the imputations live: `auto` (where they fit), `device`, `host` or `disk`; changes no result
     """
 
-    imputations: int = Field(5, ge=1)
+    imputations: Imputations = 5
     chains: Setting = "auto"
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable
+from vgi_cli.limits import Positive
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, run
 from vgi_cli.methods.mvae import bound_state, normals, tune
@@ -27,7 +27,7 @@ class HivaeConfig(LikelihoodConfig):
     temperature  of the Gumbel-softmax (the authors' code: 0.5)
     """
 
-    temperature: float = Field(0.5, gt=0)
+    temperature: Positive = 0.5
 
 
 def init(model: Model, table: TensorTable, config: HivaeConfig, generator: torch.Generator) -> GradientState:

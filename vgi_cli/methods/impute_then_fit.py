@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.placement import Room, Setting
@@ -17,6 +17,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.imputers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
 from vgi_cli.imputers.whole import GivenUp
+from vgi_cli.limits import Depth, Imputations, Neighbours, Rounds, Trees
 from vgi_cli.methods import gradient
 from vgi_cli.methods.base import EpochEnd, Method, Step, Unusable
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, log_likelihood
@@ -43,11 +44,11 @@ class ImputeThenFitConfig(LikelihoodConfig):
 
     paced: ClassVar[bool] = False  # the imputations come first
     imputer: str = "mice"
-    imputations: int | None = Field(None, ge=1)
-    iterations: int | None = Field(None, ge=1)
-    trees: int | None = Field(None, ge=1)
-    depth: int | None = Field(None, ge=1)
-    neighbours: int | None = Field(None, ge=1)
+    imputations: Imputations | None = None
+    iterations: Rounds | None = None
+    trees: Trees | None = None
+    depth: Depth | None = None
+    neighbours: Neighbours | None = None
     chains: Setting = "auto"
 
     @model_validator(mode="before")

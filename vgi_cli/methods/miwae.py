@@ -10,11 +10,11 @@ import math
 from typing import cast
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.store import Batch
 from vgi_cli.data import TensorTable
+from vgi_cli.limits import Draws
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, run
 from vgi_cli.methods.mvae import bound_state, normals, tune
@@ -27,7 +27,7 @@ class MiwaeConfig(LikelihoodConfig):
     samples  k: draws of z for each row (the authors' code: 50)
     """
 
-    samples: int = Field(50, ge=1)
+    samples: Draws = 50
 
 
 def init(model: Model, table: TensorTable, config: MiwaeConfig, generator: torch.Generator) -> GradientState:

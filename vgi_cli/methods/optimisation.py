@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.limits import Clip, Rate, Rows, ShareBelow1
 from vgi_cli.methods.base import MethodConfig
 
 
@@ -23,11 +23,11 @@ class GradientConfig(MethodConfig):
     average     share of the main stage, at its end, over which the model's parameters are averaged
     """
 
-    lr: float | None = Field(None, gt=0)
-    batch_size: int | None = Field(None, ge=1)
+    lr: Rate | None = None
+    batch_size: Rows | None = None
     schedule: Literal["cosine", "constant"] = "cosine"
-    clip: float | None = Field(5.0, gt=0)
-    average: float = Field(0.25, ge=0, lt=1)
+    clip: Clip | None = 5.0
+    average: ShareBelow1 = 0.25
 
 
 def default_batch_size(n: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from pydantic import Field
@@ -19,6 +19,7 @@ from torch import Tensor
 from vgi_cli.chains.placement import Room
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
 from vgi_cli.data import TensorTable
+from vgi_cli.limits import ChainSteps, Positive, Share
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.chain_state import draw_empty_rows
 from vgi_cli.methods.gradient import GradientState, ImputingConfig, log_likelihood, run
@@ -31,9 +32,6 @@ SEGMENT = 25
 """Metropolis steps between two moments at which a fit can stop."""
 MOST_STRAIN = 2.0
 """The strain of the last round above which a fit is doubted: 1 at the target, give or take a few hundredths."""
-
-Share = Annotated[float, Field(ge=0, le=1)]
-Steps = Annotated[int, Field(ge=1)]
 
 
 class PlmcmcConfig(ImputingConfig):
@@ -54,11 +52,11 @@ class PlmcmcConfig(ImputingConfig):
     paced: ClassVar[bool] = False  # rounds of the chains take longer than epochs
     first: Share = 0.04
     every: Share = 0.06
-    steps: tuple[tuple[Share, Steps], ...] = Field(((0.0, 500), (0.45, 1000)), min_length=1)
+    steps: tuple[tuple[Share, ChainSteps], ...] = Field(((0.0, 500), (0.45, 1000)), min_length=1)
     resample: Share = 0.5
-    resample_std: float = Field(1.0, gt=0)
-    perturb_std: float = Field(0.01, gt=0)
-    auxiliary_std: float = Field(0.001, gt=0)
+    resample_std: Positive = 1.0
+    perturb_std: Positive = 0.01
+    auxiliary_std: Positive = 0.001
     outside: Literal["clamp", "reject", "keep"] = "clamp"
 
     def kernel(self) -> Kernel:

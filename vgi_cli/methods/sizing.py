@@ -137,9 +137,9 @@ def choose_size(
     enough = overall - family.slack * table.D
     near = [t for t in tried if t.score >= enough]
     winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
-    others = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried if t is not winner)
+    others = [f"{describe(t.config)} {t.score:.2f}" for t in tried if t is not winner]
     best_of = "best" if winner.score == overall else f"largest within {family.slack * table.D:.2f} nats of the best"
-    scores = f"{winner.score:.2f} nats, encoded; {others}"
+    scores = f"{winner.score:.2f} nats, encoded" + (f"; {', '.join(others)}" if others else "")
     reason = f"{describe(winner.config)}: {best_of} log-likelihood of held-out rows ({scores})"
     if cut:
         reason += "; the time limit ended the search, with more time another size may be chosen"

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
-
-from pydantic import Field
+from typing import Literal, TypeAlias
 
 from vgi_cli.chains.placement import Setting
-from vgi_cli.maths.nets import Width
+from vgi_cli.limits import (
+    Bins,
+    Blocks,
+    Columns,
+    Epochs,
+    FlowSteps,
+    GibbsSteps,
+    Imputations,
+    Layers,
+    Rate,
+    WarmUp,
+)
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.methods.optimisation import GradientConfig
+
+Layout: TypeAlias = Literal["independent", "shared", "modulated"]
 
 
 class OptimConfig(GradientConfig):
@@ -21,9 +32,9 @@ class OptimConfig(GradientConfig):
     warmup_model         epochs of Algorithm 4
     """
 
-    lr_conditionals: float = Field(3e-3, gt=0)
-    warmup_conditionals: int = Field(10, ge=0)
-    warmup_model: int = Field(5, ge=0)
+    lr_conditionals: Rate = 3e-3
+    warmup_conditionals: WarmUp = 10
+    warmup_model: WarmUp = 5
 
 
 class VgiConfig(MethodConfig):
@@ -50,23 +61,23 @@ class VgiConfig(MethodConfig):
     epochs           of the main stage; none: by N
     """
 
-    imputations: int = Field(5, ge=1)
-    gibbs_steps: int = Field(3, ge=1)
-    blocks_per_row: int = Field(1, ge=1)
+    imputations: Imputations = 5
+    gibbs_steps: GibbsSteps = 3
+    blocks_per_row: Blocks = 1
     accept: Literal["gibbs", "metropolis"] = "metropolis"
     scan: Literal["auto", "step", "path", "block"] = "auto"
-    block_columns: int | None = Field(None, ge=1)
+    block_columns: Columns | None = None
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
-    layout: Literal["auto", "independent", "shared", "modulated"] = "auto"
+    layout: Literal["auto"] | Layout = "auto"
     conditional: Literal["gaussian", "spline"] = "gaussian"
     initial: Literal["empirical", "em"] = "empirical"
-    trunk: tuple[Width, ...] = (64, 64)
-    hidden: tuple[Width, ...] = (32,)
-    spline_steps: int = Field(1, ge=1)
-    spline_bins: int = Field(8, ge=2)
+    trunk: Layers = (64, 64)
+    hidden: Layers = (32,)
+    spline_steps: FlowSteps = 1
+    spline_bins: Bins = 8
     chains: Setting = "auto"
-    epochs: int | None = Field(None, ge=1)
+    epochs: Epochs | None = None
     optim: OptimConfig = OptimConfig()
 
     def idle(self) -> Mapping[str, str]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from vgi_cli.chains.store import Chains
-from vgi_cli.conditionals.base import Conditionals, Univariate
+from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
 from vgi_cli.methods.base import Parts, Standing
 from vgi_cli.methods.chain_state import ChainState, Stage
+from vgi_cli.methods.conditionals import layout_of
 from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
 from vgi_cli.methods.scans import block_columns, moved_columns
 from vgi_cli.methods.targets import Target
 from vgi_cli.methods.vgi_config import VgiConfig
 from vgi_cli.models.base import Model
+
+TAKEN = ("layout", "scan", "block_columns")
+"""Settings that a fit by `vgi` takes by its table where they are open."""
 
 
 @final
@@ -50,6 +54,22 @@ class VgiState(ChainState):
         self.columns = block_columns(config, chains, L) if univariate else 1
         zeros = chains.x.new_zeros
         self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
+
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return super().chosen() | {f"method.{key}": getattr(self.settled(), key) for key in TAKEN}
+
+    def settled(self) -> VgiConfig:
+        """The settings with what they leave open of the networks and the moves as it is in this fit. Where the blocks
+        are not of columns there are no such networks, and where they are of several no such moves."""
+        taken: dict[str, Any] = {}
+        if isinstance(self.q, OfColumns):
+            taken["layout"] = layout_of(self.config, self.chains.x.shape[1] - self.target.latents(self.theta))
+        if isinstance(self.q, Univariate):
+            taken["block_columns"] = self.columns
+            if self.config.scan == "auto":
+                taken["scan"] = "block" if self.moved > 1 else "step"
+        return self.config.model_copy(update=taken)
 
     def parts(self) -> Parts:
         """See State."""

@@ -31,6 +31,10 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def settled(self, D: int) -> Self:
+        """The settings with what they leave open filled in as a model of D columns takes it."""
+        return self
+
     def idle(self) -> Mapping[str, str]:
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Self
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
+from vgi_cli.limits import Factors
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.factors import FactorGaussians
 from vgi_cli.models.gaussian_family import GaussianFamily
@@ -18,7 +18,7 @@ from vgi_cli.models.gaussians import Penalty
 class FaConfig(ModelConfig):
     """factors: number L of latent factors; none: chosen by the method (see methods/sizing)."""
 
-    factors: int | None = Field(None, ge=0)
+    factors: Factors | None = None
 
 
 class FactorAnalysis(GaussianFamily):

@@ -17,6 +17,9 @@ from vgi_cli.models.gaussians import (
     normal_log_prob,
 )
 
+FEWEST, FEW = 3, 10
+"""Rows a column up to which covariances are held near the columns' variances, firmly and a little: docs/defaults.md."""
+
 
 class FullGaussians(Gaussians):
     """mean [K, D]; tril [K, D, D]: strict lower triangle as it is, diagonal in logarithms, the rest unused (0)."""
@@ -68,8 +71,8 @@ class FullGaussians(Gaussians):
         square = torch.einsum("kd,kde,ke->", shift, precision, shift)
         trace = (precision * W).sum()
         floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
-        spread = K * penalty.pooling + penalty.common
-        prior = spread * torch.logdet(W) - penalty.common * (W.diagonal() / scale.variance).sum()
+        tau = self.anchor(scale, penalty)
+        prior = (K * penalty.pooling + tau) * torch.logdet(W) - tau * (W.diagonal() / scale.variance).sum()
         pull = penalty.pooling * (logdet.sum() + trace)
         return 0.5 * (prior - pull - penalty.floor * floor - penalty.mean * square)
 
@@ -78,8 +81,17 @@ class FullGaussians(Gaussians):
         K = self.mean.shape[0]
         if penalty.pooling == 0:
             return torch.diag(scale.variance)
-        total = penalty.pooling * precision.sum(0) + penalty.common * torch.diag(1 / scale.variance)
-        return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + penalty.common)))
+        tau = self.anchor(scale, penalty)
+        total = penalty.pooling * precision.sum(0) + tau * torch.diag(1 / scale.variance)
+        return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + tau)))
+
+    def anchor(self, scale: Scale, penalty: Penalty) -> float:
+        """tau where the rows tell it: the penalty's, and more where rows are few. They then leave directions in which
+        next to nothing varies, W follows the covariances there, and their variances fall to the floor: fills that are
+        far too sure, by an EM that crawls. Columns' worth of pseudo-rows slow that down, more than the rows end it."""
+        D = self.mean.shape[1]
+        few = 2.0 * scale.rows if scale.rows <= FEWEST * D else float(D) if scale.rows <= FEW * D else 0.0
+        return max(penalty.common, few) if penalty.common else 0.0
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         """See Gaussians."""

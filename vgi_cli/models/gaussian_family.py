@@ -50,7 +50,7 @@ def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTab
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)
     sorted_patterns = Patterns(patterns.missing, patterns.of_row[order])
-    return EmTable(x[order], order, sorted_patterns, weights[order], Scale(mean, variance))
+    return EmTable(x[order], order, sorted_patterns, weights[order], Scale(mean, variance, x.shape[0]))
 
 
 class EmValue(NamedTuple):

@@ -33,10 +33,12 @@ class Penalty(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Mean and variance [D] of the observed cells of each column: the units of the penalties."""
+    """Mean and variance [D] of the observed cells of each column, the units of the penalties, and the number of rows
+    that they come from."""
 
     mean: Tensor
     variance: Tensor
+    rows: int
 
 
 class Footprint(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.limits import Components, Factors
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.factors import FactorGaussians
 from vgi_cli.models.full import FullGaussians
@@ -33,9 +33,9 @@ class MixtureConfig(ModelConfig):
                 (see models/widened.py); none: they do where the method chooses sizes, that is, in every fit
     """
 
-    components: int | None = Field(None, ge=1)
+    components: Components | None = None
     covariance: Literal["full", "factor"] | None = None
-    factors: int | None = Field(None, ge=0)
+    factors: Factors | None = None
     outliers: bool | None = None
 
     def idle(self) -> Mapping[str, str]:

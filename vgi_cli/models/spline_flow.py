@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.limits import Bins, FlowBlocks, FlowSteps, FlowWidth, Positive, ShareBelow1
 from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.linear_maps import LinearMaps
 
@@ -24,12 +25,12 @@ from vgi_cli.models.linear_maps import LinearMaps
 class FlowConfig(ModelConfig):
     """Settings of a flow (`model.*`)."""
 
-    steps: int = Field(5, ge=1, description="Flow steps: a linear map and a layer of splines each.")
-    hidden: int = Field(64, ge=1, description="Hidden units of the networks that set the splines.")
-    bins: int = Field(8, ge=2, le=256, description="Bins of each spline.")
-    blocks: int = Field(2, ge=0, description="Residual blocks of each network.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Share of hidden units that are dropped in training.")
-    tail_bound: float = Field(3.0, gt=0, description="The splines live on [-tail_bound, tail_bound].")
+    steps: FlowSteps = Field(5, description="Flow steps: a linear map and a layer of splines each.")
+    hidden: FlowWidth = Field(64, description="Hidden units of the networks that set the splines.")
+    bins: Bins = Field(8, description="Bins of each spline.")
+    blocks: FlowBlocks = Field(2, description="Residual blocks of each network.")
+    dropout: ShareBelow1 = Field(0.0, description="Share of hidden units that are dropped in training.")
+    tail_bound: Positive = Field(3.0, description="The splines live on [-tail_bound, tail_bound].")
 
 
 class SplineLayer(nn.Module, ABC):

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.limits import Components, Layers, NotNegative, Width
 from vgi_cli.maths.diagonal import DiagonalNormal, log_sum_scale
 from vgi_cli.maths.laws import LatentLaw
-from vgi_cli.maths.nets import MLP, Activation, Width
+from vgi_cli.maths.nets import MLP, Activation
 from vgi_cli.models.base import ModelConfig, Relaxable
 from vgi_cli.models.codes import Code, MixtureCode, NormalCode
 from vgi_cli.models.rows import MaskedRows, RowNetwork, SetRows
@@ -32,17 +33,23 @@ BLOCKS = {
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: int | None = Field(None, ge=1, description="Continuous latents; none: half the columns, at most 10.")
+    latents: Width | None = Field(None, description="Continuous latents; none: half the columns, at most 10.")
     encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
-    encoder: tuple[Width, ...] | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
-    embedding: int = Field(50, ge=1, description="Length of a column's embedding (`set`).")
-    cell: tuple[Width, ...] = Field((40, 40, 40), min_length=1, description="Widths of the network of a cell (`set`).")
-    decoder: tuple[Width, ...] = Field((200,), description="Widths of the decoder's hidden layers.")
+    encoder: Layers | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
+    embedding: Width = Field(50, description="Length of a column's embedding (`set`).")
+    cell: Layers = Field((40, 40, 40), min_length=1, description="Widths of the network of a cell (`set`).")
+    decoder: Layers = Field((200,), description="Widths of the decoder's hidden layers.")
     activation: Activation = Field("sigmoid", description="Of the hidden layers, but for `set`.")
     prior: Literal["normal", "mixture"] = Field("normal", description="Of z: N(0, I), or a mixture of normals.")
-    components: int = Field(5, ge=1, description="Of the mixture.")
+    components: Components = Field(5, description="Of the mixture.")
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
-    floor: float = Field(1e-3, ge=0, description="Least variance of the decoder, in units of a column's.")
+    floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
+
+    def settled(self, D: int) -> Self:
+        """See ModelConfig."""
+        latents = self.latents or min(MOST_LATENTS, max(1, D // 2))
+        encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
+        return self.model_copy(update={"latents": latents, "encoder": encoder})
 
     def idle(self) -> Mapping[str, str]:
         """See ModelConfig."""
@@ -67,6 +74,7 @@ class VariationalAutoencoder(Relaxable):
     }
 
     def __init__(self, config: VaeConfig, D: int) -> None:
+        config = config.settled(D)
         code = make_code(config, D)
         super().__init__(code.width)
         self.D = D
@@ -126,16 +134,16 @@ class VariationalAutoencoder(Relaxable):
 
 
 def make_code(config: VaeConfig, D: int) -> Code:
-    """The latents that the settings describe."""
-    latents = config.latents or min(MOST_LATENTS, max(1, D // 2))
+    """The latents that settled settings describe."""
+    latents = cast(int, config.latents)
     if config.prior == "normal":
         return NormalCode(latents)
     return MixtureCode(latents, config.components, make_encoder(config, D, config.components))
 
 
 def make_encoder(config: VaeConfig, D: int, out: int, beside: int = 0) -> RowNetwork:
-    """The network of rows with holes that the settings describe."""
-    hidden = WIDTHS[config.encoding] if config.encoder is None else config.encoder
+    """The network of rows with holes that settled settings describe."""
+    hidden = cast(Layers, config.encoder)
     if config.encoding == "masked":
         return MaskedRows(D, hidden, out, beside=beside, activation=config.activation)
     return SetRows(D, config.embedding, config.cell, hidden, out, beside=beside)

@@ -53,7 +53,7 @@ def comparable_conditionals(fitted: Fitted) -> Conditionals:
 def trained_columns(fitted: Fitted) -> list[int]:
     """The columns whose conditionals the fit has trained: those with a hole in a row of which something is observed.
     All, of a fine-tuned run: it holds the holes of its new rows, not those of the fit before."""
-    if fitted.run.manifest["command"] == "finetune":
+    if fitted.run.record.command == "finetune":
         return list(range(len(fitted.schema.modelled)))
     missing = fitted.held["missing"][:, : len(fitted.schema.modelled)]
     used = (missing & ~missing.all(1, keepdim=True)).any(0)

@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.run import yaml_strict
-from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_problems, validate
+from vgi_cli.limits import LONGEST, Epochs, Patience, Refits, Seed, StopAfter, Threads
+from vgi_cli.run import shipped, yaml_strict
+from vgi_cli.run.problems import Problem, Setting, Settings, describe, raise_problems, shown, validate
 from vgi_cli.run.registry import NAMES_METHOD
 from vgi_cli.table.limits import parse_limits
 
@@ -52,23 +53,26 @@ class Recipe(BaseModel):
     model: dict[str, Any] = Field(default_factory=lambda: {"name": "auto"})
     method: dict[str, Any] = Field(default_factory=dict)
     optim: dict[str, Any] = Field(default_factory=dict)
-    epochs: int | None = Field(default=None, ge=1)
-    seed: int = 0
+    epochs: Epochs | None = None
+    seed: Seed = 0
     device: str = "auto"
-    threads: int | None = Field(default=None, ge=1)
+    threads: Threads | None = None
     compile: Literal["auto", "off", "on"] = "auto"
     val: float | str | None = None
     select: Literal["loglik", "objective"] = "loglik"
-    patience: int = Field(default=10, ge=1)
+    patience: Patience = 10
     time_limit: float | str | None = None
-    stop_after: int | None = Field(default=None, ge=0)
-    bootstrap: Literal["auto", "none"] | Annotated[int, Field(ge=0)] = "auto"
+    stop_after: StopAfter | None = None
+    bootstrap: Literal["auto", "none"] | Refits = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)
 
     def text(self) -> str:
         """YAML of this recipe: `vgi fit --recipe` on it runs the same fit."""
         return yaml_strict.dump(json.loads(self.model_dump_json()))
 
+
+MOST_BYTES = 4_000_000
+"""Of a recipe."""
 
 MOST_IN_BLOCK = 64
 """Columns of a block at most: its conditional has about half the square of them as parameters."""
@@ -80,11 +84,17 @@ _NESTED = (*FREE, "table")
 
 
 def parse_duration(text: str | float, where: str = "--time-limit") -> float:
-    """Seconds from `90`, `40s`, `30m`, `2h`, `1.5h`; a bare number is seconds. UsageError otherwise."""
+    """Seconds from `90`, `40s`, `30m`, `2h`, `1.5h`; a bare number is seconds. UsageError otherwise, and beyond a
+    year."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([smh]?)\s*", str(text))
     seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
     if seconds <= 0:
-        raise UsageError(f"{where}: expected a time such as 90, 40s, 30m or 2h, got '{text}'", "for example 30m")
+        raise UsageError(
+            f"{where}: expected a time such as 90, 40s, 30m or 2h, got {shown(str(text))}", "for example 30m"
+        )
+    if seconds > LONGEST:
+        most = f"{LONGEST / 3600:.0f}h"
+        raise UsageError(f"{where}: expected a time above 0, at most {most}, got {shown(str(text))}", "for example 30m")
     return seconds
 
 
@@ -93,7 +103,7 @@ def parse_value(text: str) -> Any:
     if text[:1] in "[{":
         document = yaml_strict.parse(f"value: {text}")
         if document.problems:
-            raise UsageError(f"--set: cannot read '{text}': {document.problems[0]}", "write a list as [a, b]")
+            raise UsageError(f"--set: cannot read {shown(text)}: {document.problems[0]}", "write a list as [a, b]")
         return document.values["value"]
     return yaml_strict.scalar(text)
 
@@ -121,11 +131,17 @@ def gather(
     settings.update(_from_environment(environ or {}, problems))
     said: Settings = {}
     for key, (value, flag) in flags.items():
-        if value is not None and value not in ((), [], {}):
-            said[key] = Setting(list(value) if isinstance(value, tuple) else value, flag)
+        if value is None or (isinstance(value, tuple | list | dict) and not value):
+            continue
+        said[key] = Setting(list(value) if isinstance(value, tuple) else value, flag)
     for item in sets:
         _add_set(item, said, problems)
     settings.update(said)
+    for key, setting in list(settings.items()):
+        if (expected := _not_plain(setting.value)) is not None:
+            named = key if setting.origin in ("--set", "set") else ""
+            problems.append(Problem(setting.origin, f"{named}: {expected}".removeprefix(": ")))
+            del settings[key]
     for key, method in NAMES_METHOD.items():
         if key in settings:
             settings.setdefault("method.name", Setting(method, settings[key].origin))
@@ -140,13 +156,32 @@ def require_data(settings: Settings) -> None:
         raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
 
 
-def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
+def _not_plain(value: Any) -> str | None:
+    """What was expected of a value that no recipe can hold; none of numbers of a sane size, texts, lists, mappings."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"--recipe: no file '{path}'", "give the path of a YAML recipe") from None
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return f"expected text in UTF-8, got {shown(value)}"
+    except (TypeError, ValueError, RecursionError):
+        return f"expected plain numbers, texts, lists or mappings, got {type(value).__name__}"
+    return None
+
+
+def _read_recipe(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise UsageError(
+                f"--recipe: '{path}' is larger than {MOST_BYTES // 1_000_000} MB", "give the path of a YAML recipe"
+            )
+        return data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--recipe: cannot read '{path}': {error}", "give the path of a YAML recipe") from None
+
+
+def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
+    text = _read_recipe(shipped.find(path))
     document = yaml_strict.parse(text)
     problems += [Problem(path.name, problem) for problem in document.problems]
     settings: Settings = {}
@@ -161,7 +196,7 @@ def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
         elif section in ("model", "method") and isinstance(value, str):
             settings[f"{section}.name"] = Setting(value, where)
         elif value is not None:
-            problems.append(Problem(where, f"{section}: expected a mapping of settings, got {value!r}"))
+            problems.append(Problem(where, f"{section}: expected a mapping of settings, got {shown(value)}"))
     return {key: setting for key, setting in settings.items() if setting.value is not None or _may_be_none(key)}
 
 
@@ -184,15 +219,15 @@ def _add_set(item: str, said: Settings, problems: list[Problem]) -> None:
     key, equals, text = item.partition("=")
     key = key.strip()
     if not equals or not key:
-        problems.append(Problem("--set", f"expected KEY=VALUE, got '{item}'", "for example --set model.factors=3"))
+        problems.append(Problem("--set", f"expected KEY=VALUE, got {shown(item)}", "for example --set model.factors=3"))
         return
     value = parse_value(text.strip())
     if key in ("model", "method"):
         key = f"{key}.name"
     if key in said and said[key].value != value:
         other = said[key]
-        shown = " ".join(map(str, other.value)) if isinstance(other.value, list) else other.value
-        first = f"--set {key}={shown}" if other.origin == "--set" else f"{other.origin} {shown}"
+        words = " ".join(map(str, other.value)) if isinstance(other.value, list) else other.value
+        first = f"--set {key}={words}" if other.origin == "--set" else f"{other.origin} {words}"
         problems.append(Problem(first, f"disagrees with --set {item}", "say it once"))
         return
     said.setdefault(key, Setting(value, "--set"))
@@ -211,14 +246,14 @@ def check_fixed(settings: Settings) -> list[Problem]:
             problems.append(
                 Problem(
                     setting.origin,
-                    f"plugins: a recipe runs no code, so it loads no plugin; got {setting.value!r}",
+                    f"plugins: a recipe runs no code, so it loads no plugin; got {shown(setting.value)}",
                     "say --plugin FILE.py, or plugins=['FILE.py'] in Python",
                 )
             )
         elif key in known_keys():
             plain[key] = setting
             if key.endswith(".name") and not isinstance(setting.value, str):
-                problems.append(Problem(setting.origin, f"{key}: expected a name, got {setting.value!r}"))
+                problems.append(Problem(setting.origin, f"{key}: expected a name, got {shown(setting.value)}"))
         elif not free or key == "optim.name" or "." in name:
             problems.append(Problem(setting.origin, f"unknown key '{key}'", nearest(key, [*known_keys(), *FREE])))
     nested = _nest({key: setting for key, setting in plain.items() if not key.endswith(".name")})
@@ -236,7 +271,7 @@ def _check_blocks(setting: Setting) -> Problem | None:
     groups = value if isinstance(value, list | tuple) else [value]
     names = [name for group in groups if isinstance(group, list | tuple) for name in group]
     if any(not isinstance(g, list | tuple) for g in groups) or any(not isinstance(n, str) for n in names):
-        return Problem(where, f"expected 'auto' or lists of column names, got {value!r}", hint)
+        return Problem(where, f"expected 'auto' or lists of column names, got {shown(value)}", hint)
     for group in groups:
         if len(group) < 2:
             return Problem(where, f"a block needs two columns or more, got {', '.join(group) or 'none'}", hint)

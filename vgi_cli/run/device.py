@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import sys
+import threading
 
 import torch
 
@@ -74,9 +75,28 @@ def default_threads(work: float) -> int:
 
 
 def set_threads(threads: int) -> None:
-    """Use that many threads inside torch."""
+    """Use that many threads inside torch. UsageError where the system does not let so many be started: the library
+    that starts them would end the process without a word."""
+    if threads > cores() and (most := _startable(threads)) < threads:
+        raise UsageError(
+            f"--threads {threads}: this system lets the program start {most} threads",
+            f"give a whole number from 1 to {cores()}, the cores that the program may use",
+        )
     torch.set_num_threads(threads)
     _keep_freed_memory()
+
+
+def _startable(count: int) -> int:
+    """How many of `count` threads can be started at once."""
+    done, started = threading.Event(), 0
+    try:
+        for started in range(count):  # noqa: B007 (the number is wanted after a failure)
+            threading.Thread(target=done.wait, daemon=True).start()
+        return count
+    except RuntimeError:
+        return started
+    finally:
+        done.set()
 
 
 @functools.cache

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.run.checkpoint import COMMITTED, commit, finish_commit
+from vgi_cli.run.checkpoint import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.run.config import Recipe, load_recipe
 from vgi_cli.run.files import file_sha256, json_bytes, sha256, write_synced
+from vgi_cli.run.manifest import HINT, MANIFEST, Manifest, parse, record, sealed
 
 if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
     from torch import Tensor
 
     from vgi_cli.methods.base import Parts
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 RECIPE = "recipe.yaml"
 SCHEMA = "schema.json"
 METRICS = "metrics.jsonl"
@@ -75,13 +74,19 @@ class Claim:
             self.path.mkdir()
 
 
+def vacant(path: Path) -> bool:
+    """Whether a folder is empty, or holds no more than what a fit leaves that was killed before its first checkpoint:
+    nothing was fitted there yet, and nothing in it is the user's own."""
+    return all(entry.name == PENDING and entry.is_dir() for entry in path.iterdir())
+
+
 def check_free(out: Path | None, force: bool) -> None:
     """Refuse an `--out` that exists (nothing is created here)."""
     if out is None or not out.exists():
         return
     if not out.is_dir():
         raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
-    if not any(out.iterdir()):
+    if vacant(out):
         return
     if not force:
         raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
@@ -105,7 +110,7 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
                 raise RunError(f"cannot create '{path}': {error.strerror}", "choose a folder with --out") from None
     check_free(out, force)
     try:
-        if out.exists() and any(out.iterdir()):
+        if out.exists() and not vacant(out):
             replaced = out.with_name(f".{out.name}.replaced.{os.getpid()}")
             with sole_writer(out):
                 os.rename(out, replaced)
@@ -113,6 +118,9 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
             return Claim(out, replaced, created=False)
         created = not out.exists()
         out.mkdir(parents=True, exist_ok=not created)
+        if not created:
+            with sole_writer(out):  # another fit may be about to write its first checkpoint
+                shutil.rmtree(out / PENDING, ignore_errors=True)
         return Claim(out, None, created)
     except FileExistsError:
         raise UsageError(f"--out: '{out}' exists", "another command has just taken it") from None
@@ -170,7 +178,7 @@ class RunFolder:
             length = self.manifest.get("metrics_bytes") if name == METRICS else None
             found = self._sha256(name, length)
             if found is None:
-                raise RunError(f"run '{self.path}' is damaged: {name} is missing", "restore the file, or fit again")
+                raise RunError(f"run '{self.path}' is damaged: {name} is missing", HINT)
             if found != expected:
                 raise RunError(
                     f"run '{self.path}' is damaged: {name} does not match its SHA-256 in {MANIFEST}",
@@ -180,6 +188,11 @@ class RunFolder:
     def _sha256(self, name: str, length: int | None) -> str | None:
         """SHA-256 of a file, wherever it lies; none where it is missing."""
         return wherever(self.path, name, lambda file: file_sha256(file, length))
+
+    @property
+    def record(self) -> Manifest:
+        """The manifest by its types: of a run that was opened."""
+        return record(self.manifest)
 
     @property
     def finished(self) -> bool:
@@ -234,10 +247,10 @@ class RunFolder:
                 write_synced(folder / name, text.encode())
                 hashes[name] = sha256(text.encode())
             manifest["files"] = dict(sorted(hashes.items()))
-            write_synced(folder / MANIFEST, json_bytes(manifest))
+            write_synced(folder / MANIFEST, json_bytes(sealed(manifest)))
 
         commit(self.path, write)
-        self.manifest = manifest
+        self.manifest = sealed(manifest)
 
     def truncate_metrics(self) -> None:
         """Drop lines that were logged after the last checkpoint."""
@@ -256,19 +269,16 @@ class RunFolder:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        text = wherever(path, MANIFEST, lambda file: file.read_text(encoding="utf-8"))
-        if text is None:
-            raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
-        manifest = json.loads(text)
-        version = int(manifest["format"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise RunError(f"run '{path}' is damaged: cannot read {MANIFEST} ({error})", "fit again") from None
-    if version > FORMAT:
+        text = wherever(path, MANIFEST, Path.read_bytes)
+    except OSError as error:
+        raise RunError(f"run '{path}' is damaged: cannot read {MANIFEST} ({error})", HINT) from None
+    if text is None and vacant(path) and any(path.iterdir()):
         raise RunError(
-            f"run '{path}' has format {version}, this program reads up to {FORMAT}",
-            f"it was written by vgi {manifest.get('version', '?')}: update this program",
+            f"'{path}': the fit was stopped before it had saved anything", f"begin it again: vgi fit DATA --out {path}"
         )
-    return dict(manifest)
+    if text is None:
+        raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
+    return parse(text, path)
 
 
 def wherever(path: Path, name: str, read: Callable[[Path], Read]) -> Read | None:

@@ -20,9 +20,11 @@ from vgi_cli.evaluation.diagnostics import remarks
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
 from vgi_cli.evaluation.truth import compare
+from vgi_cli.limits import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.run import early, registry
+from vgi_cli.run.chosen import adapting_config
 from vgi_cli.run.conditionals import comparable_conditionals, diagnose
 from vgi_cli.run.files import json_bytes, write_atomic
 from vgi_cli.run.finetune import inside_of, require_conditionals
@@ -31,9 +33,9 @@ from vgi_cli.run.impute_options import ImputeOptions
 from vgi_cli.run.likelihood import DEQUANTISATION_DRAWS, Scored, Wanted, log_likelihood
 from vgi_cli.run.limits import OutOfTime, TimeLimit, TimeUp, limit_of
 from vgi_cli.run.load import Fitted, load_run, target_of
-from vgi_cli.run.plan import method_config, stream
+from vgi_cli.run.plan import stream
 from vgi_cli.run.prepare import match, read, rows_of
-from vgi_cli.run.problems import Settings
+from vgi_cli.run.problems import Settings, shown
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.samplers import parameter_uncertainty
 from vgi_cli.run.signals import Stop, watch_signals
@@ -334,14 +336,20 @@ def _check_rows(rows: Wanted) -> None:
 
 def _check_latents(fitted: Fitted, options: EvaluateOptions) -> None:
     """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
-    for flag, value, least in (("--samples", options.samples, 1), ("--refit-epochs", options.refit_epochs, 0)):
+    for flag, value, least, most in (
+        ("--samples", options.samples, 1, MOST_SAMPLES),
+        ("--refit-epochs", options.refit_epochs, 0, MOST_REFIT_EPOCHS),
+    ):
         if value is None:
             continue
         if not fitted.latent:
             models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
             raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
-        if value < least:
-            raise UsageError(f"{flag}: expected a whole number from {least}, got {value}", f"for example {flag} 1000")
+        if not least <= value <= most:
+            raise UsageError(
+                f"{flag}: expected a whole number from {least} to {most}, got {shown(value)}",
+                f"for example {flag} 1000",
+            )
 
 
 class _Asked(NamedTuple):
@@ -420,7 +428,7 @@ def _objective(
     data = rows.table.to(dtype=dtype, device=device)
     q = require_conditionals(fitted).to(device)
     generator = stream(seed, "finetune")
-    config, target = method_config(fitted.recipe), target_of(fitted.recipe)
+    config, target = adapting_config(fitted.recipe, fitted.run.record.chosen), target_of(fitted.recipe)
     state = algorithm.init(fitted.model.to(device), q, data, config, generator, target=target)
     objective = float("nan")
     with reporter.stage(OBJECTIVE, "epochs") as stage:

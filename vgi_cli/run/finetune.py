@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,15 +14,17 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods import finetune as algorithm
 from vgi_cli.run import registry
-from vgi_cli.run.directory import RunFolder, check_free, claim, sole_writer
+from vgi_cli.run.chosen import adapting_config
+from vgi_cli.run.directory import Claim, RunFolder, check_free, claim, sole_writer
 from vgi_cli.run.driver import Drive
 from vgi_cli.run.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
 from vgi_cli.run.limits import TimeUp, limit_of
 from vgi_cli.run.load import Fitted, load_run, target_of
 from vgi_cli.run.memory import room_for_chains, say_where
-from vgi_cli.run.plan import absolute, method_config, stream
+from vgi_cli.run.plan import absolute, stream
 from vgi_cli.run.prepare import match, rows_of, training_rows
 from vgi_cli.run.problems import Settings
+from vgi_cli.run.provenance import provenance
 from vgi_cli.run.reporting import Reporter, Silent
 from vgi_cli.run.signals import watch_signals
 from vgi_cli.run.stages import READING, SAVING, TRAINING
@@ -41,7 +44,8 @@ def finetune(
     started: float | None = None,
     table: Table | None = None,
 ) -> RunFolder:
-    """Fine-tune a run on new rows and return the new run folder.
+    """Fine-tune a run on new rows and return the new run folder. A model that has exact conditionals and was fitted
+    without others has nothing to adapt: its new run is the old one, for the new table.
 
     Raises UsageError, InputError or RunError before anything is created, Interrupted after saving, TimeUp (nothing is
     kept) where the time limit is over before the first epoch has ended.
@@ -51,7 +55,8 @@ def finetune(
     with watch_signals() as stop:
         check_free(out, force)
         fitted = load_run(checkpoint, reporter)
-        q = require_conditionals(fitted)
+        exact = fitted.conditionals is None and fitted.marginal
+        q = None if exact else require_conditionals(fitted)
         device = compute_on(fitted, settings)
         limit = limit_of(settings, started)
         reporter.plan([READING, TRAINING, SAVING])
@@ -64,7 +69,11 @@ def finetune(
         rows = training_rows(read, keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
-        config = method_config(fitted.recipe)
+        manifest = _manifest(fitted, table, settings, data, seed, device)
+        if q is None:
+            reporter.say(f"model {manifest['model']} has exact conditionals: nothing to adapt")
+            return _unchanged(fitted, manifest, settings, claim(out, force), started)
+        config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
         folder = Path().absolute() if out is None else out.absolute().parent
@@ -79,15 +88,8 @@ def finetune(
         claimed = claim(out, force)
         with sole_writer(claimed.path):
             with claimed.undone_if_empty():
-                run = RunFolder(claimed.path, _manifest(fitted, table, settings, data, seed, device))
-                recipe = fitted.recipe.model_copy(
-                    update={
-                        "data": tuple(run.manifest["data"]["paths"]),
-                        "mask": run.manifest["data"]["mask"],
-                        "table": table_settings(settings, fitted.recipe.table),
-                    }
-                )
-                run.save({}, {}, {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()})
+                run = RunFolder(claimed.path, manifest)
+                run.save({}, {}, _texts(fitted, manifest, settings))
                 drive = Drive(
                     advance=lambda tuned: algorithm.run(tuned, inside),
                     state=state,
@@ -120,6 +122,27 @@ def finetune(
             return run
 
 
+def _unchanged(
+    fitted: Fitted, manifest: dict[str, Any], settings: Settings, claimed: Claim, started: float
+) -> RunFolder:
+    """The run of a model that knows its conditionals: what it is for another table is what it was."""
+    with sole_writer(claimed.path), claimed.undone_if_empty():
+        run = RunFolder(claimed.path, manifest)
+        entries: dict[str, Any] = {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0}
+        entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+        run.save({"model": fitted.run.tensors("model")}, entries, _texts(fitted, manifest, settings))
+    claimed.commit()
+    return run
+
+
+def _texts(fitted: Fitted, manifest: dict[str, Any], settings: Settings) -> dict[str, str]:
+    """Recipe and schema of the new run: those of the old one, on another table."""
+    data = manifest["data"]
+    reading = table_settings(settings, fitted.recipe.table)
+    recipe = fitted.recipe.model_copy(update={"data": tuple(data["paths"]), "mask": data["mask"], "table": reading})
+    return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()}
+
+
 NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"
 
 
@@ -149,8 +172,8 @@ def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
 
 def _manifest(
     fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
-) -> dict[str, object]:
-    before = fitted.run.manifest
+) -> dict[str, Any]:
+    before = fitted.run.record
     paths = value_of(settings, "data")
     mask = value_of(settings, "mask")
     return {
@@ -160,7 +183,8 @@ def _manifest(
         "status": "running",
         "stopped_by": None,
         "checkpoint": str(fitted.run.path.resolve()),
-        "seeds": {**before["seeds"], "finetune": seed},
+        "seeds": {**before.seeds, "finetune": seed},
+        "chosen": before.chosen,
         "data": {
             "paths": [] if paths is None else [absolute(path) for path in paths],
             "mask": None if mask is None else absolute(mask),
@@ -169,11 +193,11 @@ def _manifest(
             "rows": table.N,
             "rows_fitted": int((~data.missing.all(1)).sum()),
         },
-        "model": before["model"],
-        "method": before["method"],
+        "model": before.model,
+        "method": before.method,
         "plugins": fitted.recipe.plugins,
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **provenance(),
         "metrics_bytes": 0,
     }

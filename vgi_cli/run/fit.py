@@ -70,9 +70,9 @@ def fit(
         if run is not None:
             return _resume(run, settings, reporter, started, stop, table)
         if resume and table is None and "data" not in settings:
-            raise UsageError(f"--resume: {out} holds no run", "name the table too, to begin a fit there")
+            raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
         if resume:
-            reporter.say(f"{out} holds nothing to resume: the fit starts at the beginning")
+            reporter.say(f"nothing was fitted in {out} yet: the fit starts at the beginning")
         _check_plugins(settings, reporter)
         plan = make_plan(settings, from_memory=table is not None)
         check_free(out, force)
@@ -185,10 +185,12 @@ def _resume(
 ) -> RunFolder:
     recipe = merge(run, settings)
     if finished(run, settings):
-        epochs, stopped_by = run.manifest["epochs"], run.manifest["stopped_by"]
+        epochs, stopped_by = run.record.epochs, run.record.stopped_by
         done = f"{epochs} epoch{'s' * (epochs != 1)}, stopped by {stopped_by}"
         reporter.say(f"{run.path} is finished ({done}): nothing to do")
         return run
+    if not run.fitted:
+        reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
     names = recipe.model["name"], recipe.method.get("name")
     used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
     recipe = recipe.model_copy(update={"plugins": used})

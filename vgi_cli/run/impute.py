@@ -166,13 +166,13 @@ def name_of(fitted: Fitted, settings: Settings) -> TableName:
     named, mask = value_of(settings, "data"), value_of(settings, "mask")
     if named is not None:
         return TableName(named, mask, table_settings(settings, fitted.recipe.table), False)
-    data = fitted.run.manifest["data"]
-    if not data["paths"] or data["paths"] == ["-"]:
-        source = "standard input" if data["paths"] else "a table in memory"
+    data = fitted.run.record.data
+    if not data.paths or data.paths == ("-",):
+        source = "standard input" if data.paths else "a table in memory"
         raise UsageError(f"the run was fitted on {source}, which it does not keep", "give DATA")
     if mask is not None or any(key.startswith("table.") for key in settings):
         raise UsageError("--mask, --na-values and --delimiter belong to DATA", "give DATA")
-    return TableName(data["paths"], data["mask"], fitted.recipe.table, True)
+    return TableName(data.paths, data.mask, fitted.recipe.table, True)
 
 
 def fitted_or_new(fitted: Fitted, settings: Settings) -> Table:
@@ -345,17 +345,17 @@ def keyed_by_content(fitted: Fitted, table: Table) -> bool:
 def seed_of(fitted: Fitted, settings: Settings) -> int:
     """The seed that was said, else the run's."""
     seed = value_of(settings, "seed")
-    return int(fitted.run.manifest["seeds"]["fit"] if seed is None else seed)
+    return int(fitted.run.record.seeds["fit"] if seed is None else seed)
 
 
 def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
     """Set the threads and return the device: what was said, else those of the fit (the CPU where its GPU is gone)."""
-    manifest = fitted.run.manifest
-    set_threads(value_of(settings, "threads") or manifest["threads"])
+    before = fitted.run.record
+    set_threads(value_of(settings, "threads") or before.threads or 1)
     name = value_of(settings, "device")
     if name is not None:
         return resolve_device(name, origin(settings, "device", "--device"))
-    return torch.device(manifest["device"] if available(manifest["device"]) else "cpu")
+    return torch.device(before.device if available(before.device) else "cpu")
 
 
 def say_filled(holes: Holes, tables: int, reporter: Reporter) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.limits import MOST_IMPUTATIONS
+from vgi_cli.run.problems import shown
 from vgi_cli.run.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -42,8 +44,10 @@ def check_options(options: ImputeOptions, stdin: bool) -> ImputeOptions:
             raise UsageError(
                 f"{name}: expected {', '.join(known[:-1])} or {known[-1]}, got '{value}'", nearest(value, known)
             )
-    if options.m is not None and options.m < 1:
-        raise UsageError(f"--m: expected a whole number from 1, got {options.m}", "for example --m 5")
+    if options.m is not None and not 1 <= options.m <= MOST_IMPUTATIONS:
+        raise UsageError(
+            f"--m: expected a whole number from 1 to {MOST_IMPUTATIONS}, got {shown(options.m)}", "for example --m 5"
+        )
     to_stdout = options.out == "-" or (options.out is None and stdin)
     layout = options.layout
     if options.point is not None:

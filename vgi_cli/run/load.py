@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
-from vgi_cli.errors import RunError
+from vgi_cli.errors import RunError, UsageError
 from vgi_cli.models.base import Model
 from vgi_cli.run import plugins, registry
 from vgi_cli.run.blocks import partition
@@ -57,7 +57,13 @@ class Fitted(NamedTuple):
         """The sampler to use; UsageError where the run cannot offer it."""
         if self.empty:
             return "exact"
-        return registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
+        chosen = registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
+        if chosen == "chains" and not self.held:
+            other = registry.choose_sampler("auto", self.recipe.model["name"], self.recipe.method["name"])
+            raise UsageError(
+                f"sampler 'chains': run '{self.run.path}' stores no imputations of its table", f"use --sampler {other}"
+            )
+        return chosen
 
 
 def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
@@ -67,10 +73,10 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
-        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.manifest['epochs']}")
+        reporter.say(f"{path} is not finished: its last checkpoint is of epoch {run.record.epochs}")
     recipe = run.recipe()
     schema = Schema.from_json(run.schema_text())
-    if schema.modelled and run.manifest["command"] == "fit" and run.manifest["epochs"] == 0:
+    if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
         reporter.warn(f"{path} was stopped before the end of its first epoch: its model is hardly fitted")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})

@@ -158,17 +158,17 @@ def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, 
 
 def check_same_data(run: RunFolder, table: Table | Origin) -> None:
     """InputError when the table is not the one that the run was fitted on."""
-    if table.sha256 != run.manifest["data"]["sha256"]:
+    if table.sha256 != run.record.data.sha256:
         raise InputError(
             f"{table.label} has changed since {run.path} was fitted (SHA-256 {table.sha256[:12]}…, "
-            f"the run has {run.manifest['data']['sha256'][:12]}…)",
+            f"the run has {run.record.data.sha256[:12]}…)",
             "restore the file, or give DATA to impute new rows",
         )
 
 
 def check_same_held(run: RunFolder, sha256: str | None) -> None:
     """InputError when the table of held-out rows (--val FILE) is not the one that scored the run so far."""
-    before = run.manifest["data"].get("val_sha256", sha256)  # runs of older versions did not note it
+    before = run.record.data.val_sha256 or sha256  # runs of older versions did not note it
     if sha256 != before:
         raise InputError(
             f"the table of --val has changed since {run.path} was fitted: the scores so far are of other rows",

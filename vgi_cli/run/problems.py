@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from vgi_cli.errors import UsageError, nearest
 
@@ -41,11 +44,17 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "finite_number": "a finite number",
 }
+_ARMS = ("literal[", "constrained")
+"""How pydantic begins the names of what a value may be one of: they are no part of a key."""
+_BOUNDS = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
+SHOWN = 60
+"""Characters of a wrong value that a message shows."""
 
 
 def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
-    """The errors of pydantic, one for each setting."""
+    """The errors of pydantic, one for each setting, with the `range` of the setting where it has one."""
     try:
         model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
@@ -55,42 +64,100 @@ def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
         for item in errors:
             if item["type"] == "too_short" and item["loc"] in within:  # pydantic counts malformed items as absent
                 continue
-            seen.setdefault(item["loc"][:1] if len(item["loc"]) < 2 else item["loc"][:2], item)
+            key = tuple(part for part in item["loc"] if not str(part).startswith(_ARMS))
+            words = range_of(model, key)
+            first = seen.setdefault(key[:2], {**item, "loc": key, "range": words})
+            if first["type"] == "literal_error" != item["type"] and words is not None:  # names, or a number
+                names = first["ctx"]["expected"].replace(" or ", ", ")
+                first["ctx"] = {"expected": f"{names} or {words}"}
         return list(seen.values())
     return []
 
 
+def range_of(model: type[BaseModel], key: Sequence[str | int]) -> str | None:
+    """The range of a setting in words (`a whole number from 1 to 1000`); None where it has no bound."""
+    kinds: list[tuple[Any, tuple[Any, ...]]] = [(model, ())]
+    for part in key:
+        kinds = [inner for kind, _ in kinds for inner in _inside(kind, part)]
+    for kind, metadata in kinds:
+        pairs = ((name, getattr(m, name, None)) for m in metadata for name in _BOUNDS.values())
+        bounds = {name: bound for name, bound in pairs if bound is not None}
+        if bounds:
+            return _in_words("a whole number" if kind is int else "a number", bounds)
+    return None
+
+
+def _inside(kind: Any, part: str | int) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """What stands at a key or index of a type, with its constraints."""
+    arguments = get_args(kind)
+    if isinstance(part, str) and inspect.isclass(kind) and issubclass(kind, BaseModel) and part in kind.model_fields:
+        field = kind.model_fields[part]
+        yield from _kinds(field.annotation, tuple(field.metadata))
+    elif isinstance(part, int) and get_origin(kind) is tuple:
+        yield from _kinds(arguments[0] if arguments[-1] is Ellipsis else arguments[part])
+
+
+def _kinds(annotation: Any, metadata: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The types that an annotation allows, each with its constraints."""
+    if get_origin(annotation) is Annotated:
+        base, *more = get_args(annotation)
+        found = (m for item in more for m in (item.metadata if isinstance(item, FieldInfo) else [item]))
+        yield from _kinds(base, (*metadata, *found))
+    elif get_origin(annotation) in (Union, UnionType):
+        for arm in get_args(annotation):
+            yield from _kinds(arm, metadata)
+    else:
+        yield annotation, metadata
+
+
+def _in_words(what: str, bounds: Mapping[str, float]) -> str:
+    """`a number from 0 to 5`, `a number above 0, at most 5`, `a number of at least 1`."""
+    shown = {name: str(bound) if isinstance(bound, int) else f"{bound:g}" for name, bound in bounds.items()}
+    low = f"from {shown['ge']}" if "ge" in shown else f"above {shown['gt']}" if "gt" in shown else None
+    high = f"at most {shown['le']}" if "le" in shown else f"below {shown['lt']}" if "lt" in shown else None
+    if low is not None and high is not None:
+        return f"{what} {low} to {shown['le']}" if "ge" in shown and "le" in shown else f"{what} {low}, {high}"
+    for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
+        if name in shown:
+            return f"a number of {words} {shown[name]}"
+    raise AssertionError("a range without a bound")
+
+
+def shown(value: Any) -> str:
+    """A wrong value as a message shows it: the beginning of what is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+
+
 def describe(error: Any, prefix: str, settings: Settings, known: Iterable[str]) -> Problem:
     """One pydantic error in this program's words."""
-    key = prefix + ".".join(str(part) for part in error["loc"] if not str(part).startswith(("literal[", "constrained")))
+    key = prefix + ".".join(str(part) for part in error["loc"])
     parts = key.split(".")
     above = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
     found = next((settings[k] for k in above if k in settings), None)
     origin = found.origin if found else "settings"
     if error["type"] == "extra_forbidden":
         return Problem(origin, f"unknown key '{key}'", nearest(key, known))
-    got = error["input"]
-    shown = "" if origin.startswith(("--", "VGI_")) and origin != "--set" else f"{key}: "
+    got = shown(error["input"])
+    named = "" if origin.startswith(("--", "VGI_")) and origin != "--set" else f"{key}: "
     if error["type"] == "literal_error":
         expected = error["ctx"]["expected"]
-        hint = nearest(str(got), re.findall(r"'([^']+)'", expected))
+        hint = nearest(got.strip("'"), re.findall(r"'([^']+)'", expected))
         return Problem(
-            origin, f"{shown}expected {expected}, got {got!r}", hint if hint.startswith("did") else f"give {expected}"
+            origin, f"{named}expected {expected}, got {got}", hint if hint.startswith("did") else f"give {expected}"
         )
     expected = _expected(error)
     if expected is None:
         message = error["msg"][:1].lower() + error["msg"][1:]
-        return Problem(origin, f"{shown}{message}, got {got!r}")
-    return Problem(origin, f"{shown}expected {expected}, got {got!r}", f"give {expected}")
+        return Problem(origin, f"{named}{message}, got {got}")
+    return Problem(origin, f"{named}expected {expected}, got {got}", f"give {expected}")
 
 
 def _expected(error: Any) -> str | None:
     """What a value should have been, in words."""
-    context = error.get("ctx", {})
-    for bound, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
-        if bound in context:
-            return f"a number of {words} {context[bound]:g}"
-    return _EXPECTED.get(error["type"])
+    kind, got = _EXPECTED.get(error["type"]), error["input"]
+    endless = isinstance(got, str) and got.lstrip("+-").isdecimal()  # a whole number too long to be read as one
+    return error["range"] if error["type"] in _BOUNDS or endless else kind
 
 
 def raise_problems(problems: Sequence[Problem]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from vgi_cli.errors import UsageError
 from vgi_cli.run.checkpoint import COMMITTED
 from vgi_cli.run.config import Recipe, parse_duration
-from vgi_cli.run.directory import MANIFEST, RunFolder
+from vgi_cli.run.directory import RunFolder, vacant
+from vgi_cli.run.manifest import MANIFEST
 from vgi_cli.run.plan import absolute
 from vgi_cli.run.problems import Problem, Settings, raise_problems
 
@@ -17,17 +18,17 @@ DONE = ("epochs", "converged", "early_stopping", "stop_after")
 
 
 def find_run(out: Path | None) -> RunFolder | None:
-    """The run to continue; none when nothing has been written there yet. UsageError without `--out`."""
+    """The run to continue; none when nothing was fitted there yet. UsageError without `--out`."""
     if out is None:
         raise UsageError("--resume needs the run to continue", "say --out RUN")
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not out.exists() or (out.is_dir() and vacant(out)):
         return None
     if out.is_dir() and not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
         raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")
     run = RunFolder.open(out)
-    if run.manifest["command"] != "fit":
+    if run.record.command != "fit":
         raise UsageError(
-            f"--resume: '{out}' was made by `vgi {run.manifest['command']}`, only fits are resumed",
+            f"--resume: '{out}' was made by `vgi {run.record.command}`, only fits are resumed",
             "run that command again",
         )
     return run
@@ -35,21 +36,21 @@ def find_run(out: Path | None) -> RunFolder | None:
 
 def finished(run: RunFolder, settings: Settings) -> bool:
     """Whether nothing is left to do: the fit came to its end and `--epochs` does not go further."""
-    if not run.finished or run.manifest["stopped_by"] not in DONE:
+    if not run.finished or run.record.stopped_by not in DONE:
         return False
-    return "epochs" not in settings or settings["epochs"].value <= run.manifest["epochs_planned"]
+    return "epochs" not in settings or settings["epochs"].value <= (run.record.epochs_planned or 0)
 
 
 def merge(run: RunFolder, settings: Settings) -> Recipe:
     """The recipe to go on with: the run's own, with more epochs or time, or with the chains elsewhere (which changes no
     result). UsageError names every other difference."""
     recipe = run.recipe()
-    requested = run.manifest.get("requested", {})
+    requested = run.record.requested
     problems = []
     changes: dict[str, Any] = {"time_limit": None}
-    if run.manifest["stopped_by"] == "time_limit":
+    if run.record.stopped_by == "time_limit":
         changes |= {"stop_after": requested.get("stop_after"), "bootstrap": requested.get("bootstrap", "auto")}
-        without = run.manifest.get("time_limit", {}).get("epochs_without")
+        without = run.record.time_limit.get("epochs_without")
         changes |= {} if without is None else {"epochs": without}
     for key, setting in settings.items():
         value, where = setting

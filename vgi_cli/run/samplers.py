@@ -45,7 +45,7 @@ def make_imputer(
         )
     if uncertainty == "bootstrap" and sampler != "exact":
         raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
-    held_out = fitted.run.manifest["data"].get("rows_held_out", 0)
+    held_out = fitted.run.record.data.rows_held_out
     if sampler == "chains" and held_out:
         raise UsageError(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",

@@ -9,7 +9,8 @@ import torch
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.sizing import choose_size, open_size
+from vgi_cli.methods.sizing import FEWEST_ROWS, choose_size, open_size
+from vgi_cli.models.full import FEWEST
 from vgi_cli.run import registry
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.limits import TimeLimit
@@ -64,5 +65,10 @@ def model_size(
         searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
         reporter.warn(
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
+        )
+    elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
+        reporter.say(
+            f"{table.N} row{'s' * (table.N != 1)} say little about how {table.D} columns go together: "
+            "a fill leans on what is seen of its own column"
         )
     return dict(sizing.config.model_dump(mode="json"))

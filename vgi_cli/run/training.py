@@ -14,6 +14,7 @@ from vgi_cli.errors import Interrupted
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.run import plugins, registry
 from vgi_cli.run.bootstrap import refit, refit_count, split_bootstrap
+from vgi_cli.run.chosen import chosen, settled
 from vgi_cli.run.config import Recipe
 from vgi_cli.run.device import default_threads, set_threads
 from vgi_cli.run.directory import Claim, RunFolder
@@ -24,6 +25,7 @@ from vgi_cli.run.memory import room_for_chains, say_where
 from vgi_cli.run.plan import method_config, model_config, stream
 from vgi_cli.run.prepare import Rows
 from vgi_cli.run.problems import Settings
+from vgi_cli.run.provenance import provenance
 from vgi_cli.run.reporting import Reporter
 from vgi_cli.run.resume import DONE
 from vgi_cli.run.signals import Stop
@@ -66,13 +68,15 @@ def start(job: Job, folder: Path) -> State:
     method = registry.load_method(recipe.method["name"])
     dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
     table = job.train.table.to(dtype=dtype, device=job.device)
-    model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D)
+    config = model_config(recipe).settled(table.D)
+    recipe = recipe.model_copy(update={"model": {"name": recipe.model["name"], **config.model_dump(mode="json")}})
+    model = registry.load_model(recipe.model["name"]).build(config, table.D)
     model = model.to(dtype=dtype, device=job.device)
     threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
     if recipe.threads is None:
         job.reporter.say(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
-    job.recipe = recipe.model_copy(update={"threads": threads})
+    recipe = recipe.model_copy(update={"threads": threads})
     inputs = (model, table, method_config(recipe), stream(recipe.seed, "fit"))
     state: Any
     if "imputations" in registry.METHODS[recipe.method["name"]].makes:
@@ -85,6 +89,7 @@ def start(job: Job, folder: Path) -> State:
         job.reporter.detail(f"compile: {decided}")
     elif recipe.compile == "on":
         job.reporter.say(f"--compile on: method {recipe.method['name']} has no step to compile")
+    job.recipe = settled(recipe, state)
     return cast(State, state)
 
 
@@ -107,6 +112,7 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
             "stopped_by": None,
             "seeds": {"fit": recipe.seed},
             "requested": requested,
+            "chosen": chosen(recipe, settings) if job.schema.modelled else {},
             "data": {
                 "paths": list(recipe.data),
                 "mask": recipe.mask,
@@ -122,7 +128,7 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
             "plugins": recipe.plugins,
             "device": str(job.device),
             "threads": recipe.threads,
-            "torch": torch.__version__,
+            **provenance(),
             "metrics_bytes": 0,
         },
     )
@@ -158,6 +164,8 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         resume_with=f"vgi fit --resume --out {run.path}{plugins.flags()}",
     )
     before = run.manifest["stopped_by"]
+    if "chosen" not in run.manifest:  # older versions did not note it
+        run.manifest["chosen"] = chosen(recipe, run.manifest.get("requested", {}))
     if resumed:
         _restore(drive)
     if recipe.epochs is not None:
@@ -246,8 +254,8 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         done = f"{error.message} in the bootstrap refits; the fit is saved in {run.path}"
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
     made = len({name.split("/")[1] for name in refits})
-    if REFITS in job.limit.cut:
-        recipe = recipe.model_copy(update={"bootstrap": made})
+    if REFITS in job.limit.cut or recipe.bootstrap == "auto":
+        recipe = recipe.model_copy(update={"bootstrap": made or "none"})
     entries: dict[str, Any] = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,

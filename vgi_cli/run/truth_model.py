@@ -194,8 +194,9 @@ def _object(text: str, label: str) -> dict[str, Any]:
         values = json.loads(text, object_pairs_hook=pairs, parse_constant=lambda _: math.nan)
     except json.JSONDecodeError as error:
         raise InputError(f"{label}: not JSON (line {error.lineno}: {error.msg})", EXAMPLE) from None
-    except RecursionError:
-        raise InputError(f"{label}: not JSON that this program can read (nested too deeply)", EXAMPLE) from None
+    except (RecursionError, ValueError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else "a number of thousands of digits"
+        raise InputError(f"{label}: not JSON that this program can read ({why})", EXAMPLE) from None
     if not isinstance(values, dict):
         raise InputError(f"{label}: expected a JSON object", EXAMPLE)
     return values

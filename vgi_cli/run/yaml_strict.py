@@ -1,7 +1,9 @@
 """A strict reader of YAML settings: duplicate keys are errors, `1e-3` is a float, `no` is a word, lines are kept.
 
 PyYAML follows YAML 1.1 (`1e-3` is a string, `no` is false, `010` is eight) and keeps the last of two equal keys without
-a word. Here the scalars are those of the YAML 1.2 core schema and every problem is reported, with its line.
+a word. Here the scalars are those of the YAML 1.2 core schema and every problem is reported, with its line. Settings
+need no anchors, aliases or deep nesting, by which a few hundred bytes can stand for more than fits into memory: they
+are refused while the text is scanned, before anything is built from it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ class Document(NamedTuple):
     problems: list[str]
 
 
+MOST_LEVELS = 20
+"""Nested lists and mappings at most."""
+MOST_DIGITS = 300
+"""Digits of a whole number at most; a longer one stays text, which no setting takes for a number."""
+
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"^[-+]?[0-9]+$")
@@ -35,7 +42,7 @@ def scalar(text: str) -> Any:
     if text in _BOOL:
         return _BOOL[text]
     if _INT.match(text):
-        return int(text)
+        return int(text) if len(text) <= MOST_DIGITS else text
     if _FLOAT.match(text):
         return float(text)
     return _SPECIAL.get(text.lower(), text)
@@ -46,6 +53,9 @@ def parse(text: str) -> Document:
     problems: list[str] = []
     lines: dict[str, int] = {}
     try:
+        refused = _refused(text)
+        if refused is not None:
+            return Document({}, {}, [refused])
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -59,6 +69,23 @@ def parse(text: str) -> Document:
         return Document({}, {}, [f"line {node.start_mark.line + 1}: expected a mapping (`key: value`)"])
     values = _mapping(node, "", lines, problems)
     return Document(values, lines, problems)
+
+
+def _refused(text: str) -> str | None:
+    """What the text has that settings never need: an anchor, an alias, or too many levels; none: nothing."""
+    levels = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            sign, kind = ("*", "aliases") if isinstance(event, yaml.AliasEvent) else ("&", "anchors")
+            return f"line {line}: '{sign}{event.anchor}': {kind} are not read, write the value out"
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1
+        if levels > MOST_LEVELS:
+            return f"line {line}: lists and mappings nested more than {MOST_LEVELS} levels deep"
+    return None
 
 
 def _mapping(node: yaml.MappingNode, prefix: str, lines: dict[str, int], problems: list[str]) -> dict[str, Any]:

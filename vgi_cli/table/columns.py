@@ -202,7 +202,7 @@ class Schema:
         """The schema of a run. RunError when the text is damaged or written by a newer program."""
         try:
             raw = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"schema.json: not JSON ({error})", "restore the run folder, or fit again") from None
         found = raw.get("format") if isinstance(raw, dict) else None
         if isinstance(found, int) and found > SCHEMA_FORMAT:

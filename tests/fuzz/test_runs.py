@@ -1,0 +1,133 @@
+"""Damaged runs and hostile settings: a named error or an unchanged result, never a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import runs
+from tests.program import Result, Vgi, vgi
+from vgi_cli.errors import UsageError
+from vgi_cli.run.config import gather
+from vgi_cli.run.plan import make_plan
+
+__all__ = ["vgi"]
+
+ROOT = Path(__file__).parents[2]
+TABLE = "a,b\n" + "\n".join(f"{i % 7},{'' if i % 5 == 0 else i * i % 11 / 2}" for i in range(24)) + "\n"
+FIT = [
+    *("--model", "fa", "--method", "vgi", "--epochs", "1", "--threads", "1", "--set", "model.factors=1"),
+    *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "bootstrap=1"),
+    *("--set", "method.trunk=[4]", "--set", "method.hidden=[4]", "--set", "method.imputations=2"),
+]
+COMMANDS = {
+    "impute": ["impute", "--checkpoint", "run", "--m", "1", "--format", "long", "-o", "-"],
+    "evaluate": ["evaluate", "--checkpoint", "run", "data.csv", "--json", "-o", "report"],
+    "finetune": ["finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned"],
+    "resume": ["fit", "--resume", "--out", "run"],
+}
+
+
+def outcome(vgi: Vgi, command: str) -> tuple[Result, bytes]:
+    """What a command did, and what it made; nothing of that stays."""
+    done = vgi(*COMMANDS[command])
+    made = Path("tuned/conditionals.safetensors").read_bytes() if done.code == 0 and command == "finetune" else b""
+    for folder in ("report", "tuned"):
+        shutil.rmtree(folder, ignore_errors=True)
+    return done, done.out.encode() + made
+
+
+def reference(vgi: Vgi) -> dict[str, bytes]:
+    """The run to damage, and what each command makes of it."""
+    Path("data.csv").write_text(TABLE)
+    assert vgi("fit", "data.csv", *FIT, "--out", "run").code == 0
+    shutil.copytree("run", "whole")
+    return {command: outcome(vgi, command)[1] for command in COMMANDS}
+
+
+def restore() -> None:
+    shutil.rmtree("run")
+    shutil.copytree("whole", "run")
+
+
+def check_damaged_runs(vgi: Vgi, seed: int, cases: int) -> None:
+    expected = reference(vgi)
+    rng = random.Random(seed)
+    for case in range(cases):
+        restore()
+        name = runs.damage(rng, Path("run"))
+        command = rng.choice(list(COMMANDS))
+        done, made = outcome(vgi, command)
+        where = f"case {case} of seed {seed}: {command} after damage of {name}: {done.err[-500:]}"
+        if done.code == 0:
+            assert made == expected[command], where
+        else:
+            assert done.code in (1, 2) and done.error and done.hint, where
+            assert name in done.err and "unexpected" not in done.err and "Traceback" not in done.err, where
+            assert not Path("tuned").exists() and not Path("report").exists(), where
+
+
+def check_older_runs(vgi: Vgi, seed: int, cases: int) -> None:
+    """Runs from before the checksum: some damage is not seen, none crashes."""
+    reference(vgi)
+    manifest = Path("whole/manifest.json")
+    values = json.loads(manifest.read_text())
+    plain = {key: value for key, value in values.items() if key not in ("checksum", "chosen", "argv", "versions")}
+    rng = random.Random(seed)
+    for case in range(cases):
+        restore()
+        way = rng.choice((runs.edit, runs.flip))
+        Path("run/manifest.json").write_bytes(way(rng, json.dumps(plain, indent=2).encode()))
+        command = rng.choice(list(COMMANDS))
+        done, _ = outcome(vgi, command)
+        where = f"case {case} of seed {seed}: {command}: {done.err[-500:]}"
+        assert done.code in (0, 1, 2) and "unexpected" not in done.err and "Traceback" not in done.err, where
+
+
+def check_settings(seed: int, cases: int) -> None:
+    sources = [path.read_bytes() for path in sorted((ROOT / "recipes").rglob("*.yaml"))]
+    rng = random.Random(seed)
+    for case in range(cases):
+        path, items = None, [runs.item(rng) for _ in range(rng.randint(1, 3))]
+        if rng.random() < 0.6:
+            path, items = Path("r.yaml"), []
+            path.write_bytes(runs.recipe(rng, sources))
+        try:
+            with contextlib.suppress(UsageError):
+                make_plan(gather({"data": (["none.csv"], "DATA")}, items, recipe=path))
+        except Exception as error:
+            raise AssertionError(f"case {case} of seed {seed}: {path or items}") from error
+
+
+def test_a_few_damaged_runs(vgi: Vgi) -> None:
+    check_damaged_runs(vgi, seed=0, cases=60)
+
+
+def test_a_few_damaged_runs_of_older_versions(vgi: Vgi) -> None:
+    check_older_runs(vgi, seed=0, cases=30)
+
+
+def test_a_few_hostile_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_settings(seed=0, cases=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_damaged_runs(vgi: Vgi, seed: int) -> None:
+    check_damaged_runs(vgi, seed, cases=500)
+    shutil.rmtree("run")
+    shutil.rmtree("whole")
+    check_older_runs(vgi, seed, cases=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_hostile_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_settings(seed, cases=2000)
