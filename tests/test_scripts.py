@@ -193,3 +193,8 @@ def test_heldout_compares_held_out_rows_with_fresh_ones(tmp_path: Path) -> None:
     done = script("heldout", tmp_path / "out", "--repetitions", 1, "--rows", 40, "--models", "fa")
     assert done.code == 0, done.err
     assert re.fullmatch(r"fa, normal, 40 rows: [+-]\d+\.\d{3} \(se nan\) nats a row\n", done.out)
+    done = script("heldout", tmp_path / "out", "--sizes", "--repetitions", 1, "--rows", 60)
+    lines = (
+        r"folds: [+-]\d\.\d{3} \(se 0\.000\) nats a row, .* between sizes\nsame size in (0|100)%; on fresh rows .*\n"
+    )
+    assert done.code == 0 and re.fullmatch(lines, done.out), (done.out, done.err)
