@@ -268,7 +268,7 @@ def test_a_full_disk_fails_and_keeps_the_last_good_checkpoint(tmp_path: Path, mo
         raise OSError(28, "No space left on device")
 
     drive = resumed(path, epochs=10, resume_with="vgi fit --resume --out run")
-    monkeypatch.setattr("vgi_cli.run.directory.write_tensors", full)
+    monkeypatch.setattr("vgi_cli.run.tensors.write_tensors", full)
     with pytest.raises(FitError, match=r"cannot save in .*: No space left on device; the last good") as caught:
         drive.go()
     assert caught.value.hint == "make room, then: vgi fit --resume --out run"
