@@ -290,6 +290,19 @@ def test_resume(vgi: Vgi, data: Path) -> None:
     assert done.code == 2 and "epochs may grow but not shrink: the run has 3, got 1" in done.error
 
 
+def test_a_fit_that_was_killed_before_its_first_checkpoint_is_begun_anew(vgi: Vgi, data: Path) -> None:
+    left = Path("run/.checkpoint.tmp")
+    left.mkdir(parents=True)
+    (left / "recipe.yaml").write_text("seed: 0")
+    done = vgi("impute", "--checkpoint", "run")
+    assert (done.code, done.error) == (2, "'run': the fit was stopped before it had saved anything")
+    done = vgi("fit", "--resume", "--out", "run")
+    assert (done.code, done.error) == (2, "--resume: nothing was fitted in run yet")
+    done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
+    assert done.code == 0 and "nothing was fitted in run yet: the fit starts at the beginning" in done.err
+    assert not left.exists() and RunFolder.open(Path("run")).finished
+
+
 def test_resume_where_nothing_is_starts_at_the_beginning(vgi: Vgi, data: Path) -> None:
     done = vgi("fit", "data.csv", *FA, "--out", "run", "--resume")
     assert done.code == 0 and "nothing was fitted in run yet: the fit starts at the beginning" in done.err

@@ -14,6 +14,7 @@ from tests.program import Vgi, vgi
 from vgi_cli.run.chosen import adapting_config
 from vgi_cli.run.config import as_settings, load_recipe
 from vgi_cli.run.directory import RunFolder
+from vgi_cli.run.provenance import provenance, said
 from vgi_cli.version import __version__
 
 __all__ = ["vgi"]
@@ -103,3 +104,9 @@ def test_a_table_without_a_column_to_model_chooses_nothing(vgi: Vgi) -> None:
     Path("data.csv").write_text("a,b\n1,x\n1,y\n,z\n")
     assert vgi("fit", "data.csv", "--out", "run").code == 0
     assert RunFolder.open(Path("run")).record.chosen == {}
+
+
+def test_the_words_of_a_command_hold_no_path_of_a_plugin_and_are_text() -> None:
+    with said(["fit", "--plugin", "code/mine.py", "--plugin=/home/me/other.py", "caf\udce9.csv"]):
+        assert provenance()["argv"] == ["fit", "--plugin", "mine.py", "--plugin=other.py", "caf\\udce9.csv"]
+    assert provenance()["argv"] is None

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from vgi_cli.version import __version__
@@ -17,8 +18,16 @@ _argv: ContextVar[list[str] | None] = ContextVar("argv", default=None)
 
 @contextmanager
 def said(argv: Sequence[str]) -> Iterator[None]:
-    """Within this context runs are made by a command line: its words after the program's name."""
-    token = _argv.set([word.encode("utf-8", "backslashreplace").decode() for word in argv])
+    """Within this context runs are made by a command line: its words after the program's name. Of a plugin a run has
+    the name of the file only (see plugins.py)."""
+    words = [word.encode("utf-8", "backslashreplace").decode() for word in argv]
+    for number, word in enumerate(words):
+        flag, equals, path = word.partition("=")
+        if flag == "--plugin" and equals:
+            words[number] = f"--plugin={Path(path).name}"
+        elif number and words[number - 1] == "--plugin":
+            words[number] = Path(word).name
+    token = _argv.set(words)
     try:
         yield
     finally:
