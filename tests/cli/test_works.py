@@ -182,9 +182,9 @@ def test_formats(vgi: Vgi, run: Path) -> None:
 
 def test_uncertainty_is_said(vgi: Vgi, run: Path) -> None:
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "a.csv")
-    assert "parameter uncertainty: 2 bootstrap refits by em" in done.err.splitlines()
+    assert "the draws include the uncertainty of the fit: 2 bootstrap refits by em" in done.err.splitlines()
     done = vgi("impute", "--checkpoint", "run", "-o", "b.csv")
-    assert "parameter uncertainty: 2 bootstrap refits by em (they are reused: 5 draws were asked for)" in done.err
+    assert "the uncertainty of the fit: 2 bootstrap refits by em (they are reused: 5 draws were asked for)" in done.err
     done = vgi("impute", "--checkpoint", "run", "--uncertainty", "none", "-o", "c.csv")
     assert NOT_INCLUDED in done.err.splitlines() and "Rubin's rules would give" in NOT_INCLUDED
     assert Path("c.1.csv").read_bytes() != Path("b.1.csv").read_bytes()
@@ -362,7 +362,7 @@ def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
     assert same_tensors(RunFolder.open(Path("tuned")).tensors("model"), RunFolder.open(Path("run")).tensors("model"))
     done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "--uncertainty", "bootstrap", "-o", "out.csv")
-    assert done.code == 0 and "parameter uncertainty: 2 bootstrap refits by em" in done.err
+    assert done.code == 0 and "the draws include the uncertainty of the fit: 2 bootstrap refits by em" in done.err
 
 
 def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:
@@ -528,7 +528,7 @@ def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:
     flags = [flag if flag != "bootstrap=none" else "bootstrap=3" for flag in TINY_VGI]
     assert vgi("fit", "data.csv", *flags, "--out", "run").code == 0
     done = vgi("impute", "--checkpoint", "run", "--m", "3", "-o", "out.csv")
-    assert "parameter uncertainty: 3 bootstrap refits by em" in done.err.splitlines()
+    assert "the draws include the uncertainty of the fit: 3 bootstrap refits by em" in done.err.splitlines()
     assert vgi("impute", "--checkpoint", "run", "--sampler", "metropolis", "--m", "1", "-o", "m.csv").code == 0
     error = vgi(
         "impute", "--checkpoint", "run", "--sampler", "gibbs", "--uncertainty", "bootstrap", "-o", "g.csv"
@@ -579,7 +579,7 @@ def test_a_table_is_filled_by_an_imputer_and_the_run_keeps_its_fills(vgi: Vgi, d
     files = [Path(run) / "imputations.safetensors" for run in ("run", "again")]
     assert files[0].read_bytes() == files[1].read_bytes()
     done = vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "model.csv")  # from the fitted model, not refitted
-    assert done.code == 0 and "parameter uncertainty is not included in the draws" in done.err
+    assert done.code == 0 and "the draws do not include the uncertainty of the fit: " in done.err
 
 
 def test_em_that_has_not_converged_says_so_and_goes_on(vgi: Vgi, data: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_frame_is_fitted_imputed_and_evaluated(frame: pd.DataFrame, tmp_path: 
     run = vgi_cli.fit(frame, out=tmp_path / "run", id=["name"], say=said.append, **FIT)
     assert run.path == tmp_path / "run" and run.manifest["stopped_by"] == "converged"
     tables = run.impute(m=3, say=said.append)
-    assert len(tables) == 3 and "parameter uncertainty: 3 bootstrap refits by em" in said
+    assert len(tables) == 3 and "the draws include the uncertainty of the fit: 3 bootstrap refits by em" in said
     for table in tables:
         assert not table[["a", "b", "count"]].isna().any().any()
         observed = frame.notna().to_numpy()

@@ -40,7 +40,10 @@ def test_each_imputation_has_a_refit_of_its_own(table: Path, val: float | None) 
     run, told = fit(val=val), fit(val=val, out="told", set={"bootstrap": 5})
     said: list[str] = []
     more, few = run.impute(m=5, say=said.append), run.impute(m=2)
-    assert "parameter uncertainty: 2 bootstrap refits by em, and 3 made now for the further draws" in said
+    assert (
+        "the draws include the uncertainty of the fit: 2 bootstrap refits by em, and 3 made now for the further draws"
+        in said
+    )
     for a, b in zip(more, told.impute(m=5), strict=True):
         pd.testing.assert_frame_equal(a, b)
     for a, b in zip(more, few, strict=False):
@@ -55,7 +58,10 @@ def test_other_rows_are_imputed_with_refits_to_the_fitted_ones(table: Path) -> N
     Path("new.csv").write_text("a,b,c\n0.5,,\n,1,\n")
     said: list[str] = []
     vgi_cli.impute("run", "new.csv", m=4, out="new.out.csv", say=said.append)
-    assert "parameter uncertainty: 2 bootstrap refits by em, and 2 made now for the further draws" in said
+    assert (
+        "the draws include the uncertainty of the fit: 2 bootstrap refits by em, and 2 made now for the further draws"
+        in said
+    )
 
 
 @pytest.mark.parametrize("case", ["gone", "changed", "memory", "told"])
@@ -81,7 +87,7 @@ def test_without_the_fitted_table_the_refits_serve_again(
     }
     if case == "told":
         assert not warned
-        assert "parameter uncertainty: 2 bootstrap refits by em (they are reused: 4 draws were asked for)" in said
+        assert "the uncertainty of the fit: 2 bootstrap refits by em (they are reused: 4 draws were asked for)" in said
     else:
         assert reason[case] in warned[0] and warned[0].endswith("; a fit with --set bootstrap=4 has one for each")
     if case == "memory":  # the object holds its table

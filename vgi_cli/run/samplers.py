@@ -18,7 +18,7 @@ from vgi_cli.run.reporting import Reporter
 from vgi_cli.table.reader import Table
 
 NOT_INCLUDED = (
-    "parameter uncertainty is not included in the draws: Rubin's rules would give standard errors that are too small"
+    "the draws do not include the uncertainty of the fit: Rubin's rules would give standard errors that are too small"
 )
 
 Capture: TypeAlias = Callable[[Any], Any]
@@ -68,7 +68,7 @@ def make_imputer(
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:
         models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
-        reporter.say(f"parameter uncertainty: {included}{more}")
+        reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
             reporter.say(NOT_INCLUDED)
