@@ -30,7 +30,7 @@ from vgi_cli.table.reader import Table
 DEQUANTISATION_DRAWS = 8
 SCORED_ROWS = 1000
 """Rows that are scored where nobody says how many and the likelihood has to be estimated."""
-FIRST, MOST = 32, 256
+FIRST, MOST = 8, 256
 """Rows of the first piece that is scored; each piece has twice those of the one before, up to the most."""
 EXACT = 4096
 """Rows of a piece where nothing is estimated."""
