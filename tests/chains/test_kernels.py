@@ -11,7 +11,7 @@ from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_sca
 from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
 from vgi_cli.data import Blocks
 
-D, R = 4, 20_000
+D, R = 4, 10_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)
 SCALES = MIX @ MIX.T
 PRECISION = torch.linalg.inv(SCALES)
@@ -21,7 +21,7 @@ def log_p(x, missing):
     return -0.5 * ((x @ PRECISION) * x).sum(-1)
 
 
-FEWER = 6000
+FEWER = 4000
 """Rows for blocks, which cost more."""
 
 
@@ -59,7 +59,7 @@ def test_rows_drawn_from_the_model_stay_distributed_as_the_model(family, extende
     moved = torch.zeros(R, dtype=torch.bool)
     sweep = metropolis_path if kind == "path" else metropolis_sweep
     with torch.no_grad():
-        for _ in range(12):
+        for _ in range(8):
             noise = sweep_noise(q, 3, g)
             swept = sweep(log_p, q, x, missing, holes_scan(missing, 1, noise.order), noise)
             assert torch.equal(swept.x[~missing], x[~missing])
@@ -124,7 +124,7 @@ def test_single_steps_keep_the_model_too(extended):
     q = conditionals("spline", "independent", extended, seed=1)
     x, missing, g = start(3)
     with torch.no_grad():
-        for _ in range(12):
+        for _ in range(8):
             scan = random_scan(missing, torch.rand(R, D, generator=g), 3)
             noise = sweep_noise(q, 3, g)
             at = log_p(x, missing)
@@ -149,7 +149,7 @@ def test_uncorrected_steps_do_not_keep_the_model():
     q = conditionals("gaussian", "shared", False, seed=1)
     x, missing, g = start(3)
     with torch.no_grad():
-        for _ in range(12):
+        for _ in range(8):
             noise = sweep_noise(q, 3, g)
             x = gibbs_sweep(q, x, missing, holes_scan(missing, 1, noise.order), noise).x
     with pytest.raises(AssertionError):

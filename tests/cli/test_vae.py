@@ -107,11 +107,17 @@ def test_a_complete_table_by_complete(vgi: Vgi, data: Path) -> None:
     assert all(all(row) for row in cells("out.1.csv"))
 
 
-def test_conditionals_are_compared_with_those_of_the_decoder(vgi: Vgi, data: Path) -> None:
+def test_conditionals_are_compared_with_those_of_the_decoder(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgi_cli.evaluation.latent_columns.DRAWS", 60)
+    monkeypatch.setattr("vgi_cli.evaluation.refit.MOST_EPOCHS", 3)
+    Path("data.csv").write_text(text(rows=8))
     assert vgi("fit", "data.csv", *VAE, "--out", "run").code == 0
-    done = vgi("evaluate", "--checkpoint", "run", "data.csv", "--conditionals", "--json", "--samples", "50")
+    ask = ["--conditionals", "--json", "--samples", "50", "--refit-epochs", "1"]
+    done = vgi("evaluate", "--checkpoint", "run", "data.csv", *ask)
     part = json.loads(done.out)["conditionals"]
-    assert (part["rows"], part["estimator"]) == (30, "quadrature and importance sampling")
+    assert (part["rows"], part["estimator"]) == (8, "quadrature and importance sampling")
     assert part["sampler"] == "latent" and part["ess"]["q10"] <= part["ess"]["median"] <= 1000
     assert set(part["columns"]) == {"a", "b"} and part["left_out"] == ["count"]
     plain = ["--model", "vae", "--method", "vbgi", "--epochs", "1", "--threads", "1", "--set", "optim.warmup_model=1"]

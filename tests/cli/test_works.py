@@ -67,8 +67,11 @@ def test_odd_tables_are_fitted_with_a_line_and_imputed(vgi: Vgi, odd: str, model
     table, line = ODD[odd]
     Path("one.csv").write_text(table)
     flags = ["--threads", "1", "--model", model, "--epochs", "2"]
+    if model in ("auto", "fa") and odd != "nothing varies":
+        flags += ["--set", "bootstrap=2"]
     if model.startswith("flow"):
-        flags += ["--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "model.hidden=4"]
+        small = ("optim.warmup_conditionals=1", "optim.warmup_model=1", "model.hidden=4", "model.steps=1")
+        flags += [word for setting in (*small, "method.trunk=[4]", "method.hidden=[4]") for word in ("--set", setting)]
     done = vgi("fit", "one.csv", *flags)
     assert (done.code, done.out) == (0, "run1\n"), done.err
     assert done.err.splitlines().count(line) == 1
@@ -517,8 +520,8 @@ def test_a_table_of_another_name_is_written_under_it(vgi: Vgi, data: Path) -> No
 
 def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VGI_THREADS", "2")
-    assert vgi("fit", "data.csv", *FA[:-2], "--out", "two").code == 0
-    assert vgi("fit", "data.csv", *FA, "--out", "one").code == 0
+    assert vgi("fit", "data.csv", *FA[:-2], "--set", "stop_after=1", "--out", "two").code == 0
+    assert vgi("fit", "data.csv", *FA, "--set", "stop_after=1", "--out", "one").code == 0
     assert [RunFolder.open(Path(name)).manifest["threads"] for name in ("two", "one")] == [2, 1]
     monkeypatch.setenv("VGI_THREADS", "many")
     assert vgi("fit", "data.csv", *FA[:-2]).error == "VGI_THREADS: expected a whole number, got 'many'"

@@ -36,7 +36,7 @@ SMALL = {
         "imputations": 2,
         "first": 0.5,
         "every": 0.5,
-        "steps": ((0, 30),),
+        "steps": ((0, 8),),
         "optim": {"batch_size": 32},
     },
 }
@@ -46,6 +46,9 @@ SMALL_LATENT = {  # where latents are a block
     "vbgi": LATENT | {"trunk": (6,), "epochs": 2},
     "vbgi-m": LATENT | {"epochs": 2},
 }
+FLOW = {"steps": 1, "hidden": 6, "bins": 4, "blocks": 1}
+VAE = {"encoder": (6,), "decoder": (6,)}
+SMALL_MODELS = {"flow": FLOW, "flow-ar": FLOW, "vae": VAE}
 BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
@@ -53,9 +56,9 @@ every = pytest.mark.parametrize(("model", "method"), PAIRS)
 
 def table(holes=True):
     g = torch.Generator().manual_seed(0)
-    x = torch.randn(90, 2, generator=g, dtype=torch.float64) @ torch.randn(2, 4, generator=g, dtype=torch.float64)
-    x = x + 0.5 * torch.randn(90, 4, generator=g, dtype=torch.float64)
-    missing = torch.rand(90, 4, generator=g) < 0.3
+    x = torch.randn(60, 2, generator=g, dtype=torch.float64) @ torch.randn(2, 4, generator=g, dtype=torch.float64)
+    x = x + 0.5 * torch.randn(60, 4, generator=g, dtype=torch.float64)
+    missing = torch.rand(60, 4, generator=g) < 0.3
     missing[3] = True  # a fully missing row
     missing[5:20] = False
     return make_table(x, missing & holes)
@@ -63,7 +66,7 @@ def table(holes=True):
 
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
-    fresh = cls.build(cls.Config(**made.fixes), 4).double()
+    fresh = cls.build(cls.Config(**SMALL_MODELS.get(model, {}), **made.fixes), 4).double()
     small = SMALL.get(method, {"epochs": 4})
     if "latent" in registry.MODELS[model].provides:
         small = SMALL_LATENT.get(method, small)

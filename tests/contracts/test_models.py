@@ -73,7 +73,7 @@ def test_samples_have_the_density(name):
     model, _ = built(name, 2)
     g = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        own = model.log_prob(model.sample(20_000, g))
+        own = model.log_prob(model.sample(10_000, g))
         z = 3.0 * torch.randn(60_000, 2, generator=g, dtype=torch.float64)
         log_proposal = -0.5 * (z / 3.0).square().sum(1) - math.log(2 * math.pi * 9.0)
         log_p = model.log_prob(z)
@@ -244,7 +244,7 @@ def test_samples_have_the_joint(name):
             return (law.log_prob(x[:, None]) + log_prior).logsumexp(1) + volume
 
         own = log_prob(model.sample(10_000, g))
-        x = 3.0 * torch.randn(30_000, 2, generator=g, dtype=torch.float64)
+        x = 3.0 * torch.randn(60_000, 2, generator=g, dtype=torch.float64)
         log_proposal = -0.5 * (x / 3.0).square().sum(1) - math.log(2 * math.pi * 9.0)
         log_p = log_prob(x)
         weighted = ((log_p - log_proposal).exp() * log_p).mean()

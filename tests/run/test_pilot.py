@@ -16,7 +16,7 @@ from vgi_cli.evaluation.loglik import LogLik
 from vgi_cli.run import pilot
 from vgi_cli.run.limits import TimeUp
 
-SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 2, "model.hidden": 8, "model.blocks": 0}
+SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
 
 
 def frame(rows: int) -> pd.DataFrame:
@@ -37,8 +37,6 @@ def test_the_pilot_ends_long_before_the_planned_epochs_and_says_why(tmp_path: Pa
     manifest, said = fit(60, tmp_path / "run")
     assert 1 <= manifest["epochs"] < 400  # 4,000 steps would be 1,000 epochs
     assert any("epochs: a trial fit described held-out rows best" in line for line in said)
-    again, _ = fit(60, tmp_path / "again")
-    assert again["epochs"] == manifest["epochs"]
     assert manifest["data"]["rows_fitted"] == int((~frame(60).isna().all(axis=1)).sum())  # no row is lost
 
 
