@@ -36,7 +36,7 @@ from torch import Tensor
 from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.em_steps import ascend
+from vgi_cli.methods.em_steps import settle
 from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work
 
 Kind = Literal["multinomial", "bayesian"]
@@ -53,7 +53,7 @@ CELLS = 200
 """A column keeps so many observed cells in a refit, where it has them."""
 SCARCE = 30
 """A column with fewer may be left without any in a resample: rows are then reweighted smoothly."""
-TOLERANCE = 3e-4
+TOLERANCE = 1e-4
 """Nats for each free parameter, over the last steps of a refit."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""
@@ -149,12 +149,12 @@ def refits(
             refit.initialise(_filled(fitted, x, missing, seed)[drawn], generator)
         limit = tolerance * refit.free_parameters()
         try:
-            done = ascend(refit, base.reweighted(weights), penalty, steps=size.steps, tolerance=limit, each=each)
+            settled = settle(refit, base.reweighted(weights), penalty, steps=size.steps, tolerance=limit, each=each)
         except _Stopped:
             return
         if not all_rows:
             refit.shrink_to(fitted, math.sqrt(size.rows / N))
-        yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, done.settled)
+        yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
 
 
 def _filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,16 +68,39 @@ def climb(
 ORDER = 10
 """How many differences of steps the acceleration of an ascent uses before it starts anew."""
 SLACK = 0.01
-"""Nats in all by which an accelerated step may lower the objective: a curved ridge is not followed otherwise."""
+"""Nats in all by which an accelerated step may end below the best so far: a curved ridge is not followed otherwise."""
 WINDOW = 5
-"""Steps over which the gain of an ascent is judged: a single accelerated step may gain nothing."""
+"""Steps over which an ascent is judged: a single accelerated step may change nothing."""
 
 
-class Ascent(NamedTuple):
-    """Where an ascent ended: the EM steps that were taken, and whether it had settled."""
+@torch.no_grad()
+def settle(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    steps: int,
+    tolerance: float,
+    each: Callable[[int], None] = nothing,
+) -> bool:
+    """Climb in place by EM steps until the objective settles, and say whether it did.
 
-    steps: int
-    settled: bool
+    One Gaussian ascends, in half the steps or fewer (docs/benchmarks.md); several take iterations, since far from a top
+    of theirs every third step of an ascent has to be undone.
+
+    steps      EM steps that may be taken (a few more where the last one has to be undone)
+    tolerance  nats in all, not a row: it has settled when an iteration, or WINDOW steps of an ascent, change less
+    each       is told between steps how many are done; what it raises ends the climb
+    """
+    if model.gaussians.K == 1:
+        return ascend(model, table, penalty, steps=steps, tolerance=tolerance, each=each)
+    value = iteration(model, table, penalty, True)
+    for done in range(3, steps, 3):
+        each(done)
+        last, value = value, iteration(model, table, penalty, True)
+        if bool(value.objective - last.objective < tolerance):
+            return True
+    return False
 
 
 @torch.no_grad()
@@ -90,17 +112,12 @@ def ascend(
     steps: int,
     tolerance: float,
     each: Callable[[int], None] = nothing,
-) -> Ascent:
-    """EM with Anderson's acceleration, in place: the step that would lead to the fixed point if the last ORDER steps
-    were those of a linear map (Walker and Ni 2011), restarted, and given up for an EM step where the objective would
-    fall (Henderson and Varadhan 2019). Near a top it takes half the EM steps of `climb`, or fewer.
-
-    steps      EM steps that may be taken (one more where the last one has to be undone)
-    tolerance  nats in all, not a row: it has settled when WINDOW steps gain less
-    each       is told before every accelerated step how many are done; what it raises ends the ascent
-    """
+) -> bool:
+    """EM with Anderson's acceleration; see `settle`. It takes the step that would lead to the fixed point if the last
+    ORDER steps were those of a linear map (Walker and Ni 2011), restarted, and given up for an EM step where the
+    objective would fall (Henderson and Varadhan 2019)."""
     x, value = _flat(model), model.em_step(table, penalty)
-    reached, taken, best = _flat(model), 1, [value.objective.item()]
+    reached, taken, values = _flat(model), 1, [value.objective.item()]
     moves: list[Tensor] = []
     changes: list[Tensor] = []
     while taken < steps:
@@ -113,7 +130,7 @@ def ascend(
             ahead = reached - (torch.stack(moves, 1) + change) @ share
         new = _evaluated(model, ahead, table, penalty)
         taken += 1
-        if new is None or bool(new.objective < value.objective - SLACK):
+        if new is None or bool(new.objective < max(values) - SLACK):
             moves, changes, ahead = [], [], reached
             _unflatten(model, reached)
             new = model.em_step(table, penalty)
@@ -123,10 +140,11 @@ def ascend(
         moves.append(ahead - x)
         x, value, reached = ahead, new, _flat(model)
         changes.append(reached - x - residual)
-        best.append(max(best[-1], value.objective.item()))
-        if len(best) > WINDOW and best[-1] - best[-1 - WINDOW] < tolerance:
-            return Ascent(taken, True)
-    return Ascent(taken, False)
+        values.append(value.objective.item())
+        last = values[-1 - WINDOW :]
+        if len(last) > WINDOW and max(last) - min(last) < tolerance:
+            return True
+    return False
 
 
 def _evaluated(model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty) -> EmValue | None:
