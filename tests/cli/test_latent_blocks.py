@@ -42,7 +42,7 @@ def test_fit_resume_impute_and_finetune(vgi: Vgi, data: Path, way: str) -> None:
     assert done.code == 0 and RunFolder.open(Path("run")).manifest["epochs"] == 3, done.err
     samplers = {"auto": "latent", "chains": "chains"} | ({} if way == "vbgi-m" else {"gibbs": "gibbs"})
     for said, used in samplers.items():
-        done = vgi("impute", "--checkpoint", "run", "--sampler", said, "--m", "2", "-o", f"{said}.csv", "--force")
+        done = vgi("impute", "--checkpoint", "run", "--sampler", said, "--m", "2", "-o", f"{said}.csv", "--force", "-v")
         assert done.code == 0 and (used == "chains" or f"sampler {used}" in done.err), done.err
         assert all(all(row) for row in cells(f"{said}.1.csv")) and cells(f"{said}.1.csv") != cells(f"{said}.2.csv")
     if way == "vbgi-m":

@@ -49,7 +49,7 @@ def test_plmcmc_run_imputes_and_evaluates(vgi: Vgi, flow_run: Path) -> None:
     assert [line["metropolis_steps"] for line in lines] == [5.0, 5.0, 5.0]
     assert all(line["strain"] > 0 and 0 <= line["acceptance"] <= 1 for line in lines)
     for more in ([], ["new.csv"]):
-        done = vgi("impute", "--checkpoint", "run", *more, "--m", "2", "-o", f"out{len(more)}.csv")
+        done = vgi("impute", "--checkpoint", "run", *more, "--m", "2", "-o", f"out{len(more)}.csv", "-v")
         assert done.code == 0 and "sampler plmcmc: chains" in done.err
         filled = Path(f"out{len(more)}.1.csv").read_text()
         assert filled != Path(f"out{len(more)}.2.csv").read_text() and ",," not in filled

@@ -211,7 +211,7 @@ def test_a_method_that_needs_a_density_only_fits_a_flow(vgi: Vgi, data: Path, mo
     done = vgi("fit", "data.csv", *flags, "--model", "flow", "--method", "filled", "--set", "model.steps=1")
     assert (done.code, done.out) == (0, "run1\n"), done.err
     assert "the fit has done its 2 epochs" in done.err
-    done = vgi("impute", "--checkpoint", "run1", "--m", "1", *flags)
+    done = vgi("impute", "--checkpoint", "run1", "--m", "1", *flags, "-v")
     assert done.code == 0 and "sampler plmcmc: chains 1" in done.err
     done = vgi("evaluate", "--checkpoint", "run1", "data.csv", *flags, "--json")
     assert done.code == 0, done.err

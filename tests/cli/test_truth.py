@@ -100,7 +100,6 @@ def test_truths_that_cannot_be_used(
     if content is not None:
         Path(name).write_bytes(content)
     ask = ["evaluate", "--checkpoint", "run", "rows.csv"]
-    ask[-1] = "no-data.csv"  # refused before the table is looked for
     found, suggestion = refused(vgi, *ask, "--truth-model", name)
     assert found.startswith(error) and hint in suggestion
 
@@ -188,7 +187,7 @@ def test_columns_without_holes_in_the_fit_are_left_out(vgi: Vgi, law: Path) -> N
     assert line in vgi(*ask, "--force").out
     Path("whole.csv").write_text("a,b\n" + "\n".join(rows) + "\n,\n")
     assert vgi("fit", "whole.csv", *TINY_VGI, "--out", "complete").code == 0
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "complete", "no-data.csv", "--conditionals")
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "complete", "rows.csv", "--conditionals")
     assert error == ("--conditionals: the rows of run 'complete' had no holes, so no conditional was trained")
     assert hint == "leave out --conditionals for this run"
 
@@ -205,7 +204,7 @@ def test_a_fine_tuned_run_is_compared_in_every_column(vgi: Vgi, law: Path) -> No
 
 
 def test_conditionals_need_a_run_that_has_them(vgi: Vgi, run: Path) -> None:
-    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "no-data.csv", "--conditionals")
+    error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "rows.csv", "--conditionals")
     assert error == "run 'run' was fitted by 'em', which leaves no conditionals to compare"
     assert hint.endswith("comparing them needs a fit by vgi or vbgi")
     Path("same.csv").write_text("a,b\n1,2\n1,2\n,2\n")

@@ -49,7 +49,7 @@ def test_fit_evaluate_and_finetune(vgi: Vgi, data: Path) -> None:
     before, after = (RunFolder.open(Path(run)).tensors("model") for run in ("run", "tuned"))
     changed = {name.split(".")[0] for name, value in after.items() if not torch.equal(value, before[name])}
     assert "encoder" in changed and changed <= {"encoder", "noise"}  # the counter of random numbers goes on
-    done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "-o", "out.csv")
+    done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "-o", "out.csv", "-v")
     assert done.code == 0 and "sampler latent: chains 4, sweeps 100, acceptance encoder" in done.err
     assert all(all(row) for row in cells("out.1.csv"))
 

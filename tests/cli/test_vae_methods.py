@@ -52,7 +52,7 @@ def test_fit_resume_evaluate_and_impute(vgi: Vgi, data: Path, method: str) -> No
     ask = ["evaluate", "--checkpoint", "run", "data.csv", "--json", "--samples", "100", "--refit-epochs", "3"]
     loglik = json.loads(vgi(*ask).out)["loglik"]
     assert loglik["estimator"] == "iwae" and loglik["refit_epochs"] == 3 and loglik["incomplete"]["rows"] == 2
-    done = vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "out.csv")
+    done = vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "out.csv", "-v")
     assert done.code == 0 and "sampler latent" in done.err
     assert all(all(row) for row in cells("out.1.csv"))
     assert vgi("fit", "--resume", "--out", "run", "--epochs", "4").code == 0
@@ -71,7 +71,7 @@ def test_held_out_rows_select(vgi: Vgi, data: Path, method: str, select: str) ->
 def test_a_method_without_a_model_takes_one_that_works(vgi: Vgi, data: Path, method: str) -> None:
     done = vgi("fit", "data.csv", "--method", method, "--epochs", "1", "--threads", "1", "--out", "run")
     assert done.code == 0
-    assert f"model vae by {method}: vae has what this method needs: latent variables" in done.err
+    assert "vae has what this method needs: latent variables" in done.err
 
 
 @pytest.mark.parametrize("model", ["fa", "mixture", "flow"])
