@@ -26,7 +26,7 @@ from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.evaluation.likelihood import Budget
 from vgi_cli.methods.base import EpochEnd, State, Step
-from vgi_cli.methods.bootstrap import refits
+from vgi_cli.methods.bootstrap import Refit, refits
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.sizing import choose_size
 from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
@@ -141,26 +141,26 @@ def mixture() -> GaussianMixture:
 
 
 def test_refits_that_are_stopped_are_the_first_ones() -> None:
-    def made(stop: Callable[[], bool] | None) -> list[dict[str, torch.Tensor]]:
-        generator = torch.Generator().manual_seed(0)
-        return list(refits(mixture(), table(), EmConfig(), 4, generator, epochs=3, stop=stop))
+    def made(stop: Callable[[], bool]) -> list[Refit]:
+        return list(refits(mixture(), table(), EmConfig(), range(4), torch.Generator().manual_seed, stop=stop))
 
-    whole = made(None)
-    cut = made(after(7))
+    asked: list[int] = []
+    whole = made(lambda: bool(asked.append(1)))  # type: ignore[func-returns-value]
+    cut = made(after(len(asked) // 2))
     assert 0 < len(cut) < len(whole) == 4
-    assert all(same_tensors(a, b) for a, b in zip(cut, whole, strict=False))
+    assert all(same_tensors(a.parameters, b.parameters) for a, b in zip(cut, whole, strict=False))
 
 
 @pytest.mark.parametrize(("made", "kept"), [(3, 3), (1, 0)])
 def test_refits_that_were_made_are_kept_if_they_say_anything(
     made: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = {"w": torch.zeros(1)}
+    one = Refit({"w": torch.zeros(1)}, True)
     monkeypatch.setattr(bootstrap, "refits", lambda *_, **__: iter([one] * made))
     recipe = Recipe(model={"name": "mixture"}, method={"name": "em"}, bootstrap=20)
     said: list[str] = []
     limit = TimeLimit(60.0)
-    named = bootstrap.refit(recipe, mixture(), table(), Lines(said.append), limit)
+    named = bootstrap.refit(recipe, mixture(), table(), Lines(said.append), limit).tensors
     assert len(named) == kept and limit.cut == ["refitting to resampled rows"]
     assert said[0].startswith(f"warning: {kept} of 20 refits were made within the time limit: ")
 
@@ -193,11 +193,11 @@ def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
 
 def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe, epochs = allowed(200.0, (), monkeypatch)
-    assert (recipe.optim, epochs) == ({}, 185)  # after 15 epochs of warm-up
-    recipe, epochs = allowed(30.0, (), monkeypatch)
-    assert (recipe.optim, epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 23)
-    recipe, epochs = allowed(30.0, ("optim.warmup_model",), monkeypatch, optim={"warmup_model": 8})
-    assert (recipe.optim, epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 18)
+    assert (recipe.optim, epochs) == ({}, 195)  # after 15 epochs of warm-up
+    recipe, epochs = allowed(10.0, (), monkeypatch)
+    assert (recipe.optim, epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
+    recipe, epochs = allowed(10.0, ("optim.warmup_model",), monkeypatch, optim={"warmup_model": 8})
+    assert (recipe.optim, epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
     recipe, epochs = allowed(0.5, (), monkeypatch)
     assert (recipe.optim, epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
     assert allowed(30.0, ("epochs",), monkeypatch, epochs=400).epochs is None  # they were said
