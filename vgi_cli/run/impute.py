@@ -106,7 +106,13 @@ def impute(
                 content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
                 try:
                     written = write_blocks(
-                        content, layout=layout, out=out, format=format, original=options.original, force=options.force
+                        content,
+                        layout=layout,
+                        out=out,
+                        format=format,
+                        original=options.original,
+                        force=options.force,
+                        say=reporter.say,
                     )
                 except OutOfTime:
                     raise TimeUp(

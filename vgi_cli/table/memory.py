@@ -15,6 +15,7 @@ from vgi_cli.table.csv_text import check_names
 from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import find_holes, find_styles
 from vgi_cli.table.numerals import Floats
+from vgi_cli.table.pandas_notes import row_index
 from vgi_cli.table.parquet_table import ParquetTable
 from vgi_cli.table.source import Whole
 from vgi_cli.table.write_parquet import fill_arrow, parquet_bytes
@@ -41,8 +42,7 @@ def from_frame(frame: Frame) -> ParquetTable:
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         raise InputError("the table in memory is empty", "expected at least one column and one row")
     check_names(arrow.column_names, "the table in memory")
-    described = (arrow.schema.pandas_metadata or {}).get("index_columns", [])
-    index = [name for name in described if isinstance(name, str) and name in arrow.column_names]
+    index = row_index(arrow.schema, "the table in memory")
     digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
     table = ParquetTable(
         arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"

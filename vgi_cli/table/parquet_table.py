@@ -64,7 +64,10 @@ class ParquetTable(Table):
 
     def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
         i = self.place(name)
-        column = self.arrow.column(i) if rows is None else self.arrow.column(i).take(pa.array(rows))
+        column = self.arrow.column(i)
+        if pa.types.is_string_view(self._type(i)) or pa.types.is_binary_view(self._type(i)):  # Arrow cannot take from
+            column = column.cast(pa.large_string() if is_text(self._type(i)) else pa.large_binary())
+        column = column if rows is None else column.take(pa.array(rows))
         if pa.types.is_floating(self._type(i)):
             absent = np.asarray(pc.is_null(column).to_numpy(), bool)
             values = self._floats(i) if rows is None else self._floats(i)[rows]
