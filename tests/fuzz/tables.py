@@ -19,11 +19,69 @@ import pyarrow.parquet as pq
 
 MISSING = ("", "", "", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", " ", " NA ")
 NAMES = (
-    *("a", "b", "c", "x1", "x2", "y", "Größe", "名前", "😀", "two words", " padded", "2020", "1.5", "NA", "nan", "e\u0301"),
-    *(".id", ".imp", "all", "-", "--force", "a=b", 'q"uote', "new\nline", "com,ma", "semi;colon", "tab\there", "__class__"),
+    *(
+        "a",
+        "b",
+        "c",
+        "x1",
+        "x2",
+        "y",
+        "Größe",
+        "名前",
+        "😀",
+        "two words",
+        " padded",
+        "2020",
+        "1.5",
+        "NA",
+        "nan",
+        "e\u0301",
+    ),
+    *(
+        ".id",
+        ".imp",
+        "all",
+        "-",
+        "--force",
+        "a=b",
+        'q"uote',
+        "new\nline",
+        "com,ma",
+        "semi;colon",
+        "tab\there",
+        "__class__",
+    ),
     *("'", "{", "%s", "\\", "/", "..", "x" * 300, "\u200b", "\ufeffz", "column", "mean", "loglik", "COL", "col"),
 )
-MAGNITUDES = (-320, -307, -279, -200, -100, -30, -20, -10, -6, -3, -1, 0, 0, 0, 1, 2, 3, 6, 9, 12, 15, 18, 30, 100, 200, 279, 307)
+MAGNITUDES = (
+    -320,
+    -307,
+    -279,
+    -200,
+    -100,
+    -30,
+    -20,
+    -10,
+    -6,
+    -3,
+    -1,
+    0,
+    0,
+    0,
+    1,
+    2,
+    3,
+    6,
+    9,
+    12,
+    15,
+    18,
+    30,
+    100,
+    200,
+    279,
+    307,
+)
 LARGEST = 1.7976931348623157e308
 
 
@@ -48,7 +106,7 @@ class Case(NamedTuple):
     fit      further arguments of `vgi fit`
     impute   further arguments of `vgi impute`
     written  what the bytes are made of, where they are a CSV text without damage
-    files    further files
+    blocks   rows that are read at a time, 0 for as many as always
     """
 
     name: str
@@ -56,7 +114,7 @@ class Case(NamedTuple):
     fit: tuple[str, ...] = ()
     impute: tuple[str, ...] = ()
     written: Written | None = None
-    files: tuple[tuple[str, bytes], ...] = ()
+    blocks: int = 0
 
 
 Cells = list[str]
@@ -92,7 +150,7 @@ def csv_case(seed: int) -> Case:
     ends = [end + (rng.choice((end, "")) if width > 1 and rng.random() < 0.03 else "") for _ in range(N)]
     if rng.random() < 0.3 and not (width == 1 and not rows[-1][0]):
         ends[-1] = ""
-    head = rng.choice(("", "", "\ufeff")) + (end if rng.random() < 0.03 else "")
+    head = rng.choice(("", "", "\ufeff", "\ufeff\ufeff")) + (end if rng.random() < 0.03 else "")
     written = Written(head + delimiter.join(map(cell, names)) + end, rows, ends, delimiter)
     data = written.text().encode()
     name = "t.tsv" if delimiter == "\t" and rng.random() < 0.5 else "t.csv"
@@ -101,7 +159,7 @@ def csv_case(seed: int) -> Case:
     if damaged:
         data = _damaged(rng, data)
     fit += _fit_flags(rng, names)
-    return Case(name, data, fit, _impute_flags(rng, name[2:]), None if damaged else written)
+    return Case(name, data, fit, _impute_flags(rng, name[2:]), None if damaged else written, rng.choice((0, 0, 1, 3)))
 
 
 def _names(rng: Random, width: int) -> list[str]:
@@ -117,8 +175,13 @@ def _names(rng: Random, width: int) -> list[str]:
 
 
 def _fit_flags(rng: Random, names: Sequence[str]) -> tuple[str, ...]:
-    flags: tuple[str, ...] = ("--set", f"table.transform={rng.choice(('linear', 'linear', 'normal', 'normal', 'normal', 'none'))}")
-    flags += rng.choice((("--model", "mixture", "--set", "model.components=1"), ("--model", "fa", "--set", "model.factors=1")))
+    flags: tuple[str, ...] = (
+        "--set",
+        f"table.transform={rng.choice(('linear', 'linear', 'normal', 'normal', 'normal', 'none'))}",
+    )
+    flags += rng.choice(
+        (("--model", "mixture", "--set", "model.components=1"), ("--model", "fa", "--set", "model.factors=1"))
+    )
     if rng.random() < 0.3:
         flags += ("--unbounded", "all")
     if rng.random() < 0.1:
@@ -161,7 +224,15 @@ def _any_magnitude(rng: Random, N: int) -> Cells:
 
 
 def _two_magnitudes(rng: Random, N: int) -> Cells:
-    some = ((1e308, 1e-308), (LARGEST, -LARGEST), (1e279, 1e-308), (1e200, 1.0), (1e16, 1e-16), (5e-324, 1.0), (1e308, 0.0))
+    some = (
+        (1e308, 1e-308),
+        (LARGEST, -LARGEST),
+        (1e279, 1e-308),
+        (1e200, 1.0),
+        (1e16, 1e-16),
+        (5e-324, 1.0),
+        (1e308, 0.0),
+    )
     pair = rng.choice(some)
     return [repr(rng.choice(pair) * rng.choice((1.0, 1.0, rng.random()))) for _ in range(N)]
 
@@ -177,7 +248,9 @@ def _neighbours(rng: Random, N: int) -> Cells:
 
 
 def _integers(rng: Random, N: int) -> Cells:
-    base = rng.choice((0, 0, 0, 10**3, 528_000, 10**9, 2**31, 2**53, 2**63, 10**15, 10**17, 10**18, 10**19, 10**20, 10**25, 10**40))
+    base = rng.choice(
+        (0, 0, 0, 10**3, 528_000, 10**9, 2**31, 2**53, 2**63, 10**15, 10**17, 10**18, 10**19, 10**20, 10**25, 10**40)
+    )
     base *= rng.choice((1, 1, 1, -1))
     spread = rng.choice((1, 2, 3, 10, 100, 5000, 10**6, max(abs(base), 1), 10 * max(abs(base), 1)))
     step = rng.choice((1, 1, 1, 2, 5, 10, 1000))
@@ -187,7 +260,10 @@ def _integers(rng: Random, N: int) -> Cells:
 
 def _records(rng: Random, N: int) -> Cells:
     """Like numbers of patients: two lengths, some often."""
-    some = [rng.choice((rng.randrange(518_000, 540_000), rng.randrange(5_200_000, 5_400_000))) for _ in range(max(1, N // 2))]
+    some = [
+        rng.choice((rng.randrange(518_000, 540_000), rng.randrange(5_200_000, 5_400_000)))
+        for _ in range(max(1, N // 2))
+    ]
     return [str(rng.choice(some)) for _ in range(N)]
 
 
@@ -195,7 +271,8 @@ def _digits(rng: Random, N: int) -> Cells:
     """More digits than a number can have."""
     places = rng.choice((18, 40, 330, 800))
     return [
-        f"{rng.choice(('', '-'))}{rng.choice((0, 1, 7))}.{'0' * rng.randrange(places)}{rng.randrange(10**17)}" for _ in range(N)
+        f"{rng.choice(('', '-'))}{rng.choice((0, 1, 7))}.{'0' * rng.randrange(places)}{rng.randrange(10**17)}"
+        for _ in range(N)
     ]
 
 
@@ -215,7 +292,23 @@ def _codes(rng: Random, N: int) -> Cells:
 
 
 def _odd_numbers(rng: Random, N: int) -> Cells:
-    odd = ("1.", ".5", "+3", "-0", "0", "-0.0", "1e3", "1E+05", "1e-7", " 5 ", "\t6", "1e400", "1e-400", "-1e999", "9" * 30)
+    odd = (
+        "1.",
+        ".5",
+        "+3",
+        "-0",
+        "0",
+        "-0.0",
+        "1e3",
+        "1E+05",
+        "1e-7",
+        " 5 ",
+        "\t6",
+        "1e400",
+        "1e-400",
+        "-1e999",
+        "9" * 30,
+    )
     odd = odd if rng.random() < 0.3 else tuple(cell for cell in odd if "e4" not in cell and "e9" not in cell)
     pool = rng.sample(odd, 4)
     return [rng.choice(pool) for _ in range(N)]
@@ -230,7 +323,22 @@ def _empty(rng: Random, N: int) -> Cells:
 
 
 def _words(rng: Random, N: int) -> Cells:
-    pool = ("w", "a b", "ünïcode", "multi\nline", 'qu"ote', "com,ma", "x" * 3, "'", "1,5", "0x10", "1_000", "½", "٣", "inf2")
+    pool = (
+        "w",
+        "a b",
+        "ünïcode",
+        "multi\nline",
+        'qu"ote',
+        "com,ma",
+        "x" * 3,
+        "'",
+        "1,5",
+        "0x10",
+        "1_000",
+        "½",
+        "٣",
+        "inf2",
+    )
     return [rng.choice(pool) for _ in range(N)]
 
 
@@ -260,7 +368,18 @@ def _mixed(rng: Random, N: int) -> Cells:
 
 
 CSV_COLUMNS: tuple[Callable[[Random, int], Cells], ...] = (
-    *(_floats, _floats, _any_magnitude, _two_magnitudes, _subnormals, _neighbours, _integers, _integers, _records, _digits),
+    *(
+        _floats,
+        _floats,
+        _any_magnitude,
+        _two_magnitudes,
+        _subnormals,
+        _neighbours,
+        _integers,
+        _integers,
+        _records,
+        _digits,
+    ),
     *(_piles, _decimals, _decimals, _codes, _odd_numbers, _constant, _empty, _words, _long_words, _padded, _dates),
     *(_booleans, _mixed),
 )
@@ -271,7 +390,9 @@ def _damaged(rng: Random, data: bytes) -> bytes:
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 40))):
         at = rng.randrange(len(out) + 1)
-        some = rng.choice((b'"', b"\n", b"\r", b",", b";", b"\0", b"\xff", b"\xef\xbb\xbf", b"9", b"e", b"\x1a", b"NA", b"'", b"-"))
+        some = rng.choice(
+            (b'"', b"\n", b"\r", b",", b";", b"\0", b"\xff", b"\xef\xbb\xbf", b"9", b"e", b"\x1a", b"NA", b"'", b"-")
+        )
         match rng.randrange(4):
             case 0:
                 out[at : at + len(some)] = some
@@ -324,7 +445,8 @@ def parquet_case(seed: int) -> Case:
     )
     if rng.random() < 0.12:
         data = _damaged_parquet(rng, data)
-    return Case("t.parquet", data, _fit_flags(rng, names), _impute_flags(rng, "parquet"))
+    blocks = rng.choice((0, 0, 1, 3))
+    return Case("t.parquet", data, _fit_flags(rng, names), _impute_flags(rng, "parquet"), blocks=blocks)
 
 
 def parquet(arrow: pa.Table, **options: Any) -> bytes:
@@ -344,10 +466,18 @@ def _with_nulls(rng: Random, column: Column, share: float) -> Column:
 def _pandas_notes(rng: Random, arrow: pa.Table) -> bytes:
     """What pandas writes beside a table, whole or damaged."""
     described: dict[str, Any] = {
-        "index_columns": rng.choice(([], [arrow.column_names[0]], [{"kind": "range", "start": 0, "stop": 9, "step": 1}])),
+        "index_columns": rng.choice(
+            ([], [arrow.column_names[0]], [{"kind": "range", "start": 0, "stop": 9, "step": 1}])
+        ),
         "column_indexes": [],
         "columns": [
-            {"name": n, "field_name": n, "pandas_type": "int64", "numpy_type": rng.choice(("int64", "Int64", "category")), "metadata": None}
+            {
+                "name": n,
+                "field_name": n,
+                "pandas_type": "int64",
+                "numpy_type": rng.choice(("int64", "Int64", "category")),
+                "metadata": None,
+            }
             for n in arrow.column_names
         ],
         "creator": {"library": "pyarrow", "version": "1"},
@@ -448,7 +578,7 @@ def _arrow_decimals(rng: Random, N: int) -> Column:
 
 def _arrow_texts(rng: Random, N: int) -> Column:
     numbers = rng.random() < 0.5
-    pool = [rng.choice(CSV_COLUMNS)(rng, 8) for _ in range(1)][0] if numbers else ["a", "b", "", "ü", "\0", "x" * 1000]
+    pool = rng.choice(CSV_COLUMNS)(rng, 8) if numbers else ["a", "b", "", "ü", "\0", "x" * 1000]
     values = [rng.choice(pool) for _ in range(N)]
     kind = rng.choice((pa.string(), pa.large_string(), pa.string_view()))
     if rng.random() < 0.5:
@@ -458,7 +588,9 @@ def _arrow_texts(rng: Random, N: int) -> Column:
 
 def _arrow_dictionaries(rng: Random, N: int) -> Column:
     kind = rng.choice((pa.int8(), pa.int32(), pa.uint8()))
-    values = rng.choice((pa.array([1, 2, 40]), pa.array([0.5, 2.25, 1e300]), pa.array(["1.5", "2", "3"]), pa.array(["a", "b"])))
+    values = rng.choice(
+        (pa.array([1, 2, 40]), pa.array([0.5, 2.25, 1e300]), pa.array(["1.5", "2", "3"]), pa.array(["a", "b"]))
+    )
     index = pa.array([rng.randrange(len(values)) for _ in range(N)], kind)
     return pa.DictionaryArray.from_arrays(index, values, ordered=rng.random() < 0.3)
 
@@ -472,11 +604,17 @@ def _arrow_times(rng: Random, N: int) -> Column:
         case 1:
             return whole.cast(pa.duration(unit))
         case 2:
-            return pa.array([date(1900 + rng.randrange(200), 2, 28) for _ in range(N)], rng.choice((pa.date32(), pa.date64())))
+            return pa.array(
+                [date(1900 + rng.randrange(200), 2, 28) for _ in range(N)], rng.choice((pa.date32(), pa.date64()))
+            )
         case 3:
-            return pa.array([time(rng.randrange(24), 1, 2) for _ in range(N)], rng.choice((pa.time32("s"), pa.time64("us"))))
+            return pa.array(
+                [time(rng.randrange(24), 1, 2) for _ in range(N)], rng.choice((pa.time32("s"), pa.time64("us")))
+            )
         case 4:
-            return pa.array([datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=rng.randrange(10**5)) for _ in range(N)])
+            return pa.array(
+                [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=rng.randrange(10**5)) for _ in range(N)]
+            )
         case _:
             return pa.array([2**62 + rng.randrange(9) for _ in range(N)], pa.int64()).cast(pa.timestamp("ns"))
 
@@ -515,7 +653,9 @@ def _arrow_nulls(rng: Random, N: int) -> Column:
 
 def _arrow_constants(rng: Random, N: int) -> Column:
     kind = rng.choice((pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.decimal128(3, 1), pa.decimal128(38, 30)))
-    value = {pa.uint64(): 2**64 - 1, pa.int8(): -128, pa.decimal128(38, 30): Decimal("99999999.5")}.get(kind, Decimal("7.5"))
+    value = {pa.uint64(): 2**64 - 1, pa.int8(): -128, pa.decimal128(38, 30): Decimal("99999999.5")}.get(
+        kind, Decimal("7.5")
+    )
     if pa.types.is_floating(kind):
         value = kind.to_pandas_dtype()(7.1)
     return pa.array([value] * N, kind)

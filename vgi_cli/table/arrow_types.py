@@ -188,7 +188,7 @@ def _most(kind: pa.DataType) -> Decimal:
 def _decimal(text: str, kind: pa.DataType, most: Decimal) -> Decimal:
     """A number at the scale of a decimal type; the float64 next to the greatest number may lie above it."""
     value = _rounded(text, kind.scale)
-    return max(min(value, most), -most)
+    return max(min(value, most), most.copy_negate())  # the minus sign would round
 
 
 def _rounded(text: str, scale: int) -> Decimal:

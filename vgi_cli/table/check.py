@@ -17,8 +17,8 @@ from vgi_cli.table.wording import are, capped, first_cell, hole_notes, named, ot
 def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
-    Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one. Columns are matched by name.
-    `fate`: what becomes of fully missing rows, for the note.
+    Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
+    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note.
     """
     checking = Check(schema, table.names, table.label, fate)
     checking.add(table)
@@ -102,7 +102,9 @@ class Check:
                 message = f"{label}: column '{name}' holds an infinity: {self._infinite[name]}"
                 raise InputError(message, self._hints[name])
             if self._lost[name].count:
-                message = f"{label}: column '{name}' holds {self._lost[name]}: too far from the fitted values to compute"
+                message = (
+                    f"{label}: column '{name}' holds {self._lost[name]}: too far from the fitted values to compute"
+                )
                 raise InputError(f"{message} with", self._hints[name])
             if self._broken[name].count:
                 notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")

@@ -56,6 +56,38 @@ class Holes:
         return [b'"%b"' % cell if q else cell for cell, q in zip(cells, self.quoted.tolist(), strict=True)]
 
 
+def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
+    """Move fills that would read as missing, because the user gave their number as a token for that, to the next value
+    towards the mean of the column; how many, by column. `draws` [m, N, D] at each column's resolution are changed."""
+    moved: dict[str, int] = {}
+    if not table.tokens:
+        return moved
+    for d, column in enumerate(schema.encoded):
+        rows = np.flatnonzero(table.missing(column.name))
+        fills = draws[:, rows, d]
+        coded = table.tokens.in_numbers(fills)
+        if not coded.any() or column.scale is None:
+            continue
+        moved[column.name] = int(coded.sum())
+        towards = np.where(fills < column.scale.mean, 1.0, -1.0)
+        for _ in range(len(table.tokens)):
+            fills = np.where(coded, column.snap(fills + towards * _step(column, fills)), fills)
+            coded = table.tokens.in_numbers(fills)
+        draws[:, rows, d] = fills
+    return moved
+
+
+def _step(column: Column, values: Floats) -> Floats:
+    """The distance of each value from the next one that is written in another way."""
+    if column.resolution is not None:
+        least = column.resolution
+    else:
+        least = 1.0 if column.kind == "integer" else 1e-5 * column.deviation
+    size = np.abs(values)
+    shown = 10.0 ** (1 - column.digits) * size if column.lattice is None else np.spacing(size)
+    return np.asarray(np.maximum(least, np.maximum(shown, np.spacing(size))))
+
+
 def spell(column: Column, values: Floats, fewest: int) -> list[str]:
     """Texts of values that are at the column's resolution."""
     lattice = column.lattice

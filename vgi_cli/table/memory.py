@@ -43,7 +43,10 @@ def from_frame(frame: Frame) -> ParquetTable:
         raise InputError("the table in memory is empty", "expected at least one column and one row")
     check_names(arrow.column_names, "the table in memory")
     index = row_index(arrow.schema, "the table in memory")
-    digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
+    try:
+        digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
+    except pa.ArrowNotImplementedError as error:  # types that Parquet does not have
+        raise InputError(f"the table in memory cannot be read: {error}", "drop the column or cast it") from None
     table = ParquetTable(
         arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
     )

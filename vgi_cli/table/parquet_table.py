@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints, quote_if_needed
-from vgi_cli.table.csv_text import CsvText, split_csv
+from vgi_cli.table.csv_text import CsvText, header_cell, split_csv
 from vgi_cli.table.numerals import Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
 
 
@@ -122,8 +122,9 @@ class ParquetTable(Table):
         return self.arrow
 
     def as_csv(self) -> CsvText:
-        columns = [[name, *("" if c is None else c for c in self.raw_text(name))] for name in self.names]
-        lines = (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
+        columns = [["" if c is None else c for c in self.raw_text(name)] for name in self.names]
+        lines = [",".join(header_cell(name, ",") for name in self.names)]
+        lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
         return split_csv(("\n".join(lines) + "\n").encode(), self.label, ",")
 
     def _type(self, i: int) -> pa.DataType:

@@ -75,7 +75,8 @@ def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
     heights, places = _quantiles(u, widths)
     knots = np.interp(shares, heights, places).mean(1)
     spread = _spread(u)
-    least = gap * spread / STEEPEST
+    apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
+    least = max(gap * spread / STEEPEST, apart)
     steps = least * np.arange(count)
     knots = np.maximum.accumulate(knots - steps) + steps
     secant = gap / np.diff(knots)

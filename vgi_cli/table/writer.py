@@ -261,9 +261,7 @@ def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) ->
         yield fill_arrow(block.table.as_arrow(types), holes, content.draw(draw, block), filled)
 
 
-def _long_parquet(
-    content: Content, types: pa.Schema, filled: pa.Schema, original: bool
-) -> Iterator[pa.Table]:
+def _long_parquet(content: Content, types: pa.Schema, filled: pa.Schema, original: bool) -> Iterator[pa.Table]:
     if original:
         for block, holes in content.blocks():
             yield numbered(in_types(blank_arrow(block.table.as_arrow(types), holes), filled), 0, block.first)
