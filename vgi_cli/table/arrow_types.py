@@ -144,7 +144,7 @@ def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None,
         return _decimal_type(given, given.scale, fills.farthest), why
     if pa.types.is_dictionary(given) and len(fills.texts) > np.iinfo(given.index_type.to_pandas_dtype()).max:
         wide = pa.dictionary(pa.int32(), given.value_type, given.ordered)
-        return wide, f"the fills make {len(fills.texts)} different texts of its cells"
+        return wide, f"the fills make {len(fills.texts)} different texts of it"
     return given, ""
 
 

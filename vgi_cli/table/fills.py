@@ -12,6 +12,7 @@ from vgi_cli.table.cells import Ints
 from vgi_cli.table.columns import Column, Schema
 from vgi_cli.table.csv_text import CsvText
 from vgi_cli.table.numerals import Floats, plain, write_numbers, write_significant
+from vgi_cli.table.tokens import Tokens
 
 UNSPELLED = 17
 """More decimals than this are written with an exponent."""
@@ -58,7 +59,8 @@ class Holes:
 
 def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
     """Move fills that would read as missing, because the user gave their number as a token for that, to the next value
-    towards the mean of the column; how many, by column. `draws` [m, N, D] at each column's resolution are changed."""
+    towards the middle of the column's range (the nearest other level, where there are levels); how many, by column.
+    `draws` [m, N, D] at each column's resolution are changed."""
     moved: dict[str, int] = {}
     if not table.tokens:
         return moved
@@ -66,15 +68,25 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
         rows = np.flatnonzero(table.missing(column.name))
         fills = draws[:, rows, d]
         coded = table.tokens.in_numbers(fills)
-        if not coded.any() or column.scale is None:
-            continue
-        moved[column.name] = int(coded.sum())
-        towards = np.where(fills < column.scale.mean, 1.0, -1.0)
-        for _ in range(len(table.tokens)):
-            fills = np.where(coded, column.snap(fills + towards * _step(column, fills)), fills)
-            coded = table.tokens.in_numbers(fills)
-        draws[:, rows, d] = fills
+        if coded.any():
+            moved[column.name] = int(coded.sum())
+            fills[coded] = _beside(fills[coded], column, table.tokens)
+            draws[:, rows, d] = fills
     return moved
+
+
+def _beside(values: Floats, column: Column, tokens: Tokens) -> Floats:
+    """[n] for each value, which is a token, the next one that is none."""
+    if column.levels:
+        levels = np.array(column.levels)
+        free = levels[~tokens.in_numbers(levels)]
+        return free[np.abs(free - values[:, None]).argmin(1)] if len(free) else values
+    assert column.low is not None and column.high is not None
+    towards = np.where(values < 0.5 * column.low + 0.5 * column.high, 1.0, -1.0)
+    for _ in range(len(tokens)):
+        coded = tokens.in_numbers(values)
+        values = np.where(coded, column.snap(values + towards * _step(column, values)), values)
+    return values
 
 
 def _step(column: Column, values: Floats) -> Floats:

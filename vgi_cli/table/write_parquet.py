@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from vgi_cli.table.arrow_types import Extents, cells, replaceable
+from vgi_cli.table.arrow_types import cells, replaceable
 from vgi_cli.table.fills import Holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.pandas_notes import KEY
@@ -20,15 +20,8 @@ GROUP_CELLS = 1 << 22
 """A row group has about so many cells, whatever the blocks that a table comes in."""
 
 
-def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema | None = None) -> pa.Table:
-    """The table with the holes filled from one draw [N, D]; other columns, their types and the metadata stay.
-
-    `types`: of `Extents`, where these are rows of a larger table.
-    """
-    if types is None:
-        extents = Extents(arrow.schema)
-        extents.add(arrow, holes, draw)
-        types = extents.filled()
+def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema) -> pa.Table:
+    """The table with the holes filled from one draw [N, D], in the types of `Extents`; other columns stay."""
     for hole in holes:
         column = _fill(arrow.column(hole.place), hole, draw, types.field(hole.place).type)
         arrow = arrow.set_column(hole.place, types.field(hole.place), column)

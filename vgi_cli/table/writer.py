@@ -42,6 +42,7 @@ __all__ = [
     "Content",
     "check_output",
     "default_output",
+    "files_arrow",
     "long_arrow",
     "output_paths",
     "refuse_clash",
@@ -217,6 +218,12 @@ def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]
         csv = block.table.as_csv()
         delimiter = _delimiter(csv.delimiter, content.source.origin.suffix, suffix)
         yield block, Template(rewrite(csv, csv.names, delimiter), holes)
+
+
+def files_arrow(content: Content, say: Say) -> list[pa.Table]:
+    """One Arrow table in memory for each draw, all of the same types; `say` as in `write_blocks`."""
+    types, filled = _types(content, say)
+    return [pa.concat_tables(_filled(content, draw, types, filled)) for draw in range(content.draws.m)]
 
 
 def long_arrow(content: Content, original: bool, say: Say) -> pa.Table:
