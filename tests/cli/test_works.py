@@ -91,6 +91,25 @@ def test_a_constant_fills_its_holes(vgi: Vgi) -> None:
     assert cells("out.1.csv")[3] == ["1.50", "1"]
 
 
+def test_what_a_fill_changes_is_said(vgi: Vgi) -> None:
+    """A number that means missing is no fill, and a type that does not hold the fills becomes a wider one."""
+    rows = [5, -5, None, 3, -3, None, 2, -2, None, 4] * 4
+    Path("t.csv").write_text("x,y\n" + "".join(f"{'' if x is None else x},{i}\n" for i, x in enumerate(rows)))
+    assert vgi("fit", "t.csv", *FA, "--na-values", "1", "--na-values", "0", "--na-values", "-1").code == 0
+    done = vgi("impute", "--checkpoint", "run1", "--m", "3", "-o", "o.csv")
+    assert (
+        "column 'x': " in done.err and "fills were numbers that mean missing (--na-values): the next value" in done.err
+    )
+    assert not {row[0] for row in cells("o.1.csv")} & {"", "0", "1", "-1"}
+    wide = pa.table({"x": pa.array([100, None] * 20, pa.int8()), "y": [i % 11 for i in range(40)]})
+    pq.write_table(wide, "w.parquet")
+    Path("w.csv").write_text("x,y\n" + "".join(f"{i % 7 * 500},{i * i % 11}\n" for i in range(40)))
+    assert vgi("fit", "w.csv", *FA, "--out", "run2").code == 0
+    done = vgi("impute", "--checkpoint", "run2", "w.parquet", "--m", "2", "-o", "w.out.parquet")
+    assert "column 'x' is written as int64, not int8: the fill " in done.err
+    assert [pq.read_schema(f"w.out.{i}.parquet").field("x").type for i in (1, 2)] == [pa.int64()] * 2
+
+
 def test_swapped_columns_and_empty_columns_of_new_rows(vgi: Vgi, run: Path) -> None:
     Path("new.csv").write_text("count,extra,b,a\n5,x,,0.1\n,y,,0.2\n")
     done = vgi("impute", "--checkpoint", "run", "new.csv", "--m", "1", "-o", "out.csv")

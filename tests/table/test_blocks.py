@@ -265,3 +265,35 @@ def test_decimals_of_parts_are_those_of_the_whole() -> None:
 
 def test_blocks_have_a_bounded_number_of_cells() -> None:
     assert block_rows(43) == 3048 and block_rows(1_000_000) == 256
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\ufeff\ufeff", "\ufeff\n", "\n\ufeff", "\ufeff\n\ufeff"])
+@pytest.mark.parametrize("order", ["A1,b", "b,A1"])
+def test_byte_order_marks_belong_to_the_file_and_not_to_its_blocks(tmp_path: Path, before: str, order: str) -> None:
+    rows = "".join(f"{i},{i * i % 7}\n" for i in range(9))
+    path = save(tmp_path, "t.csv", f"{before}A1,b\n{rows},\n")
+    other = save(tmp_path, "u.csv", f"{before}{order}\n1,2\n")
+    whole = read_table([path])
+    name = whole.names[0]
+    assert name == ("\ufeffA1" if "\n\ufeff" in before else "A1")
+    blocks = [block.table for block in open_table([path]).blocks()]
+    assert len(blocks) > 2 and {block.names for block in blocks} == {whole.names}
+    schema, _ = infer_schema(whole)
+    draws = np.full((1, 10, 2), 3.0)
+    written = write_imputed(whole, schema, draws, layout="single", out=tmp_path / "a.csv")[0].read_bytes()
+    content = Content(open_table([path]), schema, find_styles(blocks, schema), HeldDraws(draws))
+    assert write_blocks(content, layout="single", out=tmp_path / "b.csv")[0].read_bytes() == written
+    assert written.decode() == f"{before}A1,b\n{rows}3,3\n"
+    if "\n" not in before:
+        names = {block.table.names for block in open_table([path, other]).blocks()}
+        assert names == {("A1", "b")}
+
+
+def test_a_name_that_looks_like_a_mark_is_written_in_quotes(tmp_path: Path) -> None:
+    table = pa.table({"\ufeffz": [1.5, None, 2.5, 4.0], "b": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    source = read_table([tmp_path / "t.parquet"])
+    schema, _ = infer_schema(source)
+    (path,) = write_imputed(source, schema, np.full((1, 4, 2), 2.0), layout="single", out=tmp_path / "o.csv")
+    assert path.read_bytes().decode() == '"\ufeffz",b\n1.5,1\n2,2\n2.5,3\n4,4\n'
+    assert list(read_table([path]).names) == table.column_names

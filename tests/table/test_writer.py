@@ -17,6 +17,7 @@ import pytest
 
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, UsageError, VgiError
+from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.memory import to_frames
 from vgi_cli.table.outputs import Layout, default_output, output_paths
 from vgi_cli.table.reader import Table, read_table
@@ -81,6 +82,31 @@ def test_a_run_from_parquet_fills_csv(tmp_path: Path) -> None:
     pd.DataFrame({"x": [0.5, 2.25, 3.0], "k": [7, 7, 7]}).to_parquet(tmp_path / "t.parquet")
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]))
     assert fill(from_text("x,k\n,\n1.50,7\n"), schema, 1.239) == b"x,k\n1.24,7\n1.50,7\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "token", "drawn", "expected"),
+    [
+        (["0", "1", "3", "4"], "2", 2.0, 1.0),  # the mean is 2: from there downwards
+        (["0", "1", "3", "9"], "2", 2.0, 3.0),
+        (["0", "1", "6", "9"], "5", 5.0, 4.0),
+        (["0.5", "1.25", "3.75", "9.5"], "2.000", 2.0, 2.01),
+        (["1e-9", "2.000000000000003", "-5", "-0.3e-7"], "0", 0.0, -1e-15),
+        (["10000000000000000000", "30000000000000000000"], "20000000000000000000", 2e19, 2e19 - 4096),
+    ],
+)
+def test_fills_keep_off_the_numbers_that_mean_missing(
+    cells: list[str], token: str, drawn: float, expected: float
+) -> None:
+    table = from_text("\n".join(["x", *cells, token, ""]), na_values=[token])
+    schema, _ = infer_schema(table)
+    draws = np.full((2, len(cells) + 1, 1), drawn)
+    draws[1] = 1.0
+    assert avoid_codes(draws, table, schema) == {"x": 1}
+    assert draws[0, -1, 0] == expected and draws[1, -1, 0] == 1.0
+    sink = io.BytesIO()
+    write_imputed(table, schema, draws[:1], layout="single", out=sink)
+    assert not from_text(sink.getvalue(), na_values=[token]).missing("x").any()
 
 
 def test_hidden_cells_are_filled_and_carried_ones_stay(tmp_path: Path) -> None:
@@ -415,7 +441,7 @@ def test_pandas_reads_a_column_that_needed_a_wider_type(tmp_path: Path, kind: st
         assert [int(value) for value in back["u"][-4:]] == [1, 2, -5, 3]
         if layout == "files" and kind != "category":
             assert str(back["u"].dtype) == {"UInt8": "Int64", "uint8": "int64"}[kind]
-    assert to_frames(table, schema, draws, arrow=False)[0]["u"].astype(int).tolist() == [1, 2, -5, 3]
+    assert to_frames(table, schema, draws, arrow=False, say=print)[0]["u"].astype(int).tolist() == [1, 2, -5, 3]
 
 
 @pytest.mark.parametrize("dust", ["8.459999999999999", "8.4599999999999991"])

@@ -272,7 +272,8 @@ def _impute(
         seen = survey(Whole(table), fitted.schema, reporter, strict)
     draws = draw(fitted, table, settings, options, reporter, limit).draws
     say_filled(seen.holes, len(draws), reporter)
-    return to_frames(table, fitted.schema, draws, arrow, options.layout == "long", options.original)
+    long = options.layout == "long"
+    return to_frames(table, fitted.schema, draws, arrow, long, options.original, say=reporter.say)
 
 
 def evaluate(

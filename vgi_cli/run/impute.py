@@ -33,6 +33,7 @@ from vgi_cli.table.columns import Schema
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.encoder import RowKeys, decode
 from vgi_cli.table.encoder import box as box_of
+from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.leftover import Holes
 from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
@@ -112,7 +113,13 @@ def impute(
                 content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
                 try:
                     written = write_blocks(
-                        content, layout=layout, out=out, format=format, original=options.original, force=options.force
+                        content,
+                        layout=layout,
+                        out=out,
+                        format=format,
+                        original=options.original,
+                        force=options.force,
+                        say=reporter.say,
                     )
                 except OutOfTime:
                     raise TimeUp(
@@ -249,6 +256,7 @@ class Sampling:
         self._seed = seed_of(fitted, settings)
         self.sampler = fitted.sampler(options.sampler)
         self._imputer: Imputer | None = None
+        self._moved: dict[str, int] = {}
         if not fitted.empty:
             self._imputer, self._dtype = make_imputer(
                 fitted,
@@ -275,9 +283,11 @@ class Sampling:
                 rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
                 watch = Watch(stage, done, incomplete, self._limit.over)
                 try:
-                    draws.add(block.first, rows.table.missing.numpy(), self.draw(rows, watch))
+                    drawn = self.draw(rows, watch)
                 except OutOfTime:
                     raise self._time_up(watch) from None
+                self.keep_off_codes(drawn, block.table)
+                draws.add(block.first, rows.table.missing.numpy(), drawn)
                 done += int(rows.table.missing.any(1).sum())
         self.finish()
 
@@ -324,8 +334,16 @@ class Sampling:
             watch.add(len(some))
         return out
 
+    def keep_off_codes(self, draws: Floats, table: Table) -> None:
+        """Move the draws [m, N, D] of a table that would read as missing there."""
+        for name, count in avoid_codes(draws, table, self._fitted.schema).items():
+            self._moved[name] = self._moved.get(name, 0) + count
+
     def finish(self) -> dict[str, object]:
         """After the last rows: what the sampler reports."""
+        for name, count in self._moved.items():
+            fills = "fill was a number that means" if count == 1 else "fills were numbers that mean"
+            self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics
@@ -343,6 +361,7 @@ def draw(
     sampling = Sampling(fitted, settings, options, reporter, limit, table)
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
     draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
+    sampling.keep_off_codes(draws, table)
     return Imputed(draws, sampling.finish(), sampling.sampler)
 
 

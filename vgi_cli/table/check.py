@@ -9,6 +9,7 @@ import numpy as np
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.columns import Column, Schema
+from vgi_cli.table.magnitudes import too_far
 from vgi_cli.table.numerals import Floats, plain
 from vgi_cli.table.wording import are, capped, first_cell, hole_notes, named, others, token_hint
 
@@ -16,8 +17,8 @@ from vgi_cli.table.wording import are, capped, first_cell, hole_notes, named, ot
 def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
-    Raises InputError when it lacks a fitted column or holds text or infinities in one. Columns are matched by name.
-    `fate`: what becomes of fully missing rows, for the note.
+    Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
+    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note.
     """
     checking = Check(schema, table.names, table.label, fate)
     checking.add(table)
@@ -51,8 +52,8 @@ class Check:
         """InputError when the table lacks a fitted column."""
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
-        kinds = ({name: _Cells() for name in schema.modelled} for _ in range(4))
-        self._wrong, self._infinite, self._broken, self._outside = kinds
+        kinds = ({name: _Cells() for name in schema.modelled} for _ in range(5))
+        self._wrong, self._infinite, self._broken, self._outside, self._lost = kinds
         self._hints: dict[str, str] = {}
         self._observed = dict.fromkeys(schema.modelled, False)
         lacking = [name for name in schema.modelled if name not in names]
@@ -73,6 +74,10 @@ class Check:
             if infinite.any() and not self._infinite[name].count:
                 self._hints[name] = token_hint(table, name, infinite, fitted=True)
             self._infinite[name].add(table, name, infinite)
+            lost = too_far(numbers.values, column)
+            if lost.any() and not self._lost[name].count:
+                self._hints[name] = token_hint(table, name, lost, fitted=True)
+            self._lost[name].add(table, name, lost)
             self._outside[name].add(table, name, _far_outside(numbers.values, column))
             self._observed[name] |= not missing.all()
             if column.kind == "integer":
@@ -96,6 +101,11 @@ class Check:
             if self._infinite[name].count:
                 message = f"{label}: column '{name}' holds an infinity: {self._infinite[name]}"
                 raise InputError(message, self._hints[name])
+            if self._lost[name].count:
+                message = (
+                    f"{label}: column '{name}' holds {self._lost[name]}: too far from the fitted values to compute"
+                )
+                raise InputError(f"{message} with", self._hints[name])
             if self._broken[name].count:
                 notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")
         notes += capped([self._outside_note(c) for c in schema.encoded if self._outside[c.name].count])

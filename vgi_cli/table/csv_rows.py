@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from vgi_cli.table.cells import Lines, find_lines
-from vgi_cli.table.csv_text import CsvText, line_number, split_csv
+from vgi_cli.table.csv_text import CsvText, byte_order_marks, line_number, split_csv
 
 PIECE = 1 << 20
 
@@ -67,7 +66,7 @@ class CsvRows:
         lines = self._complete()
         if lines is None:
             return len(self._buffer) if self._at_end else None
-        begin = 0 if self._header else _mark(self._buffer)
+        begin = 0 if self._header else byte_order_marks(self._buffer)
         starts = np.concatenate([[begin], lines.following[:-1]])
         cells = np.diff(lines.last, prepend=-1)
         filled = np.flatnonzero((cells > 1) | (lines.separators[lines.last] > starts))
@@ -83,7 +82,7 @@ class CsvRows:
 
     def _complete(self) -> Lines | None:
         """The rows of the buffer that are whole for certain; None where there is none."""
-        begin = 0 if self._header else _mark(self._buffer)
+        begin = 0 if self._header else byte_order_marks(self._buffer)
         end = len(self._buffer)
         if self._at_end:
             lines = find_lines(self._buffer, ord(self._delimiter), begin)
@@ -99,11 +98,6 @@ class CsvRows:
 def line_end(csv: CsvText) -> bytes:
     """What ends the header."""
     return csv.text[csv.header[1] : csv.header[2]] or b"\n"
-
-
-def _mark(text: bytes) -> int:
-    """Bytes of the byte-order mark."""
-    return len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
 
 
 def _last_line(text: bytes, end: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vgi_cli.errors import InputError
-from vgi_cli.table.cells import Ints, find_lines, quote_if_needed, unquote
+from vgi_cli.table.cells import Ints, find_lines, quote, quote_if_needed, unquote
 
 GUESSES = {";": "';'", "\t": "'\\t'", ",": "','", "|": "'|'"}
 """Delimiters that a one-column file may have been meant to have, as the shell wants them."""
@@ -49,12 +49,13 @@ class CsvText:
 def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -> CsvText:
     """Find the cells of a CSV file. InputError for everything that is not a rectangular table of UTF-8 text.
 
-    `later`: the rows are not the first ones of their file, whose delimiter has been looked at.
+    `later`: the text begins with a header that has been read: no byte-order mark comes before it, and its delimiter has
+    been looked at.
     """
-    if not text.removeprefix(codecs.BOM_UTF8).strip():
+    begin = 0 if later else byte_order_marks(text)
+    if not text[begin:].strip():
         raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
     _check_bytes(text, label)
-    begin = len(codecs.BOM_UTF8) if text.startswith(codecs.BOM_UTF8) else 0
     lines = find_lines(text, ord(delimiter), begin)
     if lines.unclosed is not None:
         line = line_number(text, lines.unclosed)
@@ -88,6 +89,15 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         bounds[:, j + 1] = lines.separators[lines.last[rows] - (width - 1 - j)] + 1
     header = (int(starts[head]), int(ends[head]), int(lines.following[head]))
     return CsvText(text, label, delimiter, names, bounds, lines.following[rows], header, quoted)
+
+
+def byte_order_marks(text: bytes) -> int:
+    """How many bytes of byte-order marks a text begins with (programs that join texts leave several)."""
+    mark = codecs.BOM_UTF8
+    end = 0
+    while text.startswith(mark, end):
+        end += len(mark)
+    return end
 
 
 def line_number(text: bytes, position: int) -> int:
@@ -160,6 +170,11 @@ def _check_delimiter(
             )
 
 
+def header_cell(name: str, delimiter: str) -> str:
+    """A name as a cell; in quotes too where it would be taken for a byte-order mark."""
+    return quote(name) if name.startswith("\ufeff") else quote_if_needed(name, delimiter)
+
+
 def rewrite(text: CsvText, names: Sequence[str], delimiter: str) -> CsvText:
     """The same rows in another order of columns or with another delimiter; the cells keep their spelling."""
     begin, end, after = text.header
@@ -167,10 +182,10 @@ def rewrite(text: CsvText, names: Sequence[str], delimiter: str) -> CsvText:
         return text
     order = [text.names.index(name) for name in names]
     newline = text.text[end:after] or b"\n"
-    lines = [delimiter.join(quote_if_needed(name, delimiter) for name in names).encode() + newline]
+    lines = [delimiter.join(header_cell(name, delimiter) for name in names).encode() + newline]
     for bounds, following in zip(text.bounds.tolist(), text.following.tolist(), strict=True):
         cells = [text.text[bounds[j] : bounds[j + 1] - 1].decode() for j in order]
         if delimiter != text.delimiter:
             cells = [c if c.startswith('"') else quote_if_needed(c, delimiter) for c in cells]
         lines.append(delimiter.join(cells).encode() + (text.text[bounds[-1] - 1 : following] or newline))
-    return split_csv(text.text[:begin] + b"".join(lines), text.label, delimiter)
+    return split_csv(text.text[:begin] + b"".join(lines), text.label, delimiter, later=begin == 0)

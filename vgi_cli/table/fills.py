@@ -12,6 +12,7 @@ from vgi_cli.table.cells import Ints
 from vgi_cli.table.columns import Column, Schema
 from vgi_cli.table.csv_text import CsvText
 from vgi_cli.table.numerals import Floats, plain, write_numbers, write_significant
+from vgi_cli.table.tokens import Tokens
 
 UNSPELLED = 17
 """More decimals than this are written with an exponent."""
@@ -54,6 +55,49 @@ class Holes:
         if not self.quoted.any():
             return cells
         return [b'"%b"' % cell if q else cell for cell, q in zip(cells, self.quoted.tolist(), strict=True)]
+
+
+def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
+    """Move fills that would read as missing, because the user gave their number as a token for that, to the next value
+    towards the middle of the column's range (the nearest other level, where there are levels); how many, by column.
+    `draws` [m, N, D] at each column's resolution are changed."""
+    moved: dict[str, int] = {}
+    if not table.tokens:
+        return moved
+    for d, column in enumerate(schema.encoded):
+        rows = np.flatnonzero(table.missing(column.name))
+        fills = draws[:, rows, d]
+        coded = table.tokens.in_numbers(fills)
+        if coded.any():
+            moved[column.name] = int(coded.sum())
+            fills[coded] = _beside(fills[coded], column, table.tokens)
+            draws[:, rows, d] = fills
+    return moved
+
+
+def _beside(values: Floats, column: Column, tokens: Tokens) -> Floats:
+    """[n] for each value, which is a token, the next one that is none."""
+    if column.levels:
+        levels = np.array(column.levels)
+        free = levels[~tokens.in_numbers(levels)]
+        return free[np.abs(free - values[:, None]).argmin(1)] if len(free) else values
+    assert column.low is not None and column.high is not None
+    towards = np.where(values < 0.5 * column.low + 0.5 * column.high, 1.0, -1.0)
+    for _ in range(len(tokens)):
+        coded = tokens.in_numbers(values)
+        values = np.where(coded, column.snap(values + towards * _step(column, values)), values)
+    return values
+
+
+def _step(column: Column, values: Floats) -> Floats:
+    """The distance of each value from the next one that is written in another way."""
+    if column.resolution is not None:
+        least = column.resolution
+    else:
+        least = 1.0 if column.kind == "integer" else 1e-5 * column.deviation
+    size = np.abs(values)
+    shown = 10.0 ** (1 - column.digits) * size if column.lattice is None else np.spacing(size)
+    return np.asarray(np.maximum(least, np.maximum(shown, np.spacing(size))))
 
 
 def spell(column: Column, values: Floats, fewest: int) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from vgi_cli.errors import InputError
 from vgi_cli.table.csv_text import CsvText, check_names, line_number, rewrite
+from vgi_cli.table.pandas_notes import row_index
 
 
 def same_names(first: Sequence[str], other: Sequence[str], label: str, first_label: str) -> None:
@@ -99,8 +100,7 @@ def check_parquet(tables: Sequence[tuple[str, pa.Table]]) -> list[str]:
         same_names(first.column_names, table.column_names, other, label)
     if first.num_columns == 0:
         raise InputError(f"{label}: the file has no columns", "expected named columns")
-    described = (first.schema.pandas_metadata or {}).get("index_columns", [])
-    index = [n for n in described if isinstance(n, str) and n in first.column_names]
+    index = row_index(first.schema, label)
     if not first.column_names[0].strip():
         index.append(first.column_names[0])
     return index

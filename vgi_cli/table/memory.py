@@ -13,12 +13,13 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.csv_text import check_names
 from vgi_cli.table.draws import HeldDraws
-from vgi_cli.table.fills import find_holes, find_styles
+from vgi_cli.table.fills import find_styles
 from vgi_cli.table.numerals import Floats
+from vgi_cli.table.pandas_notes import row_index
 from vgi_cli.table.parquet_table import ParquetTable
 from vgi_cli.table.source import Whole
-from vgi_cli.table.write_parquet import fill_arrow, parquet_bytes
-from vgi_cli.table.writer import Content, long_arrow
+from vgi_cli.table.write_parquet import parquet_bytes
+from vgi_cli.table.writer import Content, Say, files_arrow, long_arrow
 
 Frame: TypeAlias = Any
 """A pandas DataFrame or an Arrow table."""
@@ -41,9 +42,11 @@ def from_frame(frame: Frame) -> ParquetTable:
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         raise InputError("the table in memory is empty", "expected at least one column and one row")
     check_names(arrow.column_names, "the table in memory")
-    described = (arrow.schema.pandas_metadata or {}).get("index_columns", [])
-    index = [name for name in described if isinstance(name, str) and name in arrow.column_names]
-    digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
+    index = row_index(arrow.schema, "the table in memory")
+    try:
+        digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
+    except pa.ArrowNotImplementedError as error:  # types that Parquet does not have
+        raise InputError(f"the table in memory cannot be read: {error}", "drop the column or cast it") from None
     table = ParquetTable(
         arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
     )
@@ -52,17 +55,22 @@ def from_frame(frame: Frame) -> ParquetTable:
 
 
 def to_frames(
-    table: Table, schema: Schema, draws: Floats, arrow: bool, long: bool = False, original: bool = True
+    table: Table,
+    schema: Schema,
+    draws: Floats,
+    arrow: bool,
+    long: bool = False,
+    original: bool = True,
+    *,
+    say: Say,
 ) -> list[Frame] | Frame:
-    """One completed table per draw [m, N, D] (data units), or all in one (`long`, see `long_arrow`): Arrow tables, else
-    pandas DataFrames."""
+    """One completed table per draw [m, N, D] (data units), all of the same types, or all in one (`long`, see
+    `long_arrow`): Arrow tables, else pandas DataFrames. `say` is told which columns change their type."""
+    content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(np.asarray(draws, np.float64)))
     if long:
-        content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(np.asarray(draws, np.float64)))
-        one = long_arrow(content, original)
+        one = long_arrow(content, original, say)
         return one if arrow else _indexed(one.to_pandas(), [name for name in table.names if name in table.index])
-    holes = find_holes(table, schema)
-    arrow_table = table.as_arrow(table.arrow_schema())
-    filled = [fill_arrow(arrow_table, holes, np.asarray(draw, np.float64)) for draw in draws]
+    filled = files_arrow(content, say)
     return filled if arrow else [one.to_pandas() for one in filled]
 
 

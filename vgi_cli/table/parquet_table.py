@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints, quote_if_needed
-from vgi_cli.table.csv_text import CsvText, split_csv
+from vgi_cli.table.csv_text import CsvText, header_cell, split_csv
 from vgi_cli.table.numerals import Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
 
 
@@ -64,7 +64,10 @@ class ParquetTable(Table):
 
     def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
         i = self.place(name)
-        column = self.arrow.column(i) if rows is None else self.arrow.column(i).take(pa.array(rows))
+        column = self.arrow.column(i)
+        if pa.types.is_string_view(self._type(i)) or pa.types.is_binary_view(self._type(i)):  # Arrow cannot take from
+            column = column.cast(pa.large_string() if is_text(self._type(i)) else pa.large_binary())
+        column = column if rows is None else column.take(pa.array(rows))
         if pa.types.is_floating(self._type(i)):
             absent = np.asarray(pc.is_null(column).to_numpy(), bool)
             values = self._floats(i) if rows is None else self._floats(i)[rows]
@@ -119,8 +122,9 @@ class ParquetTable(Table):
         return self.arrow
 
     def as_csv(self) -> CsvText:
-        columns = [[name, *("" if c is None else c for c in self.raw_text(name))] for name in self.names]
-        lines = (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
+        columns = [["" if c is None else c for c in self.raw_text(name)] for name in self.names]
+        lines = [",".join(header_cell(name, ",") for name in self.names)]
+        lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
         return split_csv(("\n".join(lines) + "\n").encode(), self.label, ",")
 
     def _type(self, i: int) -> pa.DataType:

@@ -46,10 +46,11 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
 
 
 def _standard(values: Floats) -> Scale:
-    """Mean and standard deviation, without overflow or underflow of squares."""
-    unit = float(np.abs(values).max()) or 1.0
-    small = values / unit
-    return Scale(float(small.mean() * unit), float(small.std() * unit))
+    """Mean and standard deviation, without overflow or underflow of squares; of values that are close together too."""
+    low = float(values.min())
+    unit = float(values.max()) - low
+    small = (values - low) / unit
+    return Scale(low + unit * float(small.mean()), unit * float(small.std()))
 
 
 def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, float], ...]:
@@ -74,7 +75,8 @@ def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
     heights, places = _quantiles(u, widths)
     knots = np.interp(shares, heights, places).mean(1)
     spread = _spread(u)
-    least = gap * spread / STEEPEST
+    apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
+    least = max(gap * spread / STEEPEST, apart)
     steps = least * np.arange(count)
     knots = np.maximum.accumulate(knots - steps) + steps
     secant = gap / np.diff(knots)

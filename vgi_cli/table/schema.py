@@ -15,6 +15,7 @@ from vgi_cli.table.csv_text import looks_like_data
 from vgi_cli.table.leftover import count_holes
 from vgi_cli.table.levels import find_levels, mostly_gaps, numbers_of
 from vgi_cli.table.limits import Asked, asked_for
+from vgi_cli.table.magnitudes import refuse_magnitudes
 from vgi_cli.table.numerals import Floats, plain
 from vgi_cli.table.rounding import find_lattice, has_repeats, stand_in
 from vgi_cli.table.scaling import fit_scale
@@ -176,6 +177,7 @@ def _numeric(
     low, high = float(values.min()), float(values.max())
     if low == high:
         return Column(name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
+    refuse_magnitudes(table, name, values, transform)
     if asked is not None:
         _refuse_outside(table, name, asked)
     linear = fit_scale(values, "linear", None)

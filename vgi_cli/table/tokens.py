@@ -29,6 +29,9 @@ class Tokens:
         self._numbers = self._codes[~np.isnan(self._codes)]
         self._met = np.isin(np.array(self._texts, object), np.array(MISSING, object))
 
+    def __len__(self) -> int:
+        return len(self._texts)
+
     def __bool__(self) -> bool:
         return bool(self._texts)
 

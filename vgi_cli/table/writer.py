@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgi_cli.errors import InputError, UsageError
+from vgi_cli.table.arrow_types import Extents
 from vgi_cli.table.base import Format, Table
 from vgi_cli.table.columns import Schema
 from vgi_cli.table.csv_text import rewrite
@@ -30,19 +31,18 @@ from vgi_cli.table.source import Block, Origin, Source, Whole
 from vgi_cli.table.write_csv import Template
 from vgi_cli.table.write_parquet import (
     blank_arrow,
-    extents_of,
     fill_arrow,
-    filled_schema,
+    in_types,
     long_schema,
     numbered,
     parquet_pieces,
-    widened,
 )
 
 __all__ = [
     "Content",
     "check_output",
     "default_output",
+    "files_arrow",
     "long_arrow",
     "output_paths",
     "refuse_clash",
@@ -50,6 +50,12 @@ __all__ = [
     "write_blocks",
     "write_imputed",
 ]
+
+Say = Callable[[str], None]
+
+
+def _unsaid(line: str) -> None:
+    """Where nobody listens."""
 
 
 def check_output(
@@ -99,6 +105,7 @@ def write_imputed(
     format: Format | None = None,
     original: bool = True,
     force: bool = False,
+    say: Say = _unsaid,
 ) -> list[Path]:
     """Write the table with its holes filled; the paths written (none for a stream).
 
@@ -108,6 +115,7 @@ def write_imputed(
     format    default: what the extension of `out` says, else the type of the input
     original  whether `long` begins with the table and its holes, as `.imp` 0
     force     whether existing files are overwritten
+    say       see `write_blocks`
 
     Files are written aside, synced and renamed when all of them are whole. Raises what `check_output` raises.
     """
@@ -119,7 +127,7 @@ def write_imputed(
         if not np.isfinite(draws[:, table.missing(name), i]).all():
             raise ValueError(f"a fill of column '{name}' is not finite")
     content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(draws))
-    return write_blocks(content, layout=layout, out=out, format=format, original=original, force=force)
+    return write_blocks(content, layout=layout, out=out, format=format, original=original, force=force, say=say)
 
 
 class Content(NamedTuple):
@@ -151,18 +159,22 @@ def write_blocks(
     format: Format | None = None,
     original: bool = True,
     force: bool = False,
+    say: Say = _unsaid,
 ) -> list[Path]:
-    """`write_imputed` in memory that does not grow with the table, which is read once for every draw."""
+    """`write_imputed` in memory that does not grow with the table, which is read once for every draw.
+
+    `say` is told, one line each, which columns of a Parquet file change their type, and why.
+    """
     table, draws = content.source.origin, content.draws
     paths = check_output(table, layout=layout, out=out, m=draws.m, format=format, force=force)
     if not isinstance(out, Path):
-        for pieces in _contents(content, layout, "csv", table.suffix, original):
+        for pieces in _contents(content, layout, "csv", table.suffix, original, say):
             for piece in pieces:
                 out.write(piece)
         out.flush()
         return []
     suffix = split_name(paths[0])[1].lower()
-    contents = _contents(content, layout, format or output_format(out, table), suffix, original)
+    contents = _contents(content, layout, format or output_format(out, table), suffix, original, say)
     packed = (_compressed(pieces) for pieces in contents) if suffix.endswith(".gz") else contents
     write_whole(paths, packed, force=force)
     return paths
@@ -177,11 +189,11 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _contents(
-    content: Content, layout: Layout, format: Format, suffix: str, original: bool
+    content: Content, layout: Layout, format: Format, suffix: str, original: bool, say: Say
 ) -> Iterator[Iterator[bytes]]:
     """One file after the other, each in pieces."""
     if format == "parquet":
-        yield from _parquet(content, layout, original)
+        yield from _parquet(content, layout, original, say)
     elif layout == "long":
         yield _long_csv(content, suffix, original)
     else:
@@ -208,39 +220,47 @@ def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]
         yield block, Template(rewrite(csv, csv.names, delimiter), holes)
 
 
-def long_arrow(content: Content, original: bool) -> pa.Table:
+def files_arrow(content: Content, say: Say) -> list[pa.Table]:
+    """One Arrow table in memory for each draw, all of the same types; `say` as in `write_blocks`."""
+    types, filled = _types(content, say)
+    return [pa.concat_tables(_filled(content, draw, types, filled)) for draw in range(content.draws.m)]
+
+
+def long_arrow(content: Content, original: bool, say: Say) -> pa.Table:
     """The long layout as one Arrow table in memory; `original`: whether it begins with the table and its holes.
 
     Raises InputError as `refuse_clash` does.
     """
     refuse_clash(content.source.origin)
-    types, filled = _types(content)
+    types, filled = _types(content, say)
     wide = long_schema(filled)
-    parts = [widened(part, wide) for part in _long_parquet(content, types, filled, original)]
+    parts = [part.replace_schema_metadata(wide.metadata) for part in _long_parquet(content, types, filled, original)]
     return pa.concat_tables(parts)
 
 
-def _types(content: Content) -> tuple[pa.Schema, list[pa.Schema]]:
-    """The types of the table, and those that it has when each draw fills its holes."""
+def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
+    """The types of the table, and those that hold the fills of all draws; `say` is told which differ, and why."""
     types = None
     for block in content.source.blocks():
         types = block.table.arrow_schema(types)
-    filled = []
+    extents = Extents(types)
     for draw in range(content.draws.m):
-        pairs = ((holes, content.draw(draw, block)) for block, holes in content.blocks())
-        filled.append(filled_schema(types, extents_of(pairs)))
-    return types, filled
+        for block, holes in content.blocks():
+            extents.add(block.table.as_arrow(types), holes, content.draw(draw, block))
+    for line in extents.lines():
+        say(line)
+    return types, extents.filled()
 
 
-def _parquet(content: Content, layout: Layout, original: bool) -> Iterator[Iterator[bytes]]:
-    types, filled = _types(content)
+def _parquet(content: Content, layout: Layout, original: bool, say: Say) -> Iterator[Iterator[bytes]]:
+    types, filled = _types(content, say)
     if layout == "long":
         wide = long_schema(filled)
         parts = _long_parquet(content, types, filled, original)
-        yield parquet_pieces((widened(part, wide) for part in parts), wide)
+        yield parquet_pieces((part.replace_schema_metadata(wide.metadata) for part in parts), wide)
         return
-    for draw, schema in enumerate(filled):
-        yield parquet_pieces(_filled(content, draw, types, schema), schema)
+    for draw in range(content.draws.m):
+        yield parquet_pieces(_filled(content, draw, types, filled), filled)
 
 
 def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) -> Iterator[pa.Table]:
@@ -248,15 +268,13 @@ def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) ->
         yield fill_arrow(block.table.as_arrow(types), holes, content.draw(draw, block), filled)
 
 
-def _long_parquet(
-    content: Content, types: pa.Schema, filled: Sequence[pa.Schema], original: bool
-) -> Iterator[pa.Table]:
+def _long_parquet(content: Content, types: pa.Schema, filled: pa.Schema, original: bool) -> Iterator[pa.Table]:
     if original:
         for block, holes in content.blocks():
-            yield numbered(blank_arrow(block.table.as_arrow(types), holes).cast(filled[0]), 0, block.first)
-    for draw, schema in enumerate(filled):
+            yield numbered(in_types(blank_arrow(block.table.as_arrow(types), holes), filled), 0, block.first)
+    for draw in range(content.draws.m):
         first = 0
-        for part in _filled(content, draw, types, schema):
+        for part in _filled(content, draw, types, filled):
             yield numbered(part, draw + 1, first)
             first += part.num_rows
 

@@ -1,0 +1,188 @@
+"""Hostile tables end in a filled table or in a reason: those that once did not, and many from a seed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from tests.fuzz.tables import Case, csv_case, parquet, parquet_case
+from tests.fuzz.trial import attempt
+from vgi_cli.errors import VgiError
+from vgi_cli.table.encoder import box, decode, encode
+from vgi_cli.table.fills import avoid_codes
+from vgi_cli.table.reader import read_table
+from vgi_cli.table.schema import infer_schema
+from vgi_cli.table.writer import write_imputed
+
+ONE = ("--model", "mixture", "--set", "model.components=1")
+FREE = (*ONE, "--unbounded", "all")
+FILES = ("--m", "2", "-o", "o.csv")
+PARQUET = ("--m", "2", "-o", "o.parquet")
+Y = ["1", "2", "3", "5", "4", "7", "6", "9", "8", "10"]
+
+
+def beside_y(cells: list[str]) -> bytes:
+    """A CSV table of ten rows."""
+    return "\n".join(["x,y", *(f"{x},{y}" for x, y in zip(cells, Y, strict=True))]).encode() + b"\n"
+
+
+def arrow_beside_y(column: pa.Array, **notes: bytes) -> bytes:
+    table = pa.table({"x": column, "y": [float(y) for y in Y]})
+    return parquet(table.replace_schema_metadata(notes or None))
+
+
+TOO_LARGE = "holds a number too large to compute with"
+TOO_CLOSE = "too close together to compute with"
+CSV_CORPUS = {  # table, flags of fit: what the error says, or "done"
+    "the greatest numbers": (["1.7e308", "-1.7e308", "", "1e308", *"123456"], ONE, TOO_LARGE),
+    "1e308 beside 1e-308": (["1e308", "1e-308", "", "1e308", *["1e-308"] * 6], ONE, TOO_LARGE),
+    "subnormal numbers": (["5e-324", "1e-323", "", "0", *["5e-324"] * 6], ONE, TOO_CLOSE),
+    "a spread below the least": (["1e-300", "2e-300", "", "3e-300", *["4e-300"] * 6], ONE, TOO_CLOSE),
+    "large within reason": (["1e279", "-1e279", "", "2.5e278", *["1e-300"] * 6], FREE, "done"),
+    "close within reason": (["1e-279", "3e-279", "", "2e-279", *["7e-279"] * 6], FREE, "done"),
+    "neighbouring float64 numbers": (["1e16", "10000000000000002", "", *["1e16"] * 7], FREE, "done"),
+    "numbers of 20 digits": ([f"1234567890123456789{i}" if i != 3 else "" for i in range(10)], FREE, "done"),
+    "numbers of 20 digits that differ": (
+        [f"{i}0000000000000000{i}" if i != 3 else "" for i in range(10)],
+        FREE,
+        "done",
+    ),
+    "0 means missing": (["0", "1", "", "-1", "2", "-2", "", "1", "-1", ""], (*FREE, "--na-values", "0"), "done"),
+    "as it is, and too large": (
+        ["1e16", "2e16", "", "3e16", *"123456"],
+        (*ONE, "--set", "table.transform=none"),
+        "too large",
+    ),
+    "as it is, and too close": (
+        ["1", "1.0000000001", "", *["1"] * 7],
+        (*ONE, "--set", "table.transform=none"),
+        "too close together",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CSV_CORPUS)
+def test_csv_that_once_ended_badly(name: str) -> None:
+    cells, fit, expected = CSV_CORPUS[name]
+    assert expected in attempt(Case("t.csv", beside_y(cells), fit, FILES))
+
+
+def integers(kind: pa.DataType) -> pa.Array:
+    limits = np.iinfo(kind.to_pandas_dtype())
+    ends = [limits.min, limits.max]
+    return pa.array([*ends, None, *ends, limits.max, None, limits.min + 1, limits.max - 1, limits.max // 2], kind)
+
+
+def decimals(precision: int, scale: int) -> pa.Array:
+    most, zero, least = (Decimal(f"{units}e-{scale}") for units in (10**precision - 1, 0, 1 - 10**precision))
+    return pa.array([most, least, None, most, least, zero, None, most, zero, least], pa.decimal128(precision, scale))
+
+
+PARQUET_CORPUS: dict[str, Callable[[], pa.Array]] = {
+    "int8": lambda: integers(pa.int8()),
+    "uint8": lambda: integers(pa.uint8()),
+    "int64": lambda: integers(pa.int64()),
+    "uint64": lambda: integers(pa.uint64()),
+    "decimal128(38, 30)": lambda: decimals(38, 30),
+    "decimal128(38, 0)": lambda: decimals(38, 0),
+    "decimal128(3, 1)": lambda: decimals(3, 1),
+    "decimal32": lambda: decimals(5, 2).cast(pa.decimal32(5, 2)),
+    "float16": lambda: pa.array(np.array([65504, -65504, np.nan, *range(7)], np.float16)),
+    "map": lambda: pa.array([[("a", 1)], None] * 5, pa.map_(pa.string(), pa.int64())),
+    "string_view": lambda: pa.array(["a", None] * 5, pa.string_view()),
+    "dictionary": lambda: pa.array(["a", None] * 5).dictionary_encode(),
+    "time zones": lambda: pa.array([0, None] * 5, pa.timestamp("ns", "Europe/Berlin")),
+}
+
+
+@pytest.mark.parametrize("impute", [PARQUET, ("--format", "long", *PARQUET), FILES], ids=["files", "long", "csv"])
+@pytest.mark.parametrize("name", PARQUET_CORPUS)
+def test_parquet_that_once_ended_badly(name: str, impute: tuple[str, ...]) -> None:
+    assert attempt(Case("t.parquet", arrow_beside_y(PARQUET_CORPUS[name]()), FREE, impute, blocks=3)) == "done"
+
+
+@pytest.mark.parametrize(
+    ("notes", "reason"),
+    [
+        (b"", "Expecting value"),
+        (b"\xff", "'utf-8' codec"),
+        (b"[" * 100_000, "recursion"),
+        (b"[]", "all of them"),
+        (b'{"index_columns": 1}', "index_columns"),
+        (b'{"columns": [1]}', "columns.0"),
+        (b'{"columns": [{"field_name": []}]}', "columns.0.field_name"),
+    ],
+)
+def test_damaged_notes_of_pandas_are_refused(notes: bytes, reason: str) -> None:
+    data = arrow_beside_y(integers(pa.int8()), pandas=notes)
+    said = attempt(Case("t.parquet", data, ONE, PARQUET))
+    assert "t.parquet: damaged, in what pandas notes beside the columns" in said and reason in said
+
+
+def test_generators_repeat_themselves() -> None:
+    assert csv_case(7) == csv_case(7) and parquet_case(7) == parquet_case(7)
+    assert len({csv_case(seed).data for seed in range(30)}) == 30
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_csv(seed: int) -> None:
+    attempt(csv_case(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parquet(seed: int) -> None:
+    attempt(parquet_case(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 50))
+def test_many_csv(first: int) -> None:
+    for seed in range(first, first + 50):
+        attempt(csv_case(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 50))
+def test_many_parquet(first: int) -> None:
+    for seed in range(first, first + 50):
+        attempt(parquet_case(seed))
+
+
+@pytest.mark.parametrize(
+    "first", [0, 50, 100, 150, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1000, 5000, 500))]
+)
+def test_any_fill_can_be_written_and_read(first: int) -> None:
+    """Without a fit: encoded, drawn at random, decoded, written and read again, no hole is left."""
+    for seed in range(first, first + (50 if first < 1000 else 500)):
+        _written_and_read(csv_case(seed), seed)
+
+
+def _written_and_read(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    flags = dict(zip(case.fit[::2], case.fit[1::2], strict=True))
+    options = {
+        "delimiter": flags.get("--delimiter", "\t" if case.name.endswith(".tsv") else ","),
+        "na_values": [flags["--na-values"]] if "--na-values" in flags else [],
+    }
+    try:
+        table = read_table(["-"], stdin=io.BytesIO(case.data), **options)
+        free = ["all"] if "--unbounded" in flags else []
+        schema, _ = infer_schema(table, unbounded=free, transform=rng.choice(["linear", "normal"]))
+    except VgiError:
+        return
+    assert torch.isfinite(encode(table, schema, seed=0).table.x).all()
+    limits = box(schema)
+    z = torch.from_numpy(rng.normal(size=(1, table.N, len(schema.modelled)))).clamp(limits.low, limits.high)
+    draws = decode(z, schema)
+    avoid_codes(draws, table, schema)
+    sink = io.BytesIO()
+    write_imputed(table, schema, draws, layout="single", out=sink)
+    again = read_table(["-"], stdin=io.BytesIO(sink.getvalue()), **options)
+    for column in schema.encoded:
+        assert again.numbers(column.name).number.all(), f"seed {seed}, column {column.name}"
