@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+import yaml
 
 import vgi_cli
 
@@ -44,6 +45,12 @@ def load(folder: Path | None, table: str, seed: int) -> pd.DataFrame:
     return frame.sample(min(len(frame), MAX_ROWS), random_state=seed).reset_index(drop=True)
 
 
+def parsed(setting: str) -> tuple[str, object]:
+    """`KEY=VALUE` as key and YAML value."""
+    key, _, value = setting.partition("=")
+    return key, yaml.safe_load(value)
+
+
 def held_out(frame: pd.DataFrame, model: str, seed: int, share: float, settings: list[str]) -> dict[str, np.ndarray]:
     """Log-likelihood of each held-out row, nats, for each transform."""
     rng = np.random.default_rng(seed)
@@ -52,7 +59,7 @@ def held_out(frame: pd.DataFrame, model: str, seed: int, share: float, settings:
     fitted = fitted.astype("float64").mask(rng.random(fitted.shape) < share).reset_index(drop=True)
     scores = {}
     for transform in TRANSFORMS:
-        values = {"table.transform": transform, "bootstrap": "none", **dict(s.split("=", 1) for s in settings)}
+        values = {"table.transform": transform, "bootstrap": "none", **dict(map(parsed, settings))}
         with tempfile.TemporaryDirectory() as place:
             run = vgi_cli.fit(fitted, model=model, set=values, seed=seed, out=Path(place) / "run")
             rows = Path(place) / "rows.csv"
@@ -61,7 +68,7 @@ def held_out(frame: pd.DataFrame, model: str, seed: int, share: float, settings:
     return scores
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
@@ -70,7 +77,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print("| table | model | seed | transform | mean | worst 1 % | worst row | most lost against the other |")
     print("|---|---|---|---|---|---|---|---|")
     for table in options.tables:

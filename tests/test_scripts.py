@@ -163,6 +163,20 @@ def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, mo
     assert len(never) == 4 and min(never[::2]) > 50 and max(never[1::2]) == 0
 
 
+def test_tails_compares_each_row_under_both_transforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tails = module("tails")
+    rows = tails.load(None, "simulated", 0).iloc[::20, :3].reset_index(drop=True)
+    scores = tails.held_out(rows, "fa", 0, 0.2, ["model.factors=1"])
+    assert {name: len(values) for name, values in scores.items()} == {"linear": 50, "normal": 50}
+    monkeypatch.setattr(tails, "held_out", lambda *_: {"linear": np.array([-3.0, -1.0]), "normal": np.array([-9.0, 0])})
+    done = script("tails", "--tables", "simulated", "--seeds", 0)
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[2:] == [
+        "| simulated | mixture | 0 | linear | -2.00 | -3.0 | -3.0 | 1.0 |",
+        "| simulated | mixture | 0 | normal | -4.50 | -9.0 | -9.0 | 6.0 |",
+    ]
+
+
 def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
