@@ -101,7 +101,7 @@ PARQUET_CORPUS: dict[str, Callable[[], pa.Array]] = {
 }
 
 
-@pytest.mark.parametrize("impute", [PARQUET, ("--format", "long", *PARQUET), FILES], ids=["files", "long", "csv"])
+@pytest.mark.parametrize("impute", [PARQUET, ("--format", "long", *PARQUET)], ids=["files", "long"])
 @pytest.mark.parametrize("name", PARQUET_CORPUS)
 def test_parquet_that_once_ended_badly(name: str, impute: tuple[str, ...]) -> None:
     assert attempt(Case("t.parquet", arrow_beside_y(PARQUET_CORPUS[name]()), FREE, impute, blocks=3)) == "done"
@@ -130,12 +130,12 @@ def test_generators_repeat_themselves() -> None:
     assert len({csv_case(seed).data for seed in range(30)}) == 30
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_csv(seed: int) -> None:
     attempt(csv_case(seed))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_parquet(seed: int) -> None:
     attempt(parquet_case(seed))
 
@@ -155,7 +155,7 @@ def test_many_parquet(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [0, 50, 100, 150, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1000, 5000, 500))]
+    "first", [0, 50, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1000, 5000, 500))]
 )
 def test_any_fill_can_be_written_and_read(first: int) -> None:
     """Without a fit: encoded, drawn at random, decoded, written and read again, no hole is left."""
