@@ -57,7 +57,7 @@ def biases(out: Path, model: str, rows: int, repetitions: int, price: bool) -> N
         for seed in range(repetitions):
             table = tail(rows, mean, sd, not price, 100 + seed)
             draws = fitted(table, out, model, **options).impute(m=DRAWS)
-            values, half = pooled(draws)
+            values, half, _ = pooled(draws)
             errors.append(values - truth)
             covered.append(abs(errors[-1]) < half)
             holes = table.y.isna()

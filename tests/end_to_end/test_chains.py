@@ -51,9 +51,9 @@ def test_every_place_gives_the_same_run(frame: pd.DataFrame, tmp_path: Path) -> 
     said: dict[str, list[str]] = {place: [] for place in PLACES}
     runs = [fit(frame, tmp_path / place, place, epochs=3, say=said[place].append) for place in PLACES]
     assert same(runs[0], runs[1]) and same(runs[0], runs[2])
-    lines = [[line for line in said[place] if line.startswith("chains: ")] for place in PLACES]
+    lines = [[line for line in said[place] if line.startswith("imputations of the fit: ")] for place in PLACES]
     assert lines[:2] == [[], []] and len(lines[2]) == 1
-    assert lines[2][0].endswith(f"kB, too large for the memory, so they are kept in a file in {tmp_path}")
+    assert lines[2][0].endswith(f"kB, kept in a file in {tmp_path}")
     tuned = [vgi_cli.finetune(run, frame.iloc[:60], epochs=1, out=tmp_path / f"tuned-{run.path.name}") for run in runs]
     assert same(tuned[0], tuned[2])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PLACES, *(f"tuned-{p}" for p in PLACES)])
@@ -83,4 +83,4 @@ def test_the_place_is_a_detail_while_it_is_the_device(vgi: Vgi) -> None:
     Path("data.csv").write_text(f"a,b\n{rows}\n")
     ask = ["fit", "data.csv", "--model", "fa", "--method", "vgi", "--epochs", "1", "--set", "model.factors=1"]
     assert "chains:" not in vgi(*ask).err
-    assert "chains: 520 bytes on cpu" in vgi(*ask, "-v").err.splitlines()
+    assert "imputations of the fit: 520 bytes on cpu" in vgi(*ask, "-v").err.splitlines()

@@ -94,6 +94,6 @@ def test_only_an_unusual_place_is_said(tmp_path: Path) -> None:
         chains = Chains(x, missing, 5, place, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
         say_where(chains, tmp_path / "new", Lines(said.append))
     assert said == [
-        "imputations of the fit: 160 bytes, too large for cpu, so they are kept in main memory",
-        f"imputations of the fit: 160 bytes, too large for the memory, so they are kept in a file in {tmp_path}",
+        "imputations of the fit: 160 bytes, kept in main memory",
+        f"imputations of the fit: 160 bytes, kept in a file in {tmp_path}",
     ]

@@ -300,7 +300,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(cells, min_size=3, max_size=40).filter(lambda v: len(set(v)) > 1),
     st.sampled_from(["linear", "normal", "none"]),

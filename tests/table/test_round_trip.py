@@ -80,7 +80,7 @@ def is_hole(raw: str) -> bool:
     return text.strip() in TOKENS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tables(), st.integers(0, 2**32 - 1))
 def test_only_filled_cells_differ(written: Written, seed: int) -> None:
     text = written.text()
@@ -113,7 +113,7 @@ def test_only_filled_cells_differ(written: Written, seed: int) -> None:
     assert filled == written._replace(rows=rows).text()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(tables())
 def test_long_tables_hold_the_original_and_every_draw(written: Written) -> None:
     table = from_text(written.text(), delimiter=written.delimiter, na_values=["?"])

@@ -99,9 +99,9 @@ def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
     if chains.place == "device":
         reporter.detail(f"{size} on {device}")
     elif chains.place == "host":
-        reporter.say(f"{size}, too large for {device}, so they are kept in main memory")
+        reporter.say(f"{size}, kept in main memory")
     else:
-        reporter.say(f"{size}, too large for the memory, so they are kept in a file in {existing(folder)}")
+        reporter.say(f"{size}, kept in a file in {existing(folder)}")
 
 
 def in_words(size: int) -> str:

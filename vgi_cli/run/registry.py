@@ -102,7 +102,7 @@ METHODS: dict[str, MethodEntry] = {
         tunes=True,
     ),
     "vbgi-m": MethodEntry(
-        "vbgi with the missing cells integrated out of the decoder, for vae",
+        "variational Gibbs inference by blocks with the missing cells integrated out of the decoder, for vae",
         "vgi_cli.methods.vbgi_m",
         frozenset({"bound", "latent"}),
         frozenset({"imputations"}),
@@ -160,7 +160,7 @@ METHODS: dict[str, MethodEntry] = {
         tunes=True,
     ),
     "hivae": MethodEntry(
-        "mvae with a mixture as prior, its category relaxed, for vae",
+        "evidence lower bound of the observed cells with a mixture as prior, its category relaxed, for vae",
         "vgi_cli.methods.hivae",
         frozenset({"relaxable"}),
         frozenset(),
@@ -170,7 +170,7 @@ METHODS: dict[str, MethodEntry] = {
         tunes=True,
     ),
     "partial-vae": MethodEntry(
-        "mvae whose encoder sees the set of observed cells, for vae",
+        "evidence lower bound whose encoder sees the set of observed cells, for vae",
         "vgi_cli.methods.partial_vae",
         frozenset({"latent"}),
         frozenset(),
@@ -180,7 +180,7 @@ METHODS: dict[str, MethodEntry] = {
         tunes=True,
     ),
     "impute-then-fit": MethodEntry(
-        "fill the table first with an imputer, then fit any model to the fills",
+        "maximum likelihood on a table that an imputer filled first, for every model",
         "vgi_cli.methods.impute_then_fit",
         frozenset({"bound"}),
         frozenset({"imputations"}),
