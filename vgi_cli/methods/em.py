@@ -14,9 +14,9 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
 Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
 lambda alone. The broad components of a mixture (models/widened.py) have no such terms, as their shape is fixed; their
-alpha is one row each. Each EM step raises the objective; each iteration is two EM steps and a squared extrapolation (SQUAREM,
-Varadhan and Roland 2008) that is kept only where the objective is not below that of the step before, so that the
-sequence of objectives never falls.
+alpha is one row each. Each EM step raises the objective; each iteration is two EM steps and a squared extrapolation
+(SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below that of the step before, so that
+the sequence of objectives never falls.
 """
 
 from __future__ import annotations
