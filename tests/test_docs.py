@@ -324,6 +324,7 @@ def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, mo
     shutil.copytree(workplace, tmp_path / "here")
     if words[0] == "fit":
         shutil.rmtree(tmp_path / "here" / "run1")
+        monkeypatch.setattr("vgi_cli.run.bootstrap.COUNT", 2)  # refits
     if {"flow", "flow-ar"} & set(words):
         words += ["--epochs", "1", "--set", "model.steps=1", "--set", "optim.warmup_conditionals=1"]
     monkeypatch.chdir(tmp_path / "here")

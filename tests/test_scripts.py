@@ -115,8 +115,12 @@ def test_flow_ar_is_timed_beside_the_coupling_flow_and_both_learn() -> None:
     assert len(flows) == 2 and all(np.isfinite(value) and value > gaussian - 3 for value in flows)
 
 
-def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(tmp_path: Path) -> None:
+def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inference = module("inference")
+    monkeypatch.setattr(inference, "DRAWS", 4)
+    monkeypatch.setattr("vgi_cli.run.bootstrap.COUNT", 4)
     rng = np.random.default_rng(0)
     tables = [pd.DataFrame(rng.normal(size=(50, 3)), columns=list("xyz")) for _ in range(4)]
     values, half, error = inference.pooled(tables)
@@ -165,9 +169,9 @@ def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, mo
 
 def test_tails_compares_each_row_under_both_transforms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tails = module("tails")
-    rows = tails.load(None, "simulated", 0).iloc[::20, :3].reset_index(drop=True)
+    rows = tails.load(None, "simulated", 0).iloc[::40, :3].reset_index(drop=True)
     scores = tails.held_out(rows, "fa", 0, 0.2, ["model.factors=1"])
-    assert {name: len(values) for name, values in scores.items()} == {"linear": 50, "normal": 50}
+    assert {name: len(values) for name, values in scores.items()} == {"linear": 25, "normal": 25}
     monkeypatch.setattr(tails, "held_out", lambda *_: {"linear": np.array([-3.0, -1.0]), "normal": np.array([-9.0, 0])})
     done = script("tails", "--tables", "simulated", "--seeds", 0)
     assert done.code == 0, done.err

@@ -105,16 +105,16 @@ def check_settings(seed: int, cases: int) -> None:
 
 
 def test_a_few_damaged_runs(vgi: Vgi) -> None:
-    check_damaged_runs(vgi, seed=0, cases=60)
+    check_damaged_runs(vgi, seed=0, cases=40)
 
 
 def test_a_few_damaged_runs_of_older_versions(vgi: Vgi) -> None:
-    check_older_runs(vgi, seed=0, cases=30)
+    check_older_runs(vgi, seed=0, cases=20)
 
 
 def test_a_few_hostile_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    check_settings(seed=0, cases=300)
+    check_settings(seed=0, cases=150)
 
 
 @pytest.mark.slow
