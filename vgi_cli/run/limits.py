@@ -10,7 +10,7 @@ from vgi_cli.errors import VgiError
 from vgi_cli.run.config import parse_duration
 from vgi_cli.run.problems import Settings
 
-KEPT_SHARE, KEPT_LEAST, KEPT_MOST = 0.05, 0.3, 3.0
+KEPT_SHARE, KEPT_LEAST, KEPT_MOST = 0.05, 0.8, 3.0
 """Kept for what comes last, writing the result and leaving: a share of the limit, within these ends in seconds."""
 
 
