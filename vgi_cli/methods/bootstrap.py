@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.imputers.whole import never
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em import EmConfig
 from vgi_cli.methods.em_steps import settle
@@ -88,11 +89,6 @@ def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     rows = min(max(rows, math.ceil(N * min(CELLS / scarcest, 1.0))), N)
     steps = min(max(int(WORK / (rows * each)), FEWEST_STEPS), MOST_STEPS)
     return Size(rows, steps, "bayesian" if scarcest < SCARCE else "multinomial")
-
-
-def never() -> bool:
-    """The `stop` of refits that are all made."""
-    return False
 
 
 def row_weights(N: int, kind: Kind, generator: torch.Generator, rows: int | None = None) -> Tensor:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.imputers.whole import never
 from vgi_cli.methods.em import EmConfig, completed
 from vgi_cli.methods.em_steps import climb
 from vgi_cli.models.base import ModelConfig
@@ -57,11 +58,6 @@ class Sizing(NamedTuple):
 
 class _Cut(Exception):
     """The caller wants no more."""
-
-
-def never() -> bool:
-    """The `stop` of a search that goes to its end."""
-    return False
 
 
 def silent(share: float) -> None:
