@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.chains.store.packed import Batch, Chains
 from vgi_cli.conditionals.amortised import AmortisedConditionals, log_normal, put
 from vgi_cli.conditionals.base import Draw, Rows
-from vgi_cli.conditionals.trunk import SLOPE
+from vgi_cli.conditionals.networks.trunk import SLOPE
 
 
 class PlainConditionals(AmortisedConditionals):

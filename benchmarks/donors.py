@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from vgi_cli.imputers import boosted
-from vgi_cli.imputers.catalogue import IMPUTERS
+from vgi_cli.completers import boosted
+from vgi_cli.completers.catalogue import IMPUTERS
 
 DRAWS = 19
 

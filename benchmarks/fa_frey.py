@@ -23,8 +23,8 @@ from gaussians import gaussian
 from make_frey import FACTORS, Truth
 
 import vgi_cli
-from vgi_cli.run.load import load_run
-from vgi_cli.run.reporting import Silent
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.reporting import Silent
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "fa-frey.yaml"
 BLOCK: dict[str, Any] = {"method.scan": "block", "method.block_columns": 28, "method.gibbs_steps": 10}

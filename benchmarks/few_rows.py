@@ -13,9 +13,9 @@ from unittest.mock import patch
 import torch
 
 from vgi_cli.data import make_table
-from vgi_cli.methods.em import METHOD, EmConfig
-from vgi_cli.models.full import FullGaussians
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.methods.em.em import METHOD, EmConfig
+from vgi_cli.models.gaussian.full import FullGaussians
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
 def score(N: int, D: int, noise: float, seed: int) -> tuple[float, int]:

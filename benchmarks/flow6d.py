@@ -22,17 +22,17 @@ from density6d import COLUMNS, Density6D, mcar
 from torch import Tensor
 
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.evaluation.imputation import fair_crps
-from vgi_cli.imputers.base import Box, impute
-from vgi_cli.imputers.metropolis import MetropolisImputer
-from vgi_cli.imputers.starts import EmpiricalStart
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.methods import vgi
-from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
+from vgi_cli.samplers.base import Box, impute
+from vgi_cli.samplers.metropolis import MetropolisImputer
+from vgi_cli.samplers.starts import EmpiricalStart
 
 LR, BATCH, DRAWS, SCORED_ROWS = 3e-3, 512, 19, 3000
 VARIANTS: dict[str, dict[str, Any]] = {

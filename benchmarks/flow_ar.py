@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 from works import curved_rows
 
-from vgi_cli.models.flow import Flow
-from vgi_cli.models.flow_ar import AutoregressiveFlow
-from vgi_cli.models.spline_flow import FlowConfig, SplineFlow
-from vgi_cli.run.device import set_threads
+from vgi_cli.machine.device import set_threads
+from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
+from vgi_cli.models.flows.base import FlowConfig, SplineFlow
+from vgi_cli.models.flows.coupling import Flow
 
 Work = Callable[[SplineFlow, Tensor], None]
 FAMILIES: dict[str, type[SplineFlow]] = {"flow": Flow, "flow-ar": AutoregressiveFlow}

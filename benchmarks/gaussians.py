@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vgi_cli.run.load import Fitted
+from vgi_cli.fitting.fitted import Fitted
 
 
 def gaussian(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:

@@ -18,9 +18,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch
 from works import config, incomplete, works
 
-from vgi_cli.methods import vgi
+from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.run.device import set_threads
+from vgi_cli.methods.vgi import vgi
 
 HELD_OUT = 500  # complete rows
 

@@ -9,7 +9,7 @@ log-likelihood of these, nats a row, is compared with that of as many fresh rows
 density of the rows under the true law is taken away, which leaves the mean of the difference as it is and most of its
 noise out. Positive: the held-out rows score too well.
 
-`--sizes`: the folds on which the size of a mixture is chosen (methods/sizing.py) are scored in columns that all rows
+`--sizes`: the folds on which the size of a mixture is chosen (methods/em/sizing.py) are scored in columns that all rows
 bent, those of the fold included. Here the same is done with columns bent by the rows outside the fold, and both choices
 are scored on 1,000 fresh rows. Tables of three clusters, every second with log-normal columns. One thread.
 """
@@ -30,17 +30,17 @@ from scipy import stats
 from torch import Tensor
 
 import vgi_cli
+from vgi_cli.commands.arguments import source
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.methods.em import EmConfig, completed
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.methods.sizing import EPOCHS, FOLDS, TOLERANCE
-from vgi_cli.models.gaussian_family import em_table
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.run.arguments import source
-from vgi_cli.run.plan import stream
-from vgi_cli.table.encoder import encode, log_volume
+from vgi_cli.encoding.encoder import encode, log_volume
+from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.fitting.plan import stream
+from vgi_cli.methods.em.em import EmConfig, completed
+from vgi_cli.methods.em.sizing import EPOCHS, FOLDS, TOLERANCE
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.table.reader import Table
-from vgi_cli.table.schema import Schema, infer_schema
 
 SCALES = np.array([0.0, 0.3, 0.6, 1.0, 1.5])
 """Of the logarithm of a column; 0: the normal itself."""

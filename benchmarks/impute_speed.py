@@ -30,13 +30,13 @@ import numpy as np
 import torch
 
 from vgi_cli import fit
-from vgi_cli.imputers.base import Box, impute
+from vgi_cli.commands.samplers import make_imputer
+from vgi_cli.encoding.encoder import box
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.fitting.prepare import rows_of
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.run.load import load_run
-from vgi_cli.run.prepare import rows_of
-from vgi_cli.run.reporting import Silent
-from vgi_cli.run.samplers import make_imputer
-from vgi_cli.table.encoder import box
+from vgi_cli.reporting import Silent
+from vgi_cli.samplers.base import Box, impute
 from vgi_cli.table.reader import read_table
 
 D, FACTORS = 43, 8

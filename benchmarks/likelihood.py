@@ -21,11 +21,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.models.base import Marginal, Model, ModelConfig
-from vgi_cli.models.fa import FactorAnalysis
-from vgi_cli.models.flow import Flow, FlowConfig
-from vgi_cli.models.mixture import GaussianMixture
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
+from vgi_cli.models.gaussian.fa import FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture
 
 
 class BlackBox(Model):

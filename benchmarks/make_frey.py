@@ -26,10 +26,10 @@ from gaussians import divergence
 from tables import SIXTHS, write, write_masked
 from torch import Tensor
 
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian_family import em_table
-from vgi_cli.run.device import set_threads
+from vgi_cli.machine.device import set_threads
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.family import em_table
 
 FACTORS, ROWS, TEST_ROWS = 43, 2400, 3000
 

@@ -23,9 +23,9 @@ from make_frey import read_faces
 from tables import SIXTHS, write, write_masked
 
 import vgi_cli
-from vgi_cli.run.load import load_run
-from vgi_cli.run.reporting import Silent
-from vgi_cli.table.encoder import decode
+from vgi_cli.encoding.encoder import decode
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.reporting import Silent
 
 ROWS = {"train": 2400, "val": 600, "test": 3000}
 MODEL = {

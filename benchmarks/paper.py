@@ -36,11 +36,11 @@ from gaussians import divergence, gaussian
 from paper_families import COMPLETE, FAMILIES, Family, Fit
 
 import vgi_cli
-from vgi_cli.methods.latent_targets import BlockLatents, CarriedLatents
-from vgi_cli.methods.targets import Columns
-from vgi_cli.run.config import load_recipe
-from vgi_cli.run.load import load_run
-from vgi_cli.run.reporting import Silent
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
+from vgi_cli.methods.vgi.targets import Columns
+from vgi_cli.reporting import Silent
+from vgi_cli.settings.recipe import load_recipe
 
 Figures = dict[str, Any]
 

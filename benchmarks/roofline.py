@@ -27,10 +27,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from works import incomplete, works
 
-from vgi_cli.methods import vgi
-from vgi_cli.methods.targets import Columns
-from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.run.device import set_threads
+from vgi_cli.machine.device import set_threads
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.methods.vgi.targets import Columns
 
 
 class Count(TorchDispatchMode):

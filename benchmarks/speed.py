@@ -31,14 +31,14 @@ import torch
 from dense import Copies, PlainConditionals
 from works import Work, config, incomplete, works
 
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable
-from vgi_cli.methods import vgi
+from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.objective import sweep_noise, update_imputations
-from vgi_cli.methods.targets import Columns
-from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.run.device import set_threads
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.objective import sweep_noise, update_imputations
+from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.methods.vgi.targets import Columns
 
 Step = Callable[[], None]
 ROWS = {"d": 200_000}  # of the table; the others as in the work
@@ -252,7 +252,7 @@ def slopes(args: argparse.Namespace, device: torch.device) -> dict[str, float]:
 
 
 def _normal(D: int) -> Any:
-    from vgi_cli.models.fa import FaConfig, FactorAnalysis
+    from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
     return FactorAnalysis.build(FaConfig(factors=1), D)
 

@@ -18,11 +18,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 import torch
 from works import Work, config, incomplete, works
 
-from vgi_cli.methods import vgi
+from vgi_cli.fitting.session import work_of_step
 from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.vgi_epoch import end_epoch
-from vgi_cli.methods.vgi_state import VgiState
-from vgi_cli.run.training import work_of_step
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.epoch import end_epoch
+from vgi_cli.methods.vgi.state import VgiState
 
 
 def state_of(work: Work, batch: int) -> VgiState:

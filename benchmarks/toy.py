@@ -26,9 +26,9 @@ import torch
 from gaussians import divergence, gaussian
 
 import vgi_cli
-from vgi_cli.run.load import Fitted, load_run
-from vgi_cli.run.reporting import Silent
-from vgi_cli.table.encoder import encode, log_volume
+from vgi_cli.encoding.encoder import encode, log_volume
+from vgi_cli.fitting.fitted import Fitted, load_run
+from vgi_cli.reporting import Silent
 from vgi_cli.table.reader import read_table
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "toy-fa.yaml"

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.base import Model
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
 MISSING = 0.5
 

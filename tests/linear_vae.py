@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 
 def linear_vae(

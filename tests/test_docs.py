@@ -22,11 +22,11 @@ import yaml
 from pydantic import BaseModel
 
 from vgi_cli.cli.app import main
-from vgi_cli.methods.bootstrap import MOST_ROWS
-from vgi_cli.run import registry
-from vgi_cli.run.bootstrap import COUNT
-from vgi_cli.run.config import Recipe, TableSettings
-from vgi_cli.run.problems import range_of
+from vgi_cli.fitting.refits import COUNT
+from vgi_cli.methods.em.bootstrap import MOST_ROWS
+from vgi_cli.registry import names as registry
+from vgi_cli.settings.problems import range_of
+from vgi_cli.settings.recipe import Recipe, TableSettings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -324,7 +324,7 @@ def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, mo
     shutil.copytree(workplace, tmp_path / "here")
     if words[0] == "fit":
         shutil.rmtree(tmp_path / "here" / "run1")
-        monkeypatch.setattr("vgi_cli.run.bootstrap.COUNT", 2)  # refits
+        monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 2)  # refits
     if {"flow", "flow-ar"} & set(words):
         words += ["--epochs", "1", "--set", "model.steps=1", "--set", "optim.warmup_conditionals=1"]
     monkeypatch.chdir(tmp_path / "here")

@@ -19,8 +19,8 @@ from scipy.stats import kstest, multivariate_t, t
 import vgi_cli
 from tests.program import Vgi, vgi
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.run import registry
-from vgi_cli.run.plugins import plugged
+from vgi_cli.registry import names as registry
+from vgi_cli.registry.plugins import plugged
 
 __all__ = ["vgi"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.scripts import module, script
+from vgi_cli.fitting.plan import make_plan
 from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
-from vgi_cli.run.config import gather
-from vgi_cli.run.plan import make_plan
+from vgi_cli.settings.recipe import gather
 
 families: Any = module("paper_families")
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.scripts import module, script
 from vgi_cli.cli.app import main
+from vgi_cli.commands.evaluate.truth_model import parse_truth
 from vgi_cli.errors import UsageError
-from vgi_cli.run import shipped
-from vgi_cli.run.config import gather, load_recipe
-from vgi_cli.run.plan import make_plan
-from vgi_cli.run.truth_model import parse_truth
+from vgi_cli.fitting.plan import make_plan
+from vgi_cli.settings import shipped
+from vgi_cli.settings.recipe import gather, load_recipe
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))

@@ -120,7 +120,7 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(
 ) -> None:
     inference = module("inference")
     monkeypatch.setattr(inference, "DRAWS", 4)
-    monkeypatch.setattr("vgi_cli.run.bootstrap.COUNT", 4)
+    monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 4)
     rng = np.random.default_rng(0)
     tables = [pd.DataFrame(rng.normal(size=(50, 3)), columns=list("xyz")) for _ in range(4)]
     values, half, error = inference.pooled(tables)

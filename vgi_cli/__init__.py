@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.run.api import Progress, Run, evaluate, finetune, fit, impute, load
-    from vgi_cli.run.registration import register_method, register_model
+    from vgi_cli.api import Progress, Run, evaluate, finetune, fit, impute, load
+    from vgi_cli.registry.registration import register_method, register_model
 
 __all__ = [
     "Progress",
@@ -43,10 +43,10 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'vgi_cli' has no attribute '{name}'")
     if name.startswith("register_"):
-        from vgi_cli.run import registration
+        from vgi_cli.registry import registration
 
         return getattr(registration, name)
-    from vgi_cli.run import api
+    from vgi_cli import api
 
     return getattr(api, name)
 

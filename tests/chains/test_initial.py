@@ -5,7 +5,7 @@ import torch
 
 from vgi_cli.chains import initial
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains.store.packed import Chains
 
 
 def table(N, D=5, dtype=torch.float64, share=0.4):

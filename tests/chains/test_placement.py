@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from vgi_cli.chains.placement import SHARE, Room, ample, choose_place, no_file, place_of
+from vgi_cli.chains.store.placement import SHARE, Room, ample, choose_place, no_file, place_of
 
 GB = 10**9
 

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.chains import lines
-from vgi_cli.chains.placement import Room
-from vgi_cli.chains.store import Chains, index_type, make_chains
+from vgi_cli.chains.store import lines
+from vgi_cli.chains.store.packed import Chains, index_type, make_chains
+from vgi_cli.chains.store.placement import Room
 from vgi_cli.errors import FitError
 
 
@@ -57,7 +57,7 @@ def test_batch_has_incomplete_rows_k_times_and_complete_rows_once(place):
 
 @everywhere
 def test_completed_tables_hold_one_chain_each(place, monkeypatch):
-    monkeypatch.setattr("vgi_cli.chains.store.PIECE", 7)
+    monkeypatch.setattr("vgi_cli.chains.store.packed.PIECE", 7)
     x, missing = table(2)
     chains = Chains(x, missing, 2, place, in_memory)
     chains.values[:-1] = torch.arange(chains.C * 2, dtype=torch.float64).view(-1, 2)
@@ -159,7 +159,7 @@ def test_row_numbers_are_as_small_as_they_can_be():
 
 
 def test_a_system_that_refuses_to_pin_is_named(monkeypatch):
-    from vgi_cli.chains import link
+    from vgi_cli.chains.store import link
 
     class Runtime:
         def cudaHostRegister(self, address, size, flags):

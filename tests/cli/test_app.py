@@ -15,8 +15,8 @@ from tests.program import Vgi
 from vgi_cli.cli import app, console
 from vgi_cli.cli.console import Console
 from vgi_cli.errors import FailIfMissed, Interrupted, VgiError
-from vgi_cli.run.registry import METHODS, MODELS, SAMPLERS
-from vgi_cli.run.reporting import Progress
+from vgi_cli.registry.names import METHODS, MODELS, SAMPLERS
+from vgi_cli.reporting import Progress
 
 COMMANDS = ("fit", "finetune", "impute", "evaluate")
 PYTHON = [sys.executable, "-m", "vgi_cli"]
@@ -161,7 +161,7 @@ def test_outcomes_become_exit_codes(
     def fails(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr("vgi_cli.run.config.gather", fails)
+    monkeypatch.setattr("vgi_cli.settings.recipe.gather", fails)
     done = vgi("fit", "a.csv")
     assert (done.code, done.error, done.out) == (code, error, "")
     assert "Traceback" not in done.err

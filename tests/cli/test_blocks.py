@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.test_refusals import TINY_VGI, refused
 from tests.program import Vgi
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.runs.folder import RunFolder
 
 LINE = "columns with holes in the same rows are filled together: a, c"
 

@@ -12,8 +12,8 @@ import pytest
 import vgi_cli
 from tests.cli.test_refusals import FA
 from tests.program import Vgi
-from vgi_cli.run.directory import RunFolder
-from vgi_cli.table.columns import Schema
+from vgi_cli.columns.base import Schema
+from vgi_cli.runs.folder import RunFolder
 
 CODES = [1, 7, 13, 99]
 

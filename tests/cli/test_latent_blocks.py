@@ -10,7 +10,7 @@ import pytest
 from tests.cli.test_refusals import refused, text
 from tests.cli.test_works import cells
 from tests.program import Vgi
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.runs.folder import RunFolder
 
 VAE = [
     *("--model", "vae", "--epochs", "2", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),

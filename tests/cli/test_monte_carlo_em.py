@@ -10,8 +10,8 @@ import pytest
 from tests.cli.test_refusals import text
 from tests.clocks import ticking
 from tests.program import Vgi
-from vgi_cli.imputers import projected
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.samplers import projected
 
 PLMCMC = (
     *("--model", "flow", "--method", "plmcmc", "--epochs", "3", "--set", "model.steps=1", "--set", "model.hidden=4"),

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from tests.program import Vgi
-from vgi_cli.imputers import projected
+from vgi_cli.samplers import projected
 
 PLUGIN = """
 import os, vgi_cli
 with open(os.environ.get("VGI_TEST_RAN", os.devnull), "a") as ran:
     ran.write("ran")
-vgi_cli.register_model("mine", "vgi_cli.models.fa:FactorAnalysis", about="fa again", method="em")
+vgi_cli.register_model("mine", "vgi_cli.models.gaussian.fa:FactorAnalysis", about="fa again", method="em")
 """
 MINE = ["--plugin", "code/mine.py", "--model", "mine"]
 SMALL = ["--set", "model.factors=1", "--set", "bootstrap=2", "--threads", "1"]

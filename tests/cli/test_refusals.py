@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from tests.program import Vgi
-from vgi_cli.run.bootstrap import PREFIX
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.fitting.refits import PREFIX
+from vgi_cli.runs.folder import RunFolder
 
 FA = ["--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=2", "--threads", "1"]
 TINY_VGI = [
@@ -360,7 +360,7 @@ def test_more_factors_than_columns(vgi: Vgi, data: Path) -> None:
 def test_a_report_is_asked_for_what_it_has_before_the_work(
     vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vgi_cli.run.evaluate.make", None)  # the work: it is not reached
+    monkeypatch.setattr("vgi_cli.commands.evaluate.command.make", None)  # the work: it is not reached
     error, _ = refused(vgi, "evaluate", "--checkpoint", "run", "data.csv", "--fail-if", "loglk > 1")
     assert error == "--fail-if 'loglk > 1': the report has no number 'loglk'"
 
@@ -543,7 +543,7 @@ def test_maximum_likelihood_needs_a_complete_table(
     vgi: Vgi, data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("data.csv").write_text(text(rows=60))
-    monkeypatch.setattr("vgi_cli.run.fit.model_size", None)  # it is not reached
+    monkeypatch.setattr("vgi_cli.commands.fit.model_size", None)  # it is not reached
     error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
     assert hint == "leave out --method, or take --method vgi or impute-then-fit"

@@ -11,7 +11,7 @@ import torch
 from tests.cli.test_refusals import FA, refused, text
 from tests.cli.test_works import cells
 from tests.program import Vgi
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.runs.folder import RunFolder
 
 VAE = [
     *("--model", "vae", "--method", "vgi", "--epochs", "3", "--threads", "1"),
@@ -71,7 +71,7 @@ def test_validation_selects(vgi: Vgi, data: Path, select: str) -> None:
 
 
 def test_a_pilot_chooses_the_epochs(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgi_cli.methods.vgi.STEPS", 20)  # of the plan that the pilot cuts short
+    monkeypatch.setattr("vgi_cli.methods.vgi.vgi.STEPS", 20)  # of the plan that the pilot cuts short
     Path("data.csv").write_text(text(rows=60))
     flags = [flag for i, flag in enumerate(VAE) if "--epochs" not in VAE[max(0, i - 1) : i + 1]]
     done = vgi("fit", "data.csv", *flags, "--out", "run")
@@ -111,7 +111,7 @@ def test_conditionals_are_compared_with_those_of_the_decoder(
     vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vgi_cli.evaluation.latent_columns.DRAWS", 60)
-    monkeypatch.setattr("vgi_cli.evaluation.refit.MOST_EPOCHS", 3)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.MOST_EPOCHS", 3)
     Path("data.csv").write_text(text(rows=8))
     assert vgi("fit", "data.csv", *VAE, "--out", "run").code == 0
     ask = ["--conditionals", "--json", "--samples", "50", "--refit-epochs", "1"]

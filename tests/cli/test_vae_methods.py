@@ -11,8 +11,8 @@ from tests.cli.test_refusals import refused, text
 from tests.cli.test_works import cells
 from tests.program import Vgi
 from tests.tensors import same_tensors
-from vgi_cli.run.load import load_run
-from vgi_cli.run.reporting import Silent
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.reporting import Silent
 
 SMALL = [
     *("--epochs", "3", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
@@ -121,7 +121,7 @@ def test_a_model_without_the_setting_that_a_method_fixes_is_refused(vgi: Vgi, da
     Path("own.py").write_text(
         "from vgi_cli import register_model\n"
         "from vgi_cli.models.base import ModelConfig\n"
-        "from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder\n"
+        "from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder\n"
         "class Own(VariationalAutoencoder):\n"
         "    Config = ModelConfig\n"
         "    @classmethod\n"

@@ -22,12 +22,13 @@ from tests.cli.test_refusals import FA, TINY_VGI, text
 from tests.clocks import ticking
 from tests.program import Vgi
 from tests.tensors import same_tensors
-from vgi_cli.run import plan, training
-from vgi_cli.run.directory import RunFolder, sole_writer
-from vgi_cli.run.driver import Drive
-from vgi_cli.run.impute import report_diagnostics
-from vgi_cli.run.reporting import Silent
-from vgi_cli.run.samplers import NOT_INCLUDED
+from vgi_cli.commands.impute import report_diagnostics
+from vgi_cli.commands.samplers import NOT_INCLUDED
+from vgi_cli.fitting import plan
+from vgi_cli.fitting import session as training
+from vgi_cli.fitting.driver import Drive
+from vgi_cli.reporting import Silent
+from vgi_cli.runs.folder import RunFolder, sole_writer
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from vgi_cli.conditionals.amortised import AmortisedConditionals, log_normal, put
-from vgi_cli.conditionals.families import make_family
-from vgi_cli.conditionals.modulated import ModulatedNetwork
-from vgi_cli.conditionals.network import HeadNetwork
+from vgi_cli.conditionals.families.names import make_family
+from vgi_cli.conditionals.networks.heads import HeadNetwork
+from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 
 D = 4
 

@@ -9,9 +9,9 @@ import torch
 from tests.oracles import random_covariance
 from vgi_cli.conditionals.amortised import log_normal
 from vgi_cli.conditionals.blocks import BlockConditionals
-from vgi_cli.conditionals.joint import JointFamily
-from vgi_cli.conditionals.modulated import ModulatedNetwork
-from vgi_cli.conditionals.network import HeadNetwork
+from vgi_cli.conditionals.families.joint import JointFamily
+from vgi_cli.conditionals.networks.heads import HeadNetwork
+from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.data import Blocks, missing_together
 
 D = 5

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.modulated import ModulatedNetwork
-from vgi_cli.conditionals.trunk import EVERY_UP_TO, KEPT_FROM, SLOPE, LowRank
+from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
+from vgi_cli.conditionals.networks.trunk import EVERY_UP_TO, KEPT_FROM, SLOPE, LowRank
 
 
 def network(S, trunk, hidden):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.network import HeadNetwork
-from vgi_cli.conditionals.routing import HeadLinear, gather_rows, route, scatter_rows, tile_size
-from vgi_cli.conditionals.trunk import KEPT_FROM, SLOPE
+from vgi_cli.conditionals.networks.heads import HeadNetwork
+from vgi_cli.conditionals.networks.routing import HeadLinear, gather_rows, route, scatter_rows, tile_size
+from vgi_cli.conditionals.networks.trunk import KEPT_FROM, SLOPE
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=80))

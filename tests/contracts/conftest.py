@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgi_cli.run.plugins import plugged
+from vgi_cli.registry.plugins import plugged
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

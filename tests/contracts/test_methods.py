@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from vgi_cli.data import Blocks, make_table
+from vgi_cli.fitting.plan import merged
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.models.base import Latent, Model
-from vgi_cli.run import registry
-from vgi_cli.run.plan import merged
+from vgi_cli.registry import names as registry
 
 PAIRS = [
     (model, method)

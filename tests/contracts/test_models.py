@@ -8,7 +8,7 @@ import torch
 from tests.capabilities import CAPABILITY
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Model
-from vgi_cli.run import registry
+from vgi_cli.registry import names as registry
 
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])

@@ -13,8 +13,8 @@ import pytest
 import vgi_cli
 from tests.program import Vgi
 from tests.tensors import same_tensors
-from vgi_cli.run.api import Run
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.api import Run
+from vgi_cli.runs.folder import RunFolder
 
 SMALL = {
     "optim.warmup_conditionals": 1,

@@ -14,13 +14,13 @@ import pytest
 
 from tests.program import Vgi
 from tests.tensors import same_tensors
-from vgi_cli.run.directory import RunFolder
+from vgi_cli.runs.folder import RunFolder
 
 SCRIPT = """
 import sys
-import vgi_cli.run.fit
+import vgi_cli.commands.fit
 from vgi_cli.cli.app import main
-from vgi_cli.run import driver
+from vgi_cli.fitting import driver
 driver.CHECKPOINT_SECONDS = 0.0
 print("ready", flush=True)
 sys.exit(main(sys.argv[1:]))

@@ -16,7 +16,8 @@ FEW, MANY = 8 * BLOCK, 24 * BLOCK
 PROGRAM = f"""
 import sys
 from vgi_cli.cli.app import main
-from vgi_cli.table import csv_rows, opening
+from vgi_cli.table.csv import rows as csv_rows
+from vgi_cli.table import opening
 
 csv_rows.PIECE = 16384
 opening.block_rows = lambda width: {BLOCK}

@@ -13,14 +13,14 @@ from tests.evaluation.models import random_mixture
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.network import HeadNetwork
-from vgi_cli.conditionals.spline import SplineFamily
+from vgi_cli.conditionals.families.spline import SplineFamily
+from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional_part, conditional_quality
-from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.latent_columns import latent_column_laws
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.evaluation.likelihood.importance import EncoderProposal
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 D = 3
 
@@ -166,7 +166,7 @@ def test_medians_quantiles_and_the_warning() -> None:
 @pytest.mark.parametrize("exact_encoder", [True, False])
 def test_conditionals_of_a_model_with_latents(exact_encoder: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A linear autoencoder is a Gaussian: its conditionals by importance sampling are those of the covariance."""
-    monkeypatch.setattr("vgi_cli.evaluation.refit.MOST_EPOCHS", 5 if exact_encoder else 300)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.MOST_EPOCHS", 5 if exact_encoder else 300)
     g = torch.Generator().manual_seed(6)
     model, law = linear_vae(D, 1, g, exact_encoder=exact_encoder)
     x = law.loc + torch.randn(8, D, generator=g, dtype=torch.float64) @ law.scale_tril.mT

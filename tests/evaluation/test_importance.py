@@ -10,12 +10,12 @@ from torch import Tensor
 
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob
-from vgi_cli.evaluation.importance import EncoderProposal, distrust, importance_weighted
-from vgi_cli.evaluation.likelihood import Budget, observed_log_prob
-from vgi_cli.evaluation.loglik import LogLik
-from vgi_cli.evaluation.refit import refit_encoder, rounds
-from vgi_cli.evaluation.units import Encoded, data_log_prob
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.importance import EncoderProposal, distrust, importance_weighted
+from vgi_cli.evaluation.likelihood.loglik import LogLik
+from vgi_cli.evaluation.likelihood.refit import refit_encoder, rounds
+from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 D, L, R = 6, 2, 60
 
@@ -120,24 +120,24 @@ def test_rounds_double_up_to_the_most() -> None:
 
 def test_without_a_number_fine_tuning_goes_on_while_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     vae, x, missing, _ = case()
-    monkeypatch.setattr("vgi_cli.evaluation.refit.STEPS", 30)  # one batch: 30 epochs, 30, 60, ..
-    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", 0.1)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.STEPS", 30)  # one batch: 30 epochs, 30, 60, ..
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.ENOUGH", 0.1)
     shown: list[float] = []
     refit = refit_encoder(vae, x, missing, progress=shown.append)
     assert refit.epochs in (60, 120, 240, 480, 960) and shown[-1] == refit.epochs / 1000
     once = refit_encoder(vae, x, missing, epochs=30)
     assert refit.before == once.before and refit.after > once.after + 0.005
-    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", 1e6)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.ENOUGH", 1e6)
     assert refit_encoder(vae, x, missing).epochs == 30
-    monkeypatch.setattr("vgi_cli.evaluation.refit.MOST_EPOCHS", 50)
-    monkeypatch.setattr("vgi_cli.evaluation.refit.ENOUGH", -1e6)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.MOST_EPOCHS", 50)
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.ENOUGH", -1e6)
     assert refit_encoder(vae, x, missing).epochs == 50
 
 
 def test_encoder_is_kept_where_fine_tuning_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
     vae, x, missing, _ = case(exact_encoder=True)
     assert refit_encoder(vae, x, missing, epochs=0).epochs == 0
-    monkeypatch.setattr("vgi_cli.evaluation.refit.RATE", 3.0)  # steps that spoil it
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.RATE", 3.0)  # steps that spoil it
     refit = refit_encoder(vae, x[:20], missing[:20], epochs=2)
     assert refit.after < refit.before - 0.1
     assert torch.equal(refit.proposal(x[:20], missing[:20]).mean, vae.encode(x[:20]).mean)

@@ -17,14 +17,14 @@ from tests.oracles import (
     random_covariance,
 )
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation import likelihood
-from vgi_cli.evaluation.annealing import Annealer, _pick
-from vgi_cli.evaluation.joint import JointMixture
-from vgi_cli.evaluation.likelihood import Budget, distrust, effort, observed_log_prob
-from vgi_cli.evaluation.loglik import Bracket, effective
+from vgi_cli.evaluation.likelihood import estimate as likelihood
+from vgi_cli.evaluation.likelihood.annealing import Annealer, _pick
+from vgi_cli.evaluation.likelihood.estimate import Budget, distrust, effort, observed_log_prob
+from vgi_cli.evaluation.likelihood.joint import JointMixture
+from vgi_cli.evaluation.likelihood.loglik import Bracket, effective
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
 
 
 def gaussian(D: int, seed: int = 0) -> GaussianModel:

@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from tests.oracles import random_covariance
-from vgi_cli.evaluation.laws import Factors, FittedLaw, KnownLaw, Law, Normals
-from vgi_cli.evaluation.truth import SAMPLES, compare
+from vgi_cli.columns.base import Column, Lattice, Scale, Schema
+from vgi_cli.columns.codecs import codec
+from vgi_cli.evaluation.truth.distance import SAMPLES, compare
+from vgi_cli.evaluation.truth.laws import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.models.base import Model
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.flow import Flow, FlowConfig
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.table.codecs import codec
-from vgi_cli.table.columns import Column, Lattice, Scale, Schema
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 NAMES = ("a", "b", "c")
 SCALES = (Scale(1.0, 2.0), Scale(-5.0, 0.5), Scale(100.0, 30.0))
@@ -329,7 +329,7 @@ def test_a_density_that_is_not_finite_is_left_out_later() -> None:
         def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
             return torch.zeros(n, 3)
 
-    from vgi_cli.evaluation.report import make_report
+    from vgi_cli.evaluation.report.report import make_report
 
     part, _ = compare(known(factor_model(0)), fitted(Broken()), stream())
     report = make_report(1, truth=part)

@@ -9,9 +9,9 @@ import torch
 
 from tests.evaluation.models import exact_holes
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
-from vgi_cli.evaluation.likelihood import Budget
-from vgi_cli.evaluation.loglik import LogLik, effective, log_mean
-from vgi_cli.evaluation.units import Encoded, _pooled, data_log_prob, summarise
+from vgi_cli.evaluation.likelihood.estimate import Budget
+from vgi_cli.evaluation.likelihood.loglik import LogLik, effective, log_mean
+from vgi_cli.evaluation.likelihood.units import Encoded, _pooled, data_log_prob, summarise
 
 G = torch.Generator()
 

@@ -13,8 +13,8 @@ import pytest
 from tests.fuzz import runs
 from tests.program import Result, Vgi, vgi
 from vgi_cli.errors import UsageError
-from vgi_cli.run.config import gather
-from vgi_cli.run.plan import make_plan
+from vgi_cli.fitting.plan import make_plan
+from vgi_cli.settings.recipe import gather
 
 __all__ = ["vgi"]
 

@@ -30,7 +30,10 @@ import pyarrow.parquet as pq
 
 from tests.fuzz.tables import Case, csv_case, parquet_case
 from vgi_cli.cli.app import main
-from vgi_cli.table import csv_rows, opening, parquet_source, write_parquet
+from vgi_cli.table import opening
+from vgi_cli.table.csv import rows as csv_rows
+from vgi_cli.table.parquet import source as parquet_source
+from vgi_cli.table.parquet import write as write_parquet
 
 HOLES = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
 _EXACT = Context(prec=200)

@@ -7,11 +7,11 @@ from tests.conditionals.test_blocks import block_conditionals
 from tests.oracles import random_covariance
 from vgi_cli.data import Blocks, make_table
 from vgi_cli.errors import UsageError
-from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.objective import draw_noise, vgi_objective
-from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.models.fa import FactorAnalysis
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.objective import draw_noise, vgi_objective
+from vgi_cli.models.gaussian.fa import FactorAnalysis
 
 D, STEPS = 4, 250
 PARTITION = Blocks.grouped(D, [(0, 1, 3)])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.methods.bootstrap import (
+from vgi_cli.methods.em.bootstrap import (
     CELLS,
     FEWEST_ROWS,
     FEWEST_STEPS,
@@ -25,11 +25,11 @@ from vgi_cli.methods.bootstrap import (
     row_weights,
     size_of,
 )
-from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian_family import GaussianFamily, em_table, step_work
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 KINDS: list[Kind] = ["multinomial", "bayesian"]
 

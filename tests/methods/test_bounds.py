@@ -14,16 +14,17 @@ from torch import Tensor
 
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob
-from vgi_cli.chains.store import Batch
+from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.methods import em, mvae
-from vgi_cli.methods.gradient import GradientState
-from vgi_cli.methods.hivae import HivaeConfig, relaxed_bound
-from vgi_cli.methods.miwae import MiwaeConfig, importance_bound
-from vgi_cli.methods.mvae import evidence_bound
-from vgi_cli.models.fa import FactorAnalysis
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
-from vgi_cli.run import registry
+from vgi_cli.methods.bounds import mvae
+from vgi_cli.methods.bounds.gradient import GradientState
+from vgi_cli.methods.bounds.hivae import HivaeConfig, relaxed_bound
+from vgi_cli.methods.bounds.miwae import MiwaeConfig, importance_bound
+from vgi_cli.methods.bounds.mvae import evidence_bound
+from vgi_cli.methods.em import em
+from vgi_cli.models.gaussian.fa import FactorAnalysis
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.registry import names as registry
 
 D, L = 5, 2
 METHODS = ["mvae", "miwae", "hivae", "partial-vae"]

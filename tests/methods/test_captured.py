@@ -7,15 +7,15 @@ from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
-from vgi_cli.methods import vgi
 from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.objective import draw_noise, sweep_noise
-from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.methods.vgi_epoch import end_epoch
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.flow import Flow
-from vgi_cli.models.flow_ar import AutoregressiveFlow
-from vgi_cli.models.spline_flow import FlowConfig
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.epoch import end_epoch
+from vgi_cli.methods.vgi.objective import draw_noise, sweep_noise
+from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
+from vgi_cli.models.flows.base import FlowConfig
+from vgi_cli.models.flows.coupling import Flow
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
 STEPS = 20
 

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from vgi_cli.data import make_table
 from vgi_cli.methods import complete
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.methods.gradient import LikelihoodConfig
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian_family import em_table
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.methods.bounds.gradient import LikelihoodConfig
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
 def fa() -> FactorAnalysis:

@@ -12,11 +12,11 @@ from torch import Tensor
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.em import METHOD, EmConfig, EmState
-from vgi_cli.methods.em_steps import ascend, climb, iteration, settle
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian_family import GaussianFamily, em_table, weighted_loglik
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.methods.em.em import METHOD, EmConfig, EmState
+from vgi_cli.methods.em.steps import ascend, climb, iteration, settle
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table, weighted_loglik
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 KINDS = ["fa", "full", "factor", "full with outliers"]
 

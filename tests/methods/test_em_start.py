@@ -3,8 +3,8 @@
 import torch
 
 from vgi_cli.data import make_table
-from vgi_cli.methods import em_start
-from vgi_cli.methods.em_start import gaussian_draws
+from vgi_cli.methods.vgi import em_start
+from vgi_cli.methods.vgi.em_start import gaussian_draws
 
 
 def test_draws_follow_the_conditional_distribution():

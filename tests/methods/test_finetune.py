@@ -3,8 +3,8 @@
 import torch
 
 from tests.methods.test_vgi import fit, toy
-from vgi_cli.methods import finetune
 from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.vgi import finetune
 
 WIDE = torch.tensor([[-100.0] * 3, [100.0] * 3], dtype=torch.float64)
 

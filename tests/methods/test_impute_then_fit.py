@@ -10,15 +10,15 @@ import pytest
 import torch
 from sklearn.decomposition import FactorAnalysis as Reference
 
+from vgi_cli.completers import catalogue
+from vgi_cli.completers.catalogue import IMPUTERS, load_imputer
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
-from vgi_cli.imputers import catalogue
-from vgi_cli.imputers.catalogue import IMPUTERS, load_imputer
 from vgi_cli.methods import complete, impute_then_fit
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.gradient import GradientState, LikelihoodConfig
+from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig
 from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
 
 def rows(N: int = 400, share: float = 0.3) -> TensorTable:

@@ -10,11 +10,12 @@ from torch import Tensor
 from tests.methods.linear_bounds import linear_bound_optimum
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
-from vgi_cli.methods import complete, vgi
+from vgi_cli.methods import complete
+from vgi_cli.methods.vgi import vgi
 from vgi_cli.models.base import Model
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
-from vgi_cli.run import registry
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.registry import names as registry
 
 D = 4
 LOADINGS = torch.tensor([[1.2], [1.0], [-0.9], [0.6]], dtype=torch.float64)

@@ -13,14 +13,14 @@ from tests.conditionals.test_amortised import conditionals
 from tests.linear_vae import linear_vae
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
-from vgi_cli.methods import finetune, vbgi, vbgi_m, vgi
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.latent_targets import BlockLatents, Carried, CarriedLatents
-from vgi_cli.methods.objective import uniform
-from vgi_cli.methods.targets import Columns
-from vgi_cli.methods.vgi_config import VgiConfig
-from vgi_cli.models.flow import Flow
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.methods.vgi import finetune, vbgi, vbgi_m, vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, Carried, CarriedLatents
+from vgi_cli.methods.vgi.objective import uniform
+from vgi_cli.methods.vgi.targets import Columns
+from vgi_cli.models.flows.coupling import Flow
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 D, L, R = 4, 2, 12_000
 OPTIM = {"warmup_conditionals": 0, "warmup_model": 1, "batch_size": 32}

@@ -7,13 +7,14 @@ import torch
 
 from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.methods import complete, em, mcem
+from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.gradient import GradientState
+from vgi_cli.methods.bounds.gradient import GradientState
+from vgi_cli.methods.em import em, mcem
 from vgi_cli.models.base import Marginal
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.flow import Flow, FlowConfig
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
 def table(N: int = 400, share: float = 0.4, seed: int = 0) -> TensorTable:

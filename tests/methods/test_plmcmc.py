@@ -12,9 +12,9 @@ from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.methods import complete, plmcmc
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.gradient import GradientState
+from vgi_cli.methods.bounds.gradient import GradientState
 from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
-from vgi_cli.models.flow import Flow, FlowConfig
+from vgi_cli.models.flows.coupling import Flow, FlowConfig
 
 SMALL = {"steps": 1, "hidden": 8, "bins": 4, "blocks": 1}
 

@@ -3,10 +3,10 @@
 import torch
 
 from tests.methods.test_vgi import SIGMA, ExactConditionals, log_p, rows
-from vgi_cli.chains.store import Chains
-from vgi_cli.methods.objective import draw_noise, vgi_objective
-from vgi_cli.methods.scans import BLOCKS_FROM, MOST, PARTS, block_columns, moved_columns
-from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.chains.store.packed import Chains
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.objective import draw_noise, vgi_objective
+from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, block_columns, moved_columns
 
 
 def table(D, share):

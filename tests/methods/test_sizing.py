@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.methods import sizing
-from vgi_cli.methods.em import EmConfig
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.methods.sizing import choose_size, held_out
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian_family import em_table
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.methods.em import sizing
+from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.methods.em.sizing import choose_size, held_out
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
 def holes(x: Tensor, generator: torch.Generator) -> TensorTable:

@@ -7,16 +7,16 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from vgi_cli.chains.placement import Room
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains.store.packed import Chains
+from vgi_cli.chains.store.placement import Room
 from vgi_cli.conditionals.base import Draw, Rows, Univariate
 from vgi_cli.data import make_table
-from vgi_cli.methods import vgi
 from vgi_cli.methods.base import EpochEnd, Step
 from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.objective import draw_noise, sweep_noise, update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.methods.optimisation import restore_optimiser
-from vgi_cli.methods.vgi_config import VgiConfig
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.objective import draw_noise, sweep_noise, update_imputations, vgi_objective, warm_up_loss
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
 D, L, R = 6, 2, 30
 

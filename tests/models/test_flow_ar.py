@@ -12,8 +12,8 @@ from torch import Tensor
 from tests.maths.test_splines import FixedKnots
 from tests.models.test_spline_flows import generator, random_flow, rows, shaken
 from vgi_cli.maths.masked import MaskedResidualNet
-from vgi_cli.models.flow_ar import AutoregressiveFlow, AutoregressiveLayer
-from vgi_cli.models.spline_flow import FlowConfig
+from vgi_cli.models.flows.autoregressive import AutoregressiveFlow, AutoregressiveLayer
+from vgi_cli.models.flows.base import FlowConfig
 
 
 def random_layer(D: int, **settings: float) -> AutoregressiveLayer:

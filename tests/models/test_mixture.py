@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.methods.em_steps import climb
-from vgi_cli.models.gaussian_family import _sorted_chunks, column_law, em_table
-from vgi_cli.models.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.models.widened import ROWS, SCALES, SHRINKAGE, Widened
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.gaussian.family import _sorted_chunks, column_law, em_table
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
 
 K, D, R = 3, 4, 25
 COVARIANCES = ["full", "factor", "full with outliers", "factor with outliers"]
@@ -196,7 +196,7 @@ def test_samples_have_the_mixture_moments(covariance: str) -> None:
 def test_chunks_of_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x, missing = model_and_rows("full")
     whole = model.marginal_log_prob(x, missing)
-    monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", 2 * K * D * D)
+    monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 2 * K * D * D)
     torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
 
 
@@ -207,12 +207,12 @@ def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str, monkeypat
     x, missing = x.repeat(20, 1), missing[2:3].expand(20 * len(missing), -1)
     table = em_table(x, missing)
     row = model.gaussians.footprint().row
-    monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", 50 * row)
+    monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 50 * row)
     pieces = list(_sorted_chunks(table.patterns, model.gaussians.footprint()))
     assert len(pieces) == -(-len(x) // 50) and max(len(patterns.of_row) for _, patterns in pieces) == 50
     values = []
     for memory in (50 * row, 2**24):
-        monkeypatch.setattr("vgi_cli.models.gaussian_family.MEMORY", memory)
+        monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", memory)
         stepped = copy.deepcopy(model)
         values.append((stepped.em_step(table, stepped.penalty(None, 1e-3)).objective, *stepped.parameters()))
     for a, b in zip(*values, strict=True):

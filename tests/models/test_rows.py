@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vgi_cli.maths.nets import MLP, initialise_layers
-from vgi_cli.models.rows import HE, SPREAD, MaskedRows, RowNetwork, SetRows
+from vgi_cli.models.vae.encoders import HE, SPREAD, MaskedRows, RowNetwork, SetRows
 
 D, OUT = 5, 3
 NETWORKS = ["masked", "set", "set of unequal widths"]

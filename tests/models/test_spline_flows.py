@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from scipy import stats
 from torch import Tensor
 
-from vgi_cli.models.flow import Flow
-from vgi_cli.models.flow_ar import AutoregressiveFlow
-from vgi_cli.models.spline_flow import FlowConfig, SplineFlow
+from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
+from vgi_cli.models.flows.base import FlowConfig, SplineFlow
+from vgi_cli.models.flows.coupling import Flow
 
 FAMILIES: list[type[SplineFlow]] = [Flow, AutoregressiveFlow]
 every = pytest.mark.parametrize("family", FAMILIES)

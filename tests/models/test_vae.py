@@ -9,8 +9,8 @@ from torch import Tensor
 from tests.linear_vae import linear_vae
 from vgi_cli.maths.counted import CountedNormal, normal_of
 from vgi_cli.maths.noise import mix64
-from vgi_cli.models.codes import LOG_SCALES
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.models.vae.codes import LOG_SCALES
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 
 def generator(seed: int = 0) -> torch.Generator:

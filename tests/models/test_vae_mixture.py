@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
 from vgi_cli.maths.diagonal import DiagonalNormal
-from vgi_cli.models.vae import VaeConfig, VariationalAutoencoder
+from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 D, S = 4, 3
 both = pytest.mark.parametrize("encoding", ["masked", "set"])

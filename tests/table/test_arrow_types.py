@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from vgi_cli.columns.base import Column, Scale, Schema
 from vgi_cli.errors import InputError
-from vgi_cli.table.columns import Column, Scale, Schema
 from vgi_cli.table.memory import from_frame, to_frames
 from vgi_cli.table.pandas_notes import KEY, told_to_pandas
 from vgi_cli.table.reader import read_table

@@ -14,16 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import save
+from vgi_cli.columns.numerals import SingleDecimals, shorten
+from vgi_cli.encoding.check import Check, check
+from vgi_cli.encoding.encoder import RowKeys, encode
+from vgi_cli.encoding.schema import infer_schema
 from vgi_cli.errors import InputError, VgiError
-from vgi_cli.table import csv_rows, opening, parquet_source, write_parquet
-from vgi_cli.table.check import Check, check
+from vgi_cli.table import opening
+from vgi_cli.table.csv import rows as csv_rows
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
-from vgi_cli.table.encoder import RowKeys, encode
 from vgi_cli.table.fills import find_styles
-from vgi_cli.table.numerals import SingleDecimals, shorten
 from vgi_cli.table.opening import open_table
+from vgi_cli.table.parquet import source as parquet_source
+from vgi_cli.table.parquet import write as write_parquet
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.schema import infer_schema
 from vgi_cli.table.source import block_rows
 from vgi_cli.table.writer import Content, write_blocks, write_imputed
 

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save
+from vgi_cli.encoding.schema import Schema, infer_schema
 from vgi_cli.errors import InputError, UsageError, VgiError
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.memory import to_frames
 from vgi_cli.table.outputs import Layout, default_output, output_paths
 from vgi_cli.table.reader import Table, read_table
-from vgi_cli.table.schema import Schema, infer_schema
 from vgi_cli.table.writer import check_output, write_imputed
 
 

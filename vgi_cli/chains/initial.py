@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from vgi_cli.chains.store import Chains
+from vgi_cli.chains.store.packed import Chains
 
 PIECE = 1 << 14
 """Rows that are drawn at a time, at least: bounds the memory. A multiple of 16, in which normal draws are made: so the

@@ -16,7 +16,7 @@ import typer
 from vgi_cli.cli import evaluate, finetune, fit, help, impute
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.errors import VgiError, closest, nearest
-from vgi_cli.run.provenance import said
+from vgi_cli.runs.provenance import said
 from vgi_cli.version import __version__
 
 _ParseError: Any = typer.BadParameter.__mro__[1]

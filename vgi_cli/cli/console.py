@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgi_cli.errors import UsageError
-from vgi_cli.run.reporting import Progress, Reporter
+from vgi_cli.reporting import Progress, Reporter
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress

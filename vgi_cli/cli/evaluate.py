@@ -83,10 +83,10 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi evaluate`; its help text is in cli/help.py."""
-    from vgi_cli.evaluation.fail_if import check, parse
-    from vgi_cli.run.config import gather
-    from vgi_cli.run.early import check_evaluate
-    from vgi_cli.run.plugins import plugged
+    from vgi_cli.commands.early import check_evaluate
+    from vgi_cli.evaluation.report.fail_if import check, parse
+    from vgi_cli.registry.plugins import plugged
+    from vgi_cli.settings.recipe import gather
 
     settings = gather(
         {
@@ -106,7 +106,7 @@ def command(
     path, write = None if out is None else Path(out), not json_ or out is not None
     with plugged(plugin or []):
         check_evaluate(checkpoint, settings, truth=truth, out=path, per_row=per_row, write=write, force=force)
-        from vgi_cli.run.evaluate import EvaluateOptions, evaluate
+        from vgi_cli.commands.evaluate.command import EvaluateOptions, evaluate
 
         chosen = EvaluateOptions(
             truth=truth,

@@ -34,9 +34,9 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi finetune`; its help text is in cli/help.py."""
-    from vgi_cli.run.config import gather
-    from vgi_cli.run.early import check_finetune
-    from vgi_cli.run.plugins import plugged
+    from vgi_cli.commands.early import check_finetune
+    from vgi_cli.registry.plugins import plugged
+    from vgi_cli.settings.recipe import gather
 
     settings = gather(
         {
@@ -56,7 +56,7 @@ def command(
     path = None if out is None else Path(out)
     with plugged(plugin or []):
         check_finetune(checkpoint, settings, path, force)
-        from vgi_cli.run.finetune import finetune
+        from vgi_cli.commands.finetune import finetune
 
         run = finetune(
             checkpoint,

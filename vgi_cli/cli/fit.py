@@ -99,10 +99,10 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi fit`; its help text is in cli/help.py."""
-    from vgi_cli.run.config import gather
-    from vgi_cli.run.early import check_fit
-    from vgi_cli.run.plugins import plugged
-    from vgi_cli.run.registry import check_names
+    from vgi_cli.commands.early import check_fit
+    from vgi_cli.registry.names import check_names
+    from vgi_cli.registry.plugins import plugged
+    from vgi_cli.settings.recipe import gather
 
     flags = {
         "data": (data, "DATA"),
@@ -136,7 +136,7 @@ def command(
     path = None if out is None else Path(out)
     with plugged(plugin or []):
         check_fit(settings, path, resume, force)
-        from vgi_cli.run.fit import fit
+        from vgi_cli.commands.fit import fit
 
         run = fit(
             settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgi_cli.run.registry import IMPUTERS, METHODS, MODELS, SAMPLERS
+from vgi_cli.registry.names import IMPUTERS, METHODS, MODELS, SAMPLERS
 
 TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
 

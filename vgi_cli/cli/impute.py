@@ -64,10 +64,10 @@ def command(
     debug: o.Debug = False,
 ) -> None:
     """The command line of `vgi impute`; its help text is in cli/help.py."""
-    from vgi_cli.run.config import gather
-    from vgi_cli.run.early import check_impute
-    from vgi_cli.run.impute_options import ImputeOptions, check_options
-    from vgi_cli.run.plugins import plugged
+    from vgi_cli.commands.early import check_impute
+    from vgi_cli.commands.impute_options import ImputeOptions, check_options
+    from vgi_cli.registry.plugins import plugged
+    from vgi_cli.settings.recipe import gather
 
     settings = gather(
         {
@@ -100,7 +100,7 @@ def command(
     console = Console(quiet, verbose)
     with plugged(plugin or []):
         check_impute(checkpoint, settings, chosen)
-        from vgi_cli.run.impute import impute
+        from vgi_cli.commands.impute import impute
 
         paths = impute(checkpoint, settings, chosen, console, started=context.obj["started"])
     for path in paths:

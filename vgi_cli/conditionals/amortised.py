@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import BlockNetwork, Draw, Proposal, Rows, Univariate
-from vgi_cli.conditionals.family import Family
+from vgi_cli.conditionals.families.base import Family
 
 WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
 WIDE_SCALE = 3.0  # their standard deviation in base space

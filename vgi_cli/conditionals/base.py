@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.conditionals.trunk import Trunk
+from vgi_cli.conditionals.networks.trunk import Trunk
 from vgi_cli.data import Blocks
 
 

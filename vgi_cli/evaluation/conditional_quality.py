@@ -17,15 +17,15 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.importance import EncoderProposal
 from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
-from vgi_cli.evaluation.loglik import Progress, silent
-from vgi_cli.evaluation.refit import refit_encoder
+from vgi_cli.evaluation.likelihood.importance import EncoderProposal
+from vgi_cli.evaluation.likelihood.loglik import Progress, silent
+from vgi_cli.evaluation.likelihood.refit import refit_encoder
 from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.quadrature import Transport, compare_univariate
 from vgi_cli.models.base import Latent, Model
-from vgi_cli.models.gaussian_family import ColumnLaw, GaussianFamily, column_law
+from vgi_cli.models.gaussian.family import ColumnLaw, GaussianFamily, column_law
 
 HIGH_KL = 0.5
 """Nats: a column whose median KL(q || p) is above this makes a warning. Between normals of equal spread it is a mean

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.importance import EncoderProposal, proposed
-from vgi_cli.evaluation.loglik import effective
-from vgi_cli.imputers.frozen import frozen
+from vgi_cli.evaluation.likelihood.importance import EncoderProposal, proposed
+from vgi_cli.evaluation.likelihood.loglik import effective
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.models.base import Latent
-from vgi_cli.models.gaussian_family import ColumnLaw
+from vgi_cli.models.gaussian.family import ColumnLaw
+from vgi_cli.samplers.frozen import frozen
 
 DRAWS = 1000
 """Draws of z for each cell."""

@@ -116,13 +116,13 @@ class Method(NamedTuple):
     requires   types that the model must have (`Marginal`, …); empty: any Model
     Config     pydantic settings
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
-               imputations also takes a Room (chains/placement.py), which changes no result
+               imputations also takes a Room (chains/store/placement.py), which changes no result
     run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
     check      check(family, config): UsageError for settings that cannot work with a family of models, before data are
                read
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
                `say` is called with a line when that turns out not to work. None: nothing to speed up
-    target     target(family, config) -> Target (methods/targets.py) of a method that fits conditionals; None: of others
+    target     target(family, config) -> Target (methods/vgi/targets.py) of a method with conditionals; None: others
     tune       tune(state, table, inside, generator, epochs) -> (state, events): fine-tuning of what is amortised
                (conditionals, encoder; copies) to other rows, the rest of the published model frozen. The objective of
                its epochs is the method's own loss on those rows; the first proposals stay in the box inside [2, D].

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.store import Batch, Chains
+from vgi_cli.chains.store.packed import Batch, Chains
 from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import Standing, State
 from vgi_cli.methods.optimisation import adam, default_batch_size

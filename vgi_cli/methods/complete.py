@@ -7,7 +7,7 @@ import torch
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method
-from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, chains_of, log_likelihood, run
+from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, chains_of, log_likelihood, run
 from vgi_cli.models.base import Model
 
 

@@ -11,18 +11,18 @@ import torch
 from pydantic import model_validator
 
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.placement import Room, Setting
-from vgi_cli.chains.store import make_chains
+from vgi_cli.chains.store.packed import make_chains
+from vgi_cli.chains.store.placement import Room, Setting
+from vgi_cli.completers.base import GivenUp
+from vgi_cli.completers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.imputers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
-from vgi_cli.imputers.whole import GivenUp
-from vgi_cli.limits import Depth, Imputations, Neighbours, Rounds, Trees
-from vgi_cli.methods import gradient
 from vgi_cli.methods.base import EpochEnd, Method, Step, Unusable
-from vgi_cli.methods.gradient import GradientState, LikelihoodConfig, log_likelihood
-from vgi_cli.methods.vgi import initial_rows
+from vgi_cli.methods.bounds import gradient
+from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, log_likelihood
+from vgi_cli.methods.vgi.vgi import initial_rows
 from vgi_cli.models.base import Model
+from vgi_cli.ranges import Depth, Imputations, Neighbours, Rounds, Trees
 
 COUNTS = ("imputations", "iterations", "trees", "depth", "neighbours")
 INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IMPUTE - k
@@ -31,7 +31,7 @@ INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IM
 class ImputeThenFitConfig(LikelihoodConfig):
     """Settings of the imputer and of the fit.
 
-    imputer      its name (imputers/catalogue.py)
+    imputer      its name (completers/catalogue.py)
     imputations  K
     iterations   rounds over the columns (mice, missforest, miceforest)
     trees        of each forest (missforest) or boosted regression (miceforest)

@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.limits import Clip, Rate, Rows, ShareBelow1
 from vgi_cli.methods.base import MethodConfig
+from vgi_cli.ranges import Clip, Rate, Rows, ShareBelow1
 
 
 class GradientConfig(MethodConfig):

@@ -16,15 +16,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from vgi_cli.chains.placement import Room
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
+from vgi_cli.chains.store.placement import Room
 from vgi_cli.data import TensorTable
-from vgi_cli.limits import ChainSteps, Positive, Share
 from vgi_cli.methods.base import Method
+from vgi_cli.methods.bounds.gradient import GradientState, ImputingConfig, log_likelihood, run
 from vgi_cli.methods.chain_state import draw_empty_rows
-from vgi_cli.methods.gradient import GradientState, ImputingConfig, log_likelihood, run
-from vgi_cli.methods.mcem import imputing_state
+from vgi_cli.methods.em.mcem import imputing_state
 from vgi_cli.models.base import Bijective, Model
+from vgi_cli.ranges import ChainSteps, Positive, Share
 
 CHAINS, CHAINS_GPU = 1024, 32_768
 """Chains that are moved together, at most: on a CPU as many as stay in its caches, on a GPU as many as fill it."""

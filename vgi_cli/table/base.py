@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from vgi_cli.columns.numerals import Floats, Numbers, Spelling
 from vgi_cli.errors import InputError, nearest
 from vgi_cli.table.cells import Ints
-from vgi_cli.table.csv_text import CsvText
-from vgi_cli.table.numerals import Floats, Numbers, Spelling
+from vgi_cli.table.csv.text import CsvText
 from vgi_cli.table.tokens import Tokens
 
 Bools = npt.NDArray[np.bool_]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vgi_cli.columns.base import Column, Schema
+from vgi_cli.columns.numerals import Floats, plain, write_numbers, write_significant
 from vgi_cli.table.base import Bools, Table
 from vgi_cli.table.cells import Ints
-from vgi_cli.table.columns import Column, Schema
-from vgi_cli.table.csv_text import CsvText
-from vgi_cli.table.numerals import Floats, plain, write_numbers, write_significant
+from vgi_cli.table.csv.text import CsvText
 from vgi_cli.table.tokens import Tokens
 
 UNSPELLED = 17

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgi_cli.errors import InputError
-from vgi_cli.table.csv_text import CsvText, check_names, line_number, rewrite
+from vgi_cli.table.csv.text import CsvText, check_names, line_number, rewrite
 from vgi_cli.table.pandas_notes import row_index
 
 

@@ -8,17 +8,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from vgi_cli.columns.base import Schema
+from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.columns import Schema
-from vgi_cli.table.csv_text import check_names
+from vgi_cli.table.csv.text import check_names
 from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import find_styles
-from vgi_cli.table.numerals import Floats
 from vgi_cli.table.pandas_notes import row_index
-from vgi_cli.table.parquet_table import ParquetTable
+from vgi_cli.table.parquet.table import ParquetTable
+from vgi_cli.table.parquet.write import parquet_bytes
 from vgi_cli.table.source import Whole
-from vgi_cli.table.write_parquet import parquet_bytes
 from vgi_cli.table.writer import Content, Say, files_arrow, long_arrow
 
 Frame: TypeAlias = Any

@@ -7,13 +7,13 @@ from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO
 
+from vgi_cli.columns.numerals import SingleDecimals
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv_source import csv_tables
+from vgi_cli.table.csv.source import csv_tables
 from vgi_cli.table.files import TableFile
 from vgi_cli.table.mask import hidden_cells
-from vgi_cli.table.numerals import SingleDecimals
-from vgi_cli.table.parquet_source import parquet_frame, parquet_tables
+from vgi_cli.table.parquet.source import parquet_frame, parquet_tables
 from vgi_cli.table.reader import Named, name_table, table_in_memory
 from vgi_cli.table.source import Block, Origin, Source, block_rows
 

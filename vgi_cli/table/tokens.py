@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.table.numerals import EXACT, Bools, Floats, parse
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, parse
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """What always stands for a missing cell in CSV, blanks around it aside."""

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from vgi_cli.table.base import Format
-from vgi_cli.table.write_parquet import parquet_bytes
+from vgi_cli.table.parquet.write import parquet_bytes
 
 
 def columns_bytes(columns: Mapping[str, Sequence[Any]], format: Format, delimiter: str = ",") -> bytes:

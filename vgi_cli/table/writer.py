@@ -10,14 +10,14 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from vgi_cli.columns.base import Schema
+from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.table.arrow_types import Extents
 from vgi_cli.table.base import Format, Table
-from vgi_cli.table.columns import Schema
-from vgi_cli.table.csv_text import rewrite
+from vgi_cli.table.csv.text import rewrite
+from vgi_cli.table.csv.write import Template
 from vgi_cli.table.draws import Draws, HeldDraws
 from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
-from vgi_cli.table.numerals import Floats
 from vgi_cli.table.outputs import (
     Layout,
     default_output,
@@ -27,9 +27,8 @@ from vgi_cli.table.outputs import (
     split_name,
     write_whole,
 )
-from vgi_cli.table.source import Block, Origin, Source, Whole
-from vgi_cli.table.write_csv import Template
-from vgi_cli.table.write_parquet import (
+from vgi_cli.table.parquet.types import Extents
+from vgi_cli.table.parquet.write import (
     blank_arrow,
     fill_arrow,
     in_types,
@@ -37,6 +36,7 @@ from vgi_cli.table.write_parquet import (
     numbered,
     parquet_pieces,
 )
+from vgi_cli.table.source import Block, Origin, Source, Whole
 
 __all__ = [
     "Content",

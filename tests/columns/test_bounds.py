@@ -1,0 +1,328 @@
+"""Within which values fills stay, and why: natural limits, what was asked for, runs of earlier versions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.base import Bound, Column, Schema
+from vgi_cli.columns.bounds import bound_lines
+from vgi_cli.encoding.encoder import box, decode
+from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.errors import InputError, RunError, UsageError
+from vgi_cli.table.fills import spell
+from vgi_cli.table.reader import read_table
+
+RNG = np.random.default_rng(0)
+NORMAL = RNG.normal(size=300)
+
+
+def column(values: Any, **options: Any) -> Column:
+    """What a column of these values is taken for, beside one that varies."""
+    cells = [v if isinstance(v, str) else repr(v) for v in np.asarray(values).tolist()]
+    rows = "\n".join(f"{cell},{i}.5" for i, cell in enumerate(cells))
+    return infer_schema(from_text(f"x,y\n{rows}\n"), **options)[0].columns[0]
+
+
+def bounds(values: Any, **options: Any) -> tuple[tuple[float, str] | None, tuple[float, str] | None]:
+    found = column(values, **options)
+    low, high = (None if bound is None else (bound.value, bound.why) for bound in (found.lower, found.upper))
+    return low, high
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        (NORMAL, None, None),
+        (np.round(NORMAL, 1), None, None),
+        (RNG.integers(-50, 50, 200), None, None),
+        # a sign
+        (np.exp(NORMAL), (1e-6 * np.exp(NORMAL).min(), "sign"), None),
+        (-np.exp(NORMAL), None, (-1e-6 * np.exp(NORMAL).min(), "sign")),
+        (np.round(50 + 3 * NORMAL, 1), (0.1, "sign"), None),  # no zero was seen: there is none
+        (np.abs(np.round(NORMAL, 1)), (0.0, "sign"), None),
+        (-np.abs(np.round(NORMAL, 1)), None, (0.0, "sign")),
+        (RNG.permutation(np.arange(20, 320, 5)), (5.0, "sign"), None),
+        (RNG.permutation(np.arange(23, 320, 5)), (3.0, "sign"), None),
+        (-RNG.permutation(np.arange(23, 320, 5)), None, (-3.0, "sign")),
+        (RNG.integers(1990, 2023, 100), (1.0, "sign"), None),
+        (RNG.poisson(6, 300) + 1, (1.0, "sign"), None),
+        # an end at which values pile up, though it need not get room
+        (np.concatenate([np.full(120, 5.0), np.round(5 + 9 * RNG.random(200), 2)]), (5.0, "spike"), None),
+        (np.minimum(np.round(35 + 9 * RNG.normal(size=900), 1), 50.0), (0.1, "sign"), (50.0, "spike")),
+        (np.minimum(np.round(30 + 12 * RNG.normal(size=900), 1), 50.0) - 30, None, (20.0, "spike")),
+        # a pile in the middle is no end
+        (np.concatenate([np.zeros(100), np.round(9 * RNG.normal(size=300), 2)]), None, None),
+        # few whole numbers
+        ([0, 1] * 10, (0.0, "few"), (1.0, "few")),
+        (RNG.integers(1, 6, 100), (1.0, "few"), (5.0, "few")),
+        (RNG.integers(-2, 3, 100), (-2.0, "few"), (2.0, "few")),
+        ([4] * 30 + [1, 3, 3, 5, 5], (1.0, "few"), (5.0, "few")),  # whoever answered, 1 was a choice
+        (np.tile([10, 20, 30], 20), (10.0, "few"), (30.0, "few")),
+        (np.repeat(np.arange(11), 9), (0.0, "few"), (10.0, "few")),
+        # counts: their largest value is rare, or there are too many
+        ([*np.repeat(np.arange(8), 20), 8, 9], (0.0, "few"), None),
+        ([0] * 40 + [1] * 25 + [2] * 12 + [3] * 6 + [5, 8, 14], (0.0, "sign"), None),
+        (np.tile(np.arange(1, 14), 9), (1.0, "sign"), None),
+        ([12, 14, 13, 15, 16], (1.0, "sign"), None),  # nothing repeats
+    ],
+)
+def test_natural_limits(values: Any, low: tuple[float, str] | None, high: tuple[float, str] | None) -> None:
+    found = bounds(values)
+    assert found[0] == (low if low is None else (pytest.approx(low[0]), low[1]))
+    assert found[1] == (high if high is None else (pytest.approx(high[0]), high[1]))
+
+
+def test_a_gaussian_whose_tail_is_missing_is_bounded_at_zero_and_not_at_its_least_value() -> None:
+    values = RNG.normal(1.5, 0.5, 400)
+    values = values[(values > 0.6) & (values < 3)]
+    (low, why), high = bounds(values)  # type: ignore[misc]
+    assert low < 1e-6 and why == "sign" and high is None
+
+
+@pytest.mark.parametrize(
+    ("options", "low", "high"),
+    [
+        ({"bounds": {"x": "observed"}}, (2.0, "observed"), (9.5, "observed")),
+        ({"bounds": {"all": "observed"}}, (2.0, "observed"), (9.5, "observed")),
+        ({"bounds": {"all": "observed", "x": "none"}}, None, None),
+        ({"bounds": {"all": "observed"}, "unbounded": ["x"]}, None, None),
+        ({"unbounded": ["all"]}, None, None),
+        ({"unbounded": ["all"], "bounds": {"x": "1:"}}, (1.0, "asked"), None),
+        ({"bounds": {"x": "none"}, "unbounded": ["x"]}, None, None),
+        ({"bounds": {"x": "0:100"}}, (0.0, "asked"), (100.0, "asked")),
+        ({"bounds": {"x": ":100"}}, (0.5, "sign"), (100.0, "asked")),  # the other side keeps its natural limit
+        ({"bounds": {"x": "-10:"}}, (-10.0, "asked"), None),
+        ({"bounds": {"x": "1.7 : 9.9"}}, (2.0, "asked"), (9.5, "asked")),  # the values that the column can take
+    ],
+)
+def test_requests(options: dict[str, Any], low: object, high: object) -> None:
+    assert bounds([2.0, 3.5, 9.5, 4.0, 5.5, 6.0, 7.5, 8.0, 9.0, 2.5] * 2, **options) == (low, high)
+
+
+def test_all_is_every_column_unless_one_is_called_that() -> None:
+    table = from_text("x,y\n1,2.5\n2,3.5\n4,1.5\n")
+    assert [c.bounds for c in infer_schema(table, unbounded=["all"])[0].encoded] == [(), ()]
+    table = from_text("all,y\n1,2.5\n2,3.5\n4,1.5\n")
+    assert [len(c.bounds) for c in infer_schema(table, unbounded=["all"])[0].encoded] == [0, 1]
+    schema = infer_schema(table, bounds={"all": "observed"})[0]
+    assert [[b.why for b in c.bounds] for c in schema.encoded] == [["observed"] * 2, ["sign"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"bounds": {"x": "3"}},
+            "--bounds x=3: expected LOW:HIGH, observed or none, got '3' | for example 0:100, 0: or :100 "
+            "(a side left empty keeps its natural limit), observed or none",
+        ),
+        ({"bounds": {"x": ":"}}, "--bounds x=:: expected LOW:HIGH, observed or none, got ':' |"),
+        ({"bounds": {"x": "1:2:3"}}, "--bounds x=1:2:3: expected LOW:HIGH, observed or none, got '1:2:3' |"),
+        ({"bounds": {"x": "a:3"}}, "--bounds x=a:3: 'a' is not a number | for example"),
+        ({"bounds": {"x": "0:inf"}}, "--bounds x=0:inf: 'inf' is not a number |"),
+        ({"bounds": {"x": "0:1_0"}}, "--bounds x=0:1_0: '1_0' is not a number |"),
+        ({"bounds": {"x": "3:3"}}, "--bounds x=3:3: 3 is not below 3 | give the lower limit first"),
+        ({"bounds": {"x": "5:-1"}}, "--bounds x=5:-1: 5 is not below -1 | give the lower limit first"),
+        ({"bounds": {"q": "0:"}}, "--bounds q: standard input has no such column | expected one of: t, x"),
+        ({"bounds": {"t": "0:"}}, "--bounds t: the column is not modelled | expected one of: x"),
+        (
+            {"bounds": {"x": "0:3"}, "unbounded": ["x"]},
+            "--unbounded x disagrees with --bounds x=0:3 | drop one of them",
+        ),
+        (
+            {"bounds": {"all": "observed"}, "unbounded": ["all"]},
+            "--unbounded all disagrees with --bounds all=observed | drop one of them",
+        ),
+        (
+            {"bounds": {"x": "0:3"}},
+            "standard input: --bounds x=0:3, but column 'x' holds '4.5' in row 2 (line 3) and 1 more cell | "
+            "`--na-values '4.5'` if that means missing, or give wider limits",
+        ),
+        (
+            {"bounds": {"all": "2:"}},
+            "standard input: --bounds all=2:, but column 'x' holds '1.5' in row 1 (line 2) | "
+            "`--na-values '1.5'` if that means missing, or give wider limits",
+        ),
+    ],
+)
+def test_requests_that_cannot_be_meant(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises((InputError, UsageError)) as caught:
+        infer_schema(from_text("x,t\n1.5,a\n4.5,b\n3.5,c\n,d\n"), **options)
+    assert f"{caught.value.message} | {caught.value.hint}".startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (pa.int8(), -128, 127),
+        (pa.uint16(), 0, 65535),
+        (pa.int64(), -(2.0**63), 2.0**63 - 1024),
+        (pa.uint64(), 0, 2.0**64 - 2048),
+        (pa.decimal128(3, 1), -99, 99),
+        (pa.float32(), None, None),
+    ],
+)
+def test_the_limits_of_a_type_hold(tmp_path: Path, kind: pa.DataType, low: float | None, high: float | None) -> None:
+    values = [-20, None, 5, 7, 8, 90, 33, 12]
+    values = [None if v is None else abs(v) if low == 0 else v for v in values]
+    texts = pa.array([None if v is None else str(v) for v in values])
+    pq.write_table(pa.table({"x": texts.cast(kind)}), tmp_path / "t.parquet")
+    table = read_table([tmp_path / "t.parquet"])
+    x = infer_schema(table)[0].columns[0]
+    if low is None or high is None:
+        assert not x.bounds
+        return
+    assert x.ends == ((5 - 4) if low == 0 else low, high) and x.upper is not None and x.upper.why == "type"
+    assert all(kind_can(kind, end) for end in x.ends)
+    assert infer_schema(table, unbounded=["x"])[0].columns[0].bounds == ()
+
+
+def kind_can(kind: pa.DataType, value: float) -> bool:
+    """Whether the type holds the number."""
+    text = f"{value:.1f}" if pa.types.is_decimal(kind) else f"{value:.0f}"
+    return str(pa.array([text]).cast(kind)[0].as_py()) == text
+
+
+@pytest.mark.parametrize("transform", ["linear", "normal", "none"])
+def test_a_bound_on_one_side_leaves_the_other_open(transform: str) -> None:
+    x = column(np.round(np.exp(NORMAL), 2), transform=transform)
+    low, high = box(Schema((x,)))
+    assert torch.isfinite(low).all() and torch.isinf(high).all()
+    far = torch.cat([low, low + 1e-7, torch.tensor([50.0], dtype=torch.float64)])[:, None]
+    values = decode(far, Schema((x,)))[:, 0]
+    assert values[0] == values[1] == 0.01 and x.high is not None and values[2] > x.high
+
+
+def test_what_rounds_to_a_bound_is_inside_and_what_rounds_beyond_it_is_not() -> None:
+    schema = Schema((column(np.round(50 + 3 * NORMAL, 1)),))
+    assert schema.columns[0].ends[0] == 0.1
+    (low,), _ = box(schema)
+    scale = schema.columns[0].scale
+    assert scale is not None and float(low) == pytest.approx((0.05 - scale.mean) / scale.sd)
+
+
+def test_fills_next_to_a_bound_are_spelled_within_it() -> None:
+    x = column([1.23456, 7.5, 3.25, 4.75, 2.0, 9.0, 9.5, 6.5], bounds={"x": "1.234559:"}, kinds={"x": "numeric"})
+    assert x.lower is not None
+    x = Column("x", "numeric", low=0.3, high=0.9, lower=Bound(0.123456789, "asked"), digits=3)
+    assert spell(x, np.array([0.123456789, 0.5123456]), 0) == ["0.123456789", "0.512"]
+
+
+def test_a_line_says_what_is_bounded_and_why() -> None:
+    frame = pd.DataFrame({"w": np.exp(NORMAL), "stage": RNG.integers(1, 6, 300), "z": NORMAL})
+    schema = read(frame)
+    assert (
+        bound_lines(schema)[0] == "fills stay within limits: 'w' above 0 (its sign); 'stage' 1 to 5 (few whole numbers)"
+    )
+    frame["cap"] = np.minimum(np.round(30 + 9 * RNG.normal(size=300), 1), 40.0)
+    frame["rain"] = np.abs(np.round(NORMAL, 1))
+    frame["site"] = RNG.choice([1, 7, 13, 99], 300)
+    line, each = bound_lines(read(frame, bounds={"z": "-10:9.5"}))
+    assert line == (
+        "fills stay on their side of zero (3 columns), within an end where values pile up (1 column), on a scale of "
+        "few whole numbers (1 column), on the values that occur (1 column), within --bounds (1 column); -v lists the "
+        "limits, --bounds sets others"
+    )
+    assert each == [
+        "fills of 'w': above 0 (its sign)",
+        "fills of 'stage': 1 to 5 (few whole numbers)",
+        "fills of 'z': -10 to 9.5 (--bounds)",
+        "fills of 'cap': above 0 (its sign), at most 40 (values pile up there)",
+        "fills of 'rain': at least 0 (its sign)",
+        "fills of 'site': only 1, 7, 13, 99 (the values that occur)",
+    ]
+    assert bound_lines(read(frame[["z"]])) == (None, [])
+
+
+def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
+    values = RNG.integers(-50, 50, 100)
+    frame = pd.DataFrame({"x": values.astype(np.int8), "y": values.astype(np.int32)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    schema = infer_schema(read_table([tmp_path / "t.parquet"]))[0]
+    assert bound_lines(schema) == (None, ["fills of 'x': -128 to 127 (the file's type)"])
+
+
+def read(frame: pd.DataFrame, **options: Any) -> Schema:
+    return infer_schema(from_text(frame.to_csv(index=False)), **options)[0]
+
+
+class TestEarlierRuns:
+    """Schemas of format 2 say `bounded`, and mean the observed range."""
+
+    def old(self, **changes: Any) -> str:
+        raw = json.loads(read(pd.DataFrame({"x": NORMAL, "w": np.exp(NORMAL), "k": 7})).to_json())
+        for item in raw["columns"]:
+            for key in ("lower", "upper", "levels"):
+                del item[key]
+            item["bounded"] = True
+        raw["columns"][1]["bounded"] = False
+        raw["columns"][0] |= changes
+        return json.dumps({**raw, "format": 2})
+
+    def test_they_keep_their_meaning(self) -> None:
+        schema = Schema.from_json(self.old())
+        x, w, k = schema.columns
+        assert x.ends == (NORMAL.min(), NORMAL.max()) and {b.why for b in x.bounds} == {"observed"}
+        assert w.bounds == k.bounds == () and schema.format == 3
+        assert Schema.from_json(schema.to_json()) == schema
+
+    def test_damage_is_named(self) -> None:
+        with pytest.raises(RunError, match=r"schema\.json: damaged \(columns\.0\.bounded"):
+            Schema.from_json(self.old(bounded="maybe"))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"lower": {"value": 3.0, "why": "sign"}, "upper": {"value": 2.0, "why": "asked"}}, {"levels": [2, 1]}],
+    )
+    def test_columns_that_do_not_fit_together(self, changes: dict[str, Any]) -> None:
+        raw = json.loads(read(pd.DataFrame({"x": NORMAL})).to_json())
+        raw["columns"][0] |= changes
+        with pytest.raises(RunError, match="columns do not fit together"):
+            Schema.from_json(json.dumps(raw))
+
+
+cells = st.one_of(
+    st.integers(-20, 20).map(float),
+    st.floats(-1e4, 1e4, allow_subnormal=False).map(lambda v: round(v, 3)),
+    st.floats(0, 1e3, allow_subnormal=False),
+)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(cells, min_size=3, max_size=40).filter(lambda v: len(set(v)) > 1),
+    st.sampled_from(["linear", "normal", "none"]),
+    st.sampled_from([None, "observed", "-30000:", ":30000", "-30000.5:30000.5", "none"]),
+    st.sampled_from([1, -1]),
+)
+def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
+    values: list[float], transform: str, asked: str | None, side: int
+) -> None:
+    values = [side * v + 0.0 for v in values]
+    x = column(values, transform=transform, bounds={} if asked is None else {"x": asked})
+    if not x.modelled:
+        return
+    schema = Schema((x,))
+    ends = torch.stack(box(schema))[:, 0]
+    ends = torch.where(torch.isinf(ends), ends.flip(0).nan_to_num(0, 0, 0) + torch.tensor([-20.0, 20.0]), ends)
+    inside = ends[0] + (ends[1] - ends[0]) * torch.linspace(0, 1, 101, dtype=torch.float64)
+    for z in (inside, inside.to(torch.float32).to(torch.float64)):
+        fills = decode(z[:, None], schema)[:, 0]
+        written = np.array([float(text) for text in spell(x, x.snap(fills), 0)])
+        least, most = x.ends
+        assert least <= written.min() and written.max() <= most
+        assert x.kind != "integer" or (written == np.rint(written)).all()
+        if not x.levels and asked in (None, "observed") and min(values) > 0:
+            assert written.min() > 0

@@ -1,0 +1,138 @@
+"""Codecs: inverses, derivatives, monotone, and what the normal transform is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from vgi_cli.columns.base import Column, Scale
+from vgi_cli.columns.codecs import LinearCodec, NormalCodec, codec
+from vgi_cli.columns.scaling import STEEPEST, fit_scale
+
+rng = np.random.default_rng(0)
+SAMPLES = {
+    "normal": rng.normal(size=500),
+    "lognormal": rng.lognormal(3, 1.5, 500),
+    "cauchy": rng.standard_cauchy(500),
+    "zero-inflated": np.where(rng.random(500) < 0.6, 0.0, rng.gamma(2.0, 5.0, 500).round(2)),
+    "ceiling": np.minimum(rng.normal(5, 1, 500).round(1), 5.5),
+    "five values": rng.integers(1, 6, 500).astype(float),
+    "two values": np.repeat([0.0, 1.0], [3, 400]),
+    "two rows": np.array([1.0, 7.0]),
+    "one outlier": np.append(rng.normal(size=99), 1e6),
+    "huge": rng.normal(size=50) * 1e200,
+    "tiny": 1 + rng.normal(size=50) * 1e-9,
+}
+RESOLUTION = {"zero-inflated": 0.01, "ceiling": 0.1, "five values": 1.0, "two values": 1.0}
+
+
+def fitted(name: str) -> NormalCodec:
+    return NormalCodec(fit_scale(SAMPLES[name], "normal", RESOLUTION.get(name)))
+
+
+def beyond(values: np.ndarray) -> np.ndarray:
+    """Points inside and outside of the range."""
+    low, high = values.min(), values.max()
+    return np.linspace(low - 2 * (high - low), high + 2 * (high - low), 2001)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_normal_codec_is_increasing_and_inverts(name: str) -> None:
+    map_, x = fitted(name), beyond(SAMPLES[name])
+    z = map_.encode(x)
+    assert np.isfinite(z).all()
+    assert (np.diff(z) > 0).all()
+    scale = x.max() - x.min()
+    np.testing.assert_allclose(map_.decode(z), x, rtol=1e-9, atol=1e-9 * scale)
+    z = np.linspace(-8, 8, 999)
+    np.testing.assert_allclose(map_.encode(map_.decode(z)), z, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "lognormal", "ceiling", "five values"])
+def test_a_value_a_little_outside_of_what_was_seen_does_not_cost_dozens_of_nats(name: str) -> None:
+    """Log density of a value beyond the ends, against that of standardising: the tail is about as light."""
+    values = rng.random(500) if name == "uniform" else SAMPLES[name]
+    bent = NormalCodec(fit_scale(values, "normal", RESOLUTION.get(name)))
+    linear = LinearCodec(fit_scale(values, "linear", RESOLUTION.get(name)))
+    steps = values.std() * np.array([0.3, 1.0])
+    outside = np.concatenate([values.min() - steps, values.max() + steps])
+    scores = [stats.norm.logpdf(map_.encode(outside)) + map_.log_det(map_.encode(outside)) for map_ in (bent, linear)]
+    assert (scores[1] - scores[0]).max() < 20
+
+
+@pytest.mark.parametrize("name", [n for n in SAMPLES if n not in ("huge", "tiny")])
+def test_log_det_is_the_derivative(name: str) -> None:
+    map_ = fitted(name)
+    z = np.linspace(-5, 5, 401)
+    x, h = map_.decode(z), 1e-6
+    numeric = 2 * h / (map_.decode(z + h) - map_.decode(z - h))
+    np.testing.assert_allclose(map_.log_det(z), np.log(numeric), atol=2e-3)
+    assert np.isfinite(x).all()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_log_det_is_continuous_at_the_knots(name: str) -> None:
+    map_ = fitted(name)
+    np.testing.assert_allclose(map_.log_det(map_.z - 1e-12), map_.log_det(map_.z + 1e-12), atol=1e-5)
+
+
+def test_log_det_integrates_to_the_map() -> None:
+    map_ = fitted("lognormal")
+    z = np.linspace(-3, 3, 20001)
+    x = map_.decode(z)
+    density = stats.norm.pdf(z) * np.exp(map_.log_det(z))
+    assert np.trapezoid(density, x) == pytest.approx(stats.norm.cdf(3) - stats.norm.cdf(-3), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lognormal", "cauchy", "one outlier"])
+def test_skewed_columns_become_close_to_normal(name: str) -> None:
+    values = SAMPLES[name]
+    plain, bent = stats.zscore(values), fitted(name).encode(values)
+    assert stats.kstest(bent, "norm").statistic < 0.06 < stats.kstest(plain, "norm").statistic
+    assert abs(bent).max() < 5
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_encoded_values_are_standardised(name: str) -> None:
+    for transform in ("linear", "normal"):
+        scale = fit_scale(SAMPLES[name], transform, RESOLUTION.get(name))
+        z = codec(Column("x", "numeric", scale=scale)).encode(SAMPLES[name])
+        assert z.mean() == pytest.approx(0, abs=1e-6)
+        assert z.std() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["zero-inflated", "ceiling", "two values"])
+def test_ties_do_not_make_the_map_steep(name: str) -> None:
+    map_ = fitted(name)
+    z = np.linspace(-6, 6, 5001)
+    steepness = np.exp(map_.log_det(z) - np.log(1 / SAMPLES[name].std()))
+    assert steepness.max() < 20 * STEEPEST
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=60).filter(lambda v: np.ptp(v) > 1e-3),
+    st.sampled_from([None, 0.01, 1.0]),
+)
+def test_any_column_can_be_bent(values: list[float], resolution: float | None) -> None:
+    x = np.array(values)
+    map_ = NormalCodec(fit_scale(x, "normal", resolution))
+    grid = np.sort(np.concatenate([x, beyond(x)]))
+    z = map_.encode(grid)
+    assert np.isfinite(z).all() and (np.diff(z) >= 0).all()
+    np.testing.assert_allclose(map_.decode(z), grid, rtol=1e-7, atol=1e-7 * np.ptp(grid))
+
+
+def test_linear_codec_is_standardisation() -> None:
+    map_ = LinearCodec(Scale(2.0, 4.0))
+    np.testing.assert_array_equal(map_.encode(np.array([6.0])), [1.0])
+    np.testing.assert_array_equal(map_.decode(np.array([1.0])), [6.0])
+    np.testing.assert_allclose(map_.log_det(np.zeros(2)), [-np.log(4)] * 2)
+
+
+def test_a_carried_column_has_no_codec() -> None:
+    with pytest.raises(ValueError, match="'t' is not modelled"):
+        codec(Column("t", "carried"))

@@ -1,0 +1,64 @@
+"""Holes that stay are counted by column and named in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.table.helpers import from_text, save
+from vgi_cli.encoding.leftover import Holes, count_holes
+from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.table.reader import read_table
+
+TEXT = "id,a,b,c,flag,note,none\n1,1.5,,7,true,x,\n,,2.5,NA,,,\n3,3.5,4.5,7,false,,\n"
+
+
+def test_what_becomes_of_each_hole() -> None:
+    table = from_text(TEXT)
+    schema, notes = infer_schema(table, ids=["id"])
+    holes = count_holes(table, schema)
+    assert holes.filled == 3  # of a, b and the constant c
+    assert holes.staying == {"id": 1, "flag": 1, "note": 2, "none": 3}
+    assert (holes.left, holes.total) == (7, 10)
+    where = "'id' (1), 'flag' (1), 'note' (2), 'none' (3)"
+    assert holes.notes() == [f"7 holes will stay, in columns that are not modelled: {where}"]
+    assert set(holes.notes()) < set(notes)
+
+
+def test_columns_that_the_fit_does_not_know_keep_their_holes() -> None:
+    schema, _ = infer_schema(from_text("a,b\n1,2\n3,5\n"))
+    holes = count_holes(from_text("b,extra,a\n,,1\n2,,\n"), schema)
+    assert (holes.filled, holes.staying) == (2, {"extra": 2})
+    assert holes.notes() == ["2 holes will stay, in a column that is not modelled: 'extra' (2)"]
+
+
+def test_blocks_add_up_and_many_columns_are_cut_short() -> None:
+    names = [f"t{i}" for i in range(17)]
+    rows = [",".join(["x"] * 17 + ["1"]), ",".join([""] * 17 + ["2"])]
+    text = ",".join([*names, "a"]) + "\n"
+    schema, _ = infer_schema(from_text(text + "\n".join(rows) + "\n"))
+    holes = Holes(schema)
+    for _ in range(2):
+        holes.add(from_text(text + "\n".join(rows) + "\n"))
+    assert holes.where() == "'t0' (2), 't1' (2), 't2' (2), 't3' (2), 't4' (2) and 12 more columns (24)"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_what_a_mask_hides_in_a_carried_column_is_written_as_it_is(suffix: str, tmp_path: Path) -> None:
+    data = save(tmp_path, "data.csv", "a,t\n1,x\n2,\n3,z\n")
+    mask = save(tmp_path, "mask.csv", "a,t\n0,0\n1,0\n1,1\n")
+    if suffix == "parquet":
+        pd = pytest.importorskip("pandas")
+        data = tmp_path / "data.parquet"
+        pd.DataFrame({"a": [1, 2, 3], "t": ["x", None, "z"]}).to_parquet(data)
+    table = read_table([str(data)], mask=mask)
+    schema, _ = infer_schema(table)
+    holes = count_holes(table, schema)
+    assert (holes.filled, holes.staying) == (1, {"t": 1})
+
+
+def test_no_line_without_such_holes() -> None:
+    table = from_text("a,t\n1,x\n,y\n3,z\n")
+    schema, notes = infer_schema(table)
+    assert count_holes(table, schema).notes() == [] and not any("will stay" in note for note in notes)

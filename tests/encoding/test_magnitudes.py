@@ -1,0 +1,85 @@
+"""Numbers that nothing can be computed with are refused by name; what is near them works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.base import Transform
+from vgi_cli.columns.scaling import fit_scale
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.encoder import decode, encode
+from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.errors import InputError
+
+CARRY = "`--column x=carry` to carry the column as it is"
+
+
+@pytest.mark.parametrize(
+    ("cells", "transform", "message", "hint"),
+    [
+        (
+            ["1", "-2e280", "3", "1e300"],
+            "linear",
+            "standard input: column 'x' holds a number too large to compute with: '-2e280' in row 2 (line 3) and 1 "
+            "more cell",
+            f"`--na-values '-2e280'` if that means missing, or {CARRY}",
+        ),
+        (
+            ["1e-290", "3e-290"],
+            "normal",
+            "standard input: column 'x' has values from 1e-290 to 3e-290: too close together to compute with",
+            f"write them in smaller units, or {CARRY}",
+        ),
+        (
+            ["1e-9", "2e-9"],
+            "none",
+            "standard input: column 'x' has values from 1e-09 to 2e-09, which table.transform=none leaves as they are: "
+            "too close together",
+            f"`--set table.transform=linear` standardises every column; {CARRY}",
+        ),
+        (
+            ["1", "-2e8"],
+            "none",
+            "standard input: column 'x' has values from -200000000 to 1, which table.transform=none leaves as they are"
+            ": too large",
+            f"`--set table.transform=linear` standardises every column; {CARRY}",
+        ),
+    ],
+)
+def test_refused_at_fit(cells: list[str], transform: Transform, message: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        infer_schema(from_text("\n".join(["x", *cells, ""])), transform=transform)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_constants_may_have_any_size() -> None:
+    schema, _ = infer_schema(from_text("x,y\n1e308,1\n1e308,2\n"))
+    assert schema.constants[0].low == 1e308
+
+
+def test_new_values_out_of_all_proportion_are_refused() -> None:
+    schema, _ = infer_schema(from_text("x\n1\n3\n"))
+    assert check(from_text("x\n9e14\n"), schema)[0].startswith("column 'x': '9e14' in row 1 (line 2) is far outside")
+    with pytest.raises(InputError) as caught:
+        check(from_text("x\n2\n-1.7e308\n2e15\n"), schema)
+    assert caught.value.message == (
+        "standard input: column 'x' holds '-1.7e308' in row 2 (line 3) and 1 more cell: too far from the fitted values "
+        "to compute with"
+    )
+    assert caught.value.hint == f"`--na-values '-1.7e308'` if that means missing, or fit again with {CARRY}"
+
+
+@pytest.mark.parametrize("values", [[1e16, 1e16 + 2], [1.0, 1.0 + 2**-52], [1e-279, 2e-279, 0.0], [-1e280, 1e280, 1.0]])
+@pytest.mark.parametrize("transform", ["linear", "normal"])
+def test_what_is_near_the_limits_is_encoded(values: list[float], transform: Transform) -> None:
+    cells = np.array(values * 8)
+    scale = fit_scale(cells, "linear", None)
+    assert scale.sd > 0 and min(values) <= scale.mean <= max(values)
+    table = from_text("\n".join(["x", *map(repr, cells.tolist()), ""]))
+    schema, _ = infer_schema(table, transform=transform)
+    x = encode(table, schema, seed=0).table.x
+    assert torch.isfinite(x).all() and x.abs().max() < 10
+    assert np.allclose(decode(x, schema)[:, 0], cells, rtol=1e-12, atol=1e-12 * np.abs(cells).max())

@@ -1,0 +1,225 @@
+"""Lines about columns that may not be what they look like, and tokens that mean missing however they are spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.table.helpers import save
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.suspects import WRITTEN, far_values
+from vgi_cli.errors import InputError
+from vgi_cli.table.reader import Table, read_table
+
+X = [f"{v:.2f}" for v in np.random.default_rng(0).normal(10, 1, 40)]
+OTHER = [f"{v:.3f}" for v in np.random.default_rng(1).normal(0, 1, 40)]
+
+
+def two_columns(folder: Path, cells: list[str], **options: object) -> Table:
+    rows = "\n".join(f'"{cell}",{other}' for cell, other in zip(cells, OTHER, strict=True))
+    path = save(folder, "table.csv", f"x,y\n{rows}\n")
+    return read_table([str(path)], **options)  # type: ignore[arg-type]
+
+
+def notes(table: Table, **options: object) -> list[str]:
+    found = infer_schema(table, **options)[1]  # type: ignore[arg-type]
+    return [note for note in found if "no hole" not in note and "one column" not in note]
+
+
+def test_numbers_among_other_texts_are_said(tmp_path: Path) -> None:
+    cells = ["?"] * 8 + X[8:]
+    assert notes(two_columns(tmp_path, cells)) == [
+        "column 'x' is carried as text, not modelled: 80% of its cells are numbers, "
+        "but also '?' in row 1 (line 2) and 7 more cells: `--na-values '?'` if that means missing"
+    ]
+    assert notes(two_columns(tmp_path, cells), kinds={"x": "carry"}) == []
+    assert notes(two_columns(tmp_path, cells), exclude=["x"]) == []
+    assert notes(two_columns(tmp_path, ["?"] * 25 + X[25:])) == []  # fewer than half are numbers: text
+
+
+@pytest.mark.parametrize("shape", ["{},5", "1,{}00", "{}%", "$ {}", "{}.5 €", "-1_0{}0"])
+def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str) -> None:
+    found = notes(two_columns(tmp_path, [shape.format(i % 9 + 1) for i in range(40)]))
+    first = shape.format(1)
+    assert found == [
+        f"column 'x' is carried as text, not modelled: '{first}' in row 1 (line 2) is no plain number "
+        "(write 1234.5, without commas, blanks or units)"
+    ]
+
+
+@pytest.mark.parametrize("text", ["2024-01-05", "01.02.2024", "02139", "a", "1.2.3", "12:30", "1,2,3", "5 kg", "", "-"])
+def test_other_texts_are_not(text: str) -> None:
+    assert WRITTEN.fullmatch(text) is None
+
+
+def test_codes_with_leading_zeros_are_not_said(tmp_path: Path) -> None:
+    assert notes(two_columns(tmp_path, ["02139", "12139"] * 20)) == []
+
+
+def test_a_repeated_value_far_from_all_others_is_said_once_for_all_columns(tmp_path: Path) -> None:
+    rows = "\n".join(f"{-999 if i < 3 else x},{'-999.0' if i == 5 or i == 6 else y}" for i, (x, y) in _pairs())
+    table = read_table([str(save(tmp_path, "table.csv", f"x,y\n{rows}\n"))])
+    assert notes(table) == [
+        "-999 (5 cells) is far from all other values of columns 'x', 'y': `--na-values -999` if that means missing"
+    ]
+
+
+def test_one_value_far_from_all_others_is_said(tmp_path: Path) -> None:
+    assert notes(two_columns(tmp_path, [*X[:17], "1e200", *X[18:]])) == [
+        "column 'x' has a value far from all others: '1e200' in row 18 (line 19); `--na-values 1e+200` if it is a slip"
+    ]
+    assert notes(two_columns(tmp_path, [*X[:17], "60", *X[18:]])) == []
+
+
+def test_the_same_of_many_columns_is_counted(tmp_path: Path) -> None:
+    frame = pd.DataFrame({f"c{i}": ["?"] * 4 + X[4:14] for i in range(8)} | {"y": OTHER[:14]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    found = notes(read_table([str(tmp_path / "t.csv")]))
+    assert len(found) == 6 and found[-1] == "the same of 3 more columns"
+
+
+def _pairs() -> list[tuple[int, tuple[str, str]]]:
+    return list(enumerate(zip(X, OTHER, strict=True)))
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=12, max_size=30, unique=True),
+    st.sampled_from([-1.0, 1.0]),
+    st.integers(1, 3),
+)
+def test_far_values_are_outside_by_more_than_the_range(values: list[float], sign: float, count: int) -> None:
+    """What is named are ends of the column, and one that lies 200 ranges away is."""
+    inner = np.array(values)
+    width = inner.max() - inner.min()
+    end = (inner.max() if sign > 0 else inner.min()) + sign * 200 * width
+    whole = np.concatenate([inner, np.full(count, end)])
+    found = far_values(whole)
+    if np.abs(inner).max() / width < 1e6:  # else the addition rounds
+        assert (end, count) in [tuple(far) for far in found]
+    ends = {*np.unique(whole)[:3], *np.unique(whole)[-3:]}
+    assert len(found) <= 6 and {far.value for far in found} <= ends
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        ([0, 1] * 20 + [-999] * 3, [-999]),
+        ([*range(30), -999, -999, -998, -998], [-999, -998]),
+        ([*range(30), -999, -999, 99999, 99999], [-999, 99999]),
+        ([*range(30), -999, -999, 1e300], [-999, 1e300]),
+        ([1, 2, 3, 4] * 9 + [9] * 4, []),
+        ([1, 2, 3] * 9 + [99] * 4, [99]),
+    ],
+)
+def test_codes_are_found_beside_each_other_and_beside_few_values(values: list[float], far: list[float]) -> None:
+    assert [found.value for found in far_values(np.array(values, float))] == far
+
+
+@pytest.mark.parametrize(
+    "values", [[], [1.0], [0.0, 1.0] * 20, list(range(40)), [*range(1, 13), 1000], [0] * 9 + list(range(20, 50))]
+)
+def test_ordinary_columns_have_no_far_values(values: list[float]) -> None:
+    """Truth values, counters, one large value, a column with many zeros."""
+    assert far_values(np.array(values, float)) == []
+
+
+def test_the_ends_of_the_float_range_do_not_overflow() -> None:
+    values = np.concatenate([1.7 * np.linspace(-1.0, 1.0, 20) * 1e308, [0.0]])
+    with np.errstate(all="raise"):
+        assert far_values(values) == []
+
+
+@pytest.mark.parametrize("spelled", ["-999", "-999.0", "-9.99e2", "-999.000"])
+def test_a_token_that_is_a_number_matches_every_spelling(tmp_path: Path, spelled: str) -> None:
+    table = two_columns(tmp_path, [spelled, *X[1:]], na_values=["-999"])
+    assert table.missing("x").tolist() == [True] + [False] * 39
+    assert notes(table) == []
+
+
+def test_tokens_in_parquet_text_and_infinities(tmp_path: Path) -> None:
+    arrow = pa.table({"t": ["-999.0", "a", "?"], "v": [1.0, float("inf"), -999.0], "i": [1, 2, -999]})
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    table = read_table([str(tmp_path / "t.parquet")], na_values=["-999", "inf", "?"])
+    assert table.missing("t").tolist() == [True, False, True]
+    assert table.missing("v").tolist() == [False, True, True]
+    assert table.missing("i").tolist() == [False, False, True]
+    assert table.unmet_tokens() == []
+
+
+def test_a_token_that_no_cell_is_is_said(tmp_path: Path) -> None:
+    table = two_columns(tmp_path, ["?", *X[1:]], na_values=["?", "-99", "nix"])
+    assert notes(table) == ["no cell of table.csv is '-99' or 'nix' (--na-values)"]
+
+
+def test_new_rows_far_outside_the_fitted_range_are_said(tmp_path: Path) -> None:
+    schema, _ = infer_schema(two_columns(tmp_path, X))
+    metres = two_columns(tmp_path, [*X[:3], "1000", "-5.5", *X[5:]])
+    low, high = min(map(float, X)), max(map(float, X))
+    assert check(metres, schema)[0] == (
+        f"column 'x': '1000' in row 4 (line 5) and 1 more cell are far outside the range of the fit, {low} to {high}: "
+        "other units, or a code for missing?"
+    )
+    assert not any("outside" in note for note in check(two_columns(tmp_path, X), schema))
+
+
+def test_keys_and_columns_with_next_to_nothing_in_them_are_said(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"key": range(101, 141), "few": [1.5, 2.5, 3.5] + [None] * 37, "y": OTHER})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = read_table([str(tmp_path / "t.csv")])
+    key = "column 'key' is modelled, but its values number the rows: `--id key` or `--exclude key` if it is a key"
+    few = "column 'few' has fewer than 10 values: the fills rest on very little"
+    assert notes(table) == [key, few]
+    assert notes(table, kinds={"key": "integer"}) == [few]
+    assert notes(table, ids=["key"]) == [few]
+    frame["key2"] = range(40)
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "u.csv", index=False)  # in no order: no numbers of rows
+    assert notes(read_table([str(tmp_path / "u.csv")])) == [few]
+    frame.to_csv(tmp_path / "v.csv", index=False)
+    assert notes(read_table([str(tmp_path / "v.csv")]))[0] == (
+        "columns 'key', 'key2' are modelled, but their values number the rows: "
+        "`--id key` or `--exclude key` if they are keys"
+    )
+
+
+def test_columns_that_are_no_text_are_left_alone(tmp_path: Path) -> None:
+    """Dates beyond what Python knows, unknown time zones, lists: carried, and never turned into Python objects."""
+    n = 40
+    arrow = pa.table(
+        {
+            "date": pa.array([10**7] * n, pa.date32()),
+            "time": pa.array([10**18] * n, pa.timestamp("us")),
+            "zone": pa.array([0] * n, pa.timestamp("us", tz="Foo/Bar")),
+            "list": pa.array([[1.0, 2.0]] * n),
+            "text": [str(i) for i in range(n)],
+            "y": [float(y) for y in OTHER],
+        }
+    )
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    said = "column 'text' is carried as text, not modelled: all its cells are numbers (`--column text=numeric`)"
+    assert notes(read_table([str(tmp_path / "t.parquet")])) == [said]
+
+
+def test_long_cells_and_commas_in_messages(tmp_path: Path) -> None:
+    cells = ["yes, or no " + "x" * 200] * 4 + X[4:]
+    table = two_columns(tmp_path, cells)
+    with pytest.raises(InputError) as caught:
+        infer_schema(table)
+    assert len(caught.value.message) < 220 and "…" in caught.value.message
+    few = two_columns(tmp_path, ["a, or b"] * 8 + X[8:])
+    assert notes(few)[0].endswith(": `--na-values 'a, or b'` if that means missing")
+
+
+def test_tokens_that_always_mean_missing_and_long_numbers(tmp_path: Path) -> None:
+    arrow = pa.table({"v": [1.0, float("nan"), 3.0], "w": [1.0, 2.0, 4.0]})
+    pq.write_table(arrow, tmp_path / "t.parquet")
+    assert read_table([str(tmp_path / "t.parquet")], na_values=["NaN"]).unmet_tokens() == []
+    long = two_columns(tmp_path, ["9999999999999999", "10000000000000000", *X[2:]], na_values=["9999999999999999"])
+    assert long.missing("x").tolist()[:3] == [True, False, False]

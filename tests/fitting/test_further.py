@@ -1,0 +1,126 @@
+"""Refits for more imputations than the fit made refits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vgi_cli
+from vgi_cli.fitting import further
+from vgi_cli.fitting import refits as bootstrap
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.machine.clock import TimeLimit, TimeUp
+from vgi_cli.reporting import Silent
+
+SMALL = {"model": "fa", "threads": 1}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table with holes in the current folder, and fits that make two refits by default."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bootstrap, "COUNT", 2)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 1)) + rng.normal(size=(60, 3)), columns=list("abc")).round(3)
+    frame[rng.random((60, 3)) < 0.3] = np.nan
+    frame.to_csv("data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+def fit(data: object = "data.csv", out: str = "run", factors: int = 1, **options: object) -> vgi_cli.Run:
+    settings = {"model.factors": factors, **options.pop("set", {})}  # type: ignore[dict-item]
+    return vgi_cli.fit(data, out=out, set=settings, **SMALL, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("val", [None, 0.3])
+def test_each_imputation_has_a_refit_of_its_own(table: Path, val: float | None) -> None:
+    """Those made at impute are the very ones that the fit makes where it is told their number."""
+    run, told = fit(val=val), fit(val=val, out="told", set={"bootstrap": 5})
+    said: list[str] = []
+    more, few = run.impute(m=5, say=said.append), run.impute(m=2)
+    assert (
+        "the draws include the uncertainty of the fit: 2 bootstrap refits by em, and 3 made now for the further draws"
+        in said
+    )
+    for a, b in zip(more, told.impute(m=5), strict=True):
+        pd.testing.assert_frame_equal(a, b)
+    for a, b in zip(more, few, strict=False):
+        pd.testing.assert_frame_equal(a, b)
+    fitted = load_run(run.path, Silent())
+    models, _ = further.enough_refits(fitted, 5, None, Silent(), TimeLimit())
+    assert len({float(model.gaussians.mean.detach().sum()) for model in models}) == 5  # type: ignore[attr-defined, union-attr]
+
+
+def test_other_rows_are_imputed_with_refits_to_the_fitted_ones(table: Path) -> None:
+    fit()
+    Path("new.csv").write_text("a,b,c\n0.5,,\n,1,\n")
+    said: list[str] = []
+    vgi_cli.impute("run", "new.csv", m=4, out="new.out.csv", say=said.append)
+    assert (
+        "the draws include the uncertainty of the fit: 2 bootstrap refits by em, and 2 made now for the further draws"
+        in said
+    )
+
+
+@pytest.mark.parametrize("case", ["gone", "changed", "memory", "told"])
+def test_without_the_fitted_table_the_refits_serve_again(
+    table: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.read_csv("data.csv")
+    if case == "told":  # fewer draws than a fit has refits by default, and fewer refits
+        monkeypatch.setattr(bootstrap, "COUNT", 4)
+    run = fit(frame if case == "memory" else "data.csv", set={"bootstrap": 2} if case == "told" else {})
+    if case == "gone":
+        table.unlink()
+    elif case == "changed":
+        frame.iloc[:50].to_csv("data.csv", index=False)
+    said: list[str] = []
+    made = vgi_cli.impute("run", frame.iloc[:9], m=4, say=said.append)
+    assert len(made) == 4
+    warned = [line for line in said if line.startswith("warning: draws 3 to 4 use the 2 bootstrap refits again: ")]
+    reason = {
+        "gone": "data.csv",
+        "changed": "data.csv has changed since run was fitted",
+        "memory": "the run was fitted on a table in memory, which it does not keep",
+    }
+    if case == "told":
+        assert not warned
+        assert "the uncertainty of the fit: 2 bootstrap refits by em (they are reused: 4 draws were asked for)" in str(
+            said
+        )
+    else:
+        assert reason[case] in warned[0] and warned[0].endswith("; a fit with --set bootstrap=4 has one for each")
+    if case == "memory":  # the object holds its table
+        run.impute(m=4, say=said.append)
+        assert any("and 2 made now" in line for line in said)
+
+
+def test_every_size_of_table_has_refits(table: Path) -> None:
+    recipe = load_run(fit().path, Silent()).recipe
+    assert bootstrap.refit_count(recipe) == 2
+    assert bootstrap.refit_count(recipe.model_copy(update={"bootstrap": "none"})) == 0
+    assert bootstrap.refit_count(recipe.model_copy(update={"model": {"name": "flow"}})) == 0
+    assert bootstrap.refit_count(recipe.model_copy(update={"bootstrap": 7})) == 7
+
+
+def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgi_cli.methods.em.bootstrap.MOST_STEPS", 2)
+    monkeypatch.setattr("vgi_cli.methods.em.bootstrap.FEWEST_STEPS", 2)
+    said: list[str] = []
+    run = fit(say=said.append)
+    (line,) = [line for line in said if "had settled" in line]
+    assert line.startswith("2 of 2 bootstrap refits were stopped after 2 EM steps, before they had settled: ")
+    assert run.manifest["bootstrap_unsettled"] == 2
+
+
+def test_a_time_limit_ends_further_refits(table: Path) -> None:
+    fitted = load_run(fit().path, Silent())
+    over = TimeLimit(1.0, 0.0, clock=lambda: 2.0)
+    with pytest.raises(
+        TimeUp, match="stopped while further refits were made: the time limit of 1 s was over"
+    ) as caught:
+        further.enough_refits(fitted, 5, None, Silent(), over)
+    assert caught.value.hint == "give it more time, or ask for 2 draws (--m)"

@@ -1,0 +1,43 @@
+"""Signals: at once, or noted while a fit runs; handlers are put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from vgi_cli.errors import Interrupted
+from vgi_cli.machine.signals import watch_signals
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_at_once_where_nothing_is_lost(number: int, code: int) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match=f"stopped by {signal.Signals(number).name}") as caught, watch_signals():
+        os.kill(os.getpid(), number)
+    assert caught.value.exit_code == code
+    assert signal.getsignal(number) == before
+
+
+def test_a_deferred_signal_is_noted_and_a_second_one_stops() -> None:
+    with watch_signals() as stop, stop.deferred():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal == signal.SIGTERM
+        with pytest.raises(Interrupted, match="stopped by SIGINT"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_other_threads_leave_the_handlers_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen = []
+
+    def work() -> None:
+        with watch_signals() as stop:
+            seen.append((signal.getsignal(signal.SIGINT), stop.signal))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(before, None)]

@@ -1,0 +1,94 @@
+"""The table of names against the classes behind it, and the refusals of pairs that cannot work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.capabilities import CAPABILITY
+from vgi_cli.errors import UsageError
+from vgi_cli.methods.base import Method, MethodConfig
+from vgi_cli.models.base import Model, ModelConfig
+from vgi_cli.registry import names as registry
+from vgi_cli.registry.entries import CAPABILITIES
+
+
+@pytest.mark.parametrize("name", registry.MODELS)
+def test_models_are_what_their_entry_says(name: str) -> None:
+    cls, entry = registry.load_model(name), registry.MODELS[name]
+    assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
+    given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
+    assert entry.provides == (given if cls.exact else given - {"density"})
+    registry.check_pair(name, entry.method)
+
+
+@pytest.mark.parametrize("name", registry.METHODS)
+def test_methods_are_what_their_entry_says(name: str) -> None:
+    method, entry = registry.load_method(name), registry.METHODS[name]
+    assert isinstance(method, Method) and issubclass(method.Config, MethodConfig)
+    for model, other in registry.MODELS.items():
+        assert issubclass(registry.load_model(model), tuple(method.requires) or Model) == (
+            entry.requires <= other.provides
+        )
+
+
+def test_every_capability_has_words_and_every_name_an_example() -> None:
+    entries = [
+        *registry.MODELS.values(),
+        *registry.METHODS.values(),
+        *registry.SAMPLERS.values(),
+        *registry.IMPUTERS.values(),
+    ]
+    assert all(entry.example.startswith("vgi ") and entry.about for entry in entries)
+    used = set().union(*(e.provides for e in registry.MODELS.values()), *(e.needs for e in registry.SAMPLERS.values()))
+    assert used <= set(CAPABILITIES)
+
+
+def test_reading_the_table_loads_no_torch() -> None:
+    code = "import sys, vgi_cli.registry.names; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "chosen"),
+    [
+        ("fa", "em", "exact"),
+        ("mixture", "vgi", "exact"),
+        ("flow", "vgi", "metropolis"),
+        ("flow", "plmcmc", "plmcmc"),
+        ("flow", "complete", "plmcmc"),
+        ("mixture", "mcem", "exact"),
+        ("vae", "vgi", "latent"),
+        ("vae", "complete", "latent"),
+    ],
+)
+def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: str) -> None:
+    assert registry.choose_sampler("auto", model, method) == chosen
+
+
+def test_refusals_name_what_would_work() -> None:
+    with pytest.raises(UsageError) as caught:
+        registry.check_pair("flow", "em")
+    use = "--method vgi or vbgi or plmcmc or complete or impute-then-fit"
+    expected = f"with --model flow use {use}; --method em works with --model fa or mixture"
+    assert caught.value.hint == expected
+    with pytest.raises(UsageError, match="method 'plmcmc' needs an invertible map, which model 'fa'") as caught:
+        registry.check_pair("fa", "plmcmc")
+    assert caught.value.hint.endswith("--method plmcmc works with --model flow or flow-ar")
+    with pytest.raises(UsageError, match="method 'mcem' needs exact marginals under any mask, which model 'flow'"):
+        registry.check_pair("flow", "mcem")
+    with pytest.raises(UsageError, match="sampler 'exact' needs exact marginals") as caught:
+        registry.choose_sampler("exact", "flow", "vgi")
+    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or plmcmc or chains"
+    with pytest.raises(UsageError, match="sampler 'metropolis' needs fitted conditionals") as caught:
+        registry.choose_sampler("metropolis", "flow", "plmcmc")
+    assert caught.value.hint == "this run can use --sampler plmcmc or chains"
+    with pytest.raises(
+        UsageError, match="sampler 'metropolis' needs a log density, which a run of model 'vae'"
+    ) as caught:
+        registry.choose_sampler("metropolis", "vae", "vgi")
+    assert caught.value.hint == "this run can use --sampler latent or gibbs or chains"
+    with pytest.raises(UsageError, match="sampler 'latent' needs latent variables with an encoder"):
+        registry.choose_sampler("latent", "flow", "vgi")

@@ -1,0 +1,42 @@
+"""What the tests of the chain-based imputers share: a Gaussian, rows drawn from it with holes, and a box."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tests.oracles import GaussianModel, random_covariance
+from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.samplers.base import Box
+
+D = 4
+
+
+class Setup(NamedTuple):
+    model: GaussianModel
+    full: Tensor
+    x: Tensor
+    missing: Tensor
+    box: Box
+
+
+def make_setup(N: int, share: float = 0.5, seed: int = 0) -> Setup:
+    g = torch.Generator().manual_seed(seed)
+    mean = torch.randn(D, generator=g, dtype=torch.float64)
+    model = GaussianModel(mean, random_covariance(D, g, 2))
+    full = model.sample(N, g)
+    missing = torch.rand(N, D, generator=g) < share
+    missing[0] = False
+    return Setup(model, full, full.masked_fill(missing, 0.0), missing, unbounded(D))
+
+
+def unbounded(columns: int) -> Box:
+    infinite = torch.full((columns,), torch.inf, dtype=torch.float64)
+    return Box(-infinite, infinite)
+
+
+def noise_for(N: int, draws: int, seed: int = 0, columns: int = D) -> KeyedNoise:
+    names = tuple(f"c{i}" for i in range(columns))
+    return KeyedNoise(seed, names, row_keys([str(i) for i in range(N)]), torch.arange(draws))

@@ -1,0 +1,162 @@
+"""Exact imputation: the right law inside a box, observed cells untouched, draws that depend on their keys only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from scipy.stats import truncnorm
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.models.base import Marginal
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.samplers.base import ROW_BLOCK, Box, impute
+from vgi_cli.samplers.exact import ExactImputer
+
+D = 3
+
+
+def gaussian(mean: float = 0.0, correlation: float = 0.6) -> GaussianMixture:
+    model = GaussianMixture.build(MixtureConfig(components=1), D).double()
+    covariance = torch.full((D, D), correlation, dtype=torch.float64).fill_diagonal_(1.0)
+    model.gaussians.set_moments(torch.full((1, D), mean, dtype=torch.float64), covariance[None])
+    return model
+
+
+def free() -> Box:
+    return Box(torch.full((D,), -torch.inf, dtype=torch.float64), torch.full((D,), torch.inf, dtype=torch.float64))
+
+
+def interval(low: float, high: float) -> Box:
+    return Box(torch.full((D,), low, dtype=torch.float64), torch.full((D,), high, dtype=torch.float64))
+
+
+def noise(n: int, rows: int) -> KeyedNoise:
+    return KeyedNoise(5, numbered("c", D), torch.arange(rows), torch.arange(n))
+
+
+def rows(R: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(R, D, dtype=torch.float64, generator=generator).clamp(-0.9, 0.9)
+    return x, torch.rand(R, D, generator=generator) < 0.5
+
+
+def test_observed_cells_stay_bit_equal_and_fills_stay_in_the_box() -> None:
+    x, missing = rows(300)
+    imputer = ExactImputer([gaussian()])
+    draws = impute(imputer, x, missing, noise(3, 300), interval(-1.0, 1.0))
+    assert draws.shape == (3, 300, D)
+    assert bool((draws == x)[:, ~missing].all())
+    assert bool(((draws >= -1.0) & (draws <= 1.0))[:, missing].all())
+    found = imputer.diagnostics()
+    assert found["cells"] == 3 * int(missing.sum()) and 0 < int(str(found["redrawn_cells"])) < int(str(found["cells"]))
+
+
+def test_draw_i_comes_from_refit_i_modulo_their_number() -> None:
+    x, missing = torch.zeros(4, D, dtype=torch.float64), torch.ones(4, D, dtype=torch.bool)
+    draws = ExactImputer([gaussian(-50.0), gaussian(50.0)]).sample(x, missing, noise(5, 4), free())
+    assert (draws.mean((1, 2)) > 0).tolist() == [False, True, False, True, False]
+
+
+def test_more_draws_and_fewer_rows_leave_the_others_unchanged() -> None:
+    x, missing = rows(ROW_BLOCK + 20)
+    models = [gaussian(), gaussian(0.1), gaussian(-0.1)]
+    box = interval(-1.5, 1.5)
+    many = impute(ExactImputer(models), x, missing, noise(7, len(x)), box)
+    few = impute(ExactImputer(models), x, missing, noise(4, len(x)), box)
+    assert torch.equal(many[:4], few)
+    last = impute(ExactImputer(models), x[-5:], missing[-5:], noise(7, len(x)).select(rows=torch.arange(-5, 0)), box)
+    assert torch.equal(many[:, -5:], last)
+
+
+def by_grid() -> GaussianMixture:
+    """A model that knows no truncated law of its own: its columns are redrawn as the base class does it."""
+    model = gaussian()
+    model.column_redraws = lambda: Marginal.column_redraws(model)  # type: ignore[method-assign]
+    return model
+
+
+@pytest.mark.parametrize("make", [gaussian, by_grid])
+@pytest.mark.parametrize(("attempts", "low", "high"), [(50, -0.5, 1.0), (0, -0.5, 1.0), (0, 3.0, 4.0)])
+def test_one_missing_cell_has_the_truncated_normal_law(
+    make: Callable[[], GaussianMixture], attempts: int, low: float, high: float
+) -> None:
+    """By rejection alone, by Gibbs alone, and far out where rejection has no chance."""
+    R = 4000
+    x = torch.tensor([0.4, 0.0, -0.2], dtype=torch.float64).repeat(R, 1)
+    missing = torch.tensor([False, True, False]).repeat(R, 1)
+    imputer = ExactImputer([make()], attempts, sweeps=2)
+    draws = imputer.sample(x, missing, noise(1, R), interval(low, high))[0, :, 1]
+    mean = 0.6 * (0.4 - 0.2) / 1.6
+    sd = (1 - 2 * 0.36 / 1.6) ** 0.5
+    law = truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd)
+    ordered = torch.from_numpy(law.cdf(draws.sort().values.numpy()))
+    distance = (ordered - torch.arange(R) / R).abs().max().item()
+    assert distance < 1.95 / R**0.5  # Kolmogorov-Smirnov, p = 0.001
+
+
+def test_rejection_and_gibbs_give_the_same_joint_law() -> None:
+    R = 1500
+    x, missing = torch.zeros(R, D, dtype=torch.float64), torch.ones(R, D, dtype=torch.bool)
+    box = interval(0.0, 1.5)
+    rejected = ExactImputer([gaussian()], 60).sample(x, missing, noise(1, R), box)[0]
+    swept = ExactImputer([gaussian()], 0, sweeps=15).sample(x, missing, noise(1, R).at("other"), box)[0]
+    for power in (rejected, swept):
+        assert bool(box.contains(power).all())
+    error = 4 * (2 / R) ** 0.5
+    assert (rejected.mean(0) - swept.mean(0)).abs().max() < error * 0.45
+    assert (torch.corrcoef(rejected.mT) - torch.corrcoef(swept.mT)).abs().max() < error
+    assert (rejected.std(0) - swept.std(0)).abs().max() < error * 0.45
+
+
+def test_on_a_grid_a_column_without_bounds_stays_and_the_others_come_inside() -> None:
+    x, missing = torch.zeros(10, D, dtype=torch.float64), torch.ones(10, D, dtype=torch.bool)
+    box = interval(2.0, 3.0)
+    box.low[1], box.high[1] = -torch.inf, torch.inf
+    drawn = by_grid().conditional(x, missing).sample(noise(1, 10))
+    swept = ExactImputer([by_grid()], attempts=0).sample(x, missing, noise(1, 10), box)
+    assert bool(box.contains(swept).all())
+    assert torch.equal(swept[..., 1], drawn[..., 1]) and not bool((swept[..., 0] == drawn[..., 0]).any())
+
+
+@pytest.mark.parametrize("make", [gaussian, by_grid])
+@pytest.mark.parametrize("flip", [1.0, -1.0])
+def test_a_bound_on_one_side_far_out_is_kept_and_the_law_beyond_it_is_that_of_the_tail(
+    make: Callable[[], GaussianMixture], flip: float
+) -> None:
+    R = 2000
+    x = torch.zeros(R, D, dtype=torch.float64)
+    missing = torch.tensor([False, True, False]).repeat(R, 1)
+    sides = [interval(2.5, math.inf), interval(-math.inf, -2.5)]
+    draws = ExactImputer([make()], attempts=0, sweeps=2).sample(x, missing, noise(1, R), sides[flip < 0])[0, :, 1]
+    sd = (1 - 2 * 0.36 / 1.6) ** 0.5
+    mean = truncnorm(2.5 / sd, math.inf, 0, sd).mean()
+    assert float((flip * draws).min()) >= 2.5
+    assert float((flip * draws).mean()) == pytest.approx(mean, abs=0.03)
+
+
+def test_on_a_grid_a_model_in_single_precision_is_called_in_single_precision() -> None:
+    model = gaussian().float()
+    rows = torch.zeros(50, D, dtype=torch.float64)
+    seen: list[torch.dtype] = []
+    model.log_prob = lambda x: seen.append(x.dtype) or -0.5 * x.square().sum(-1)  # type: ignore[assignment,func-returns-value]
+    low, high, u = torch.tensor(1.0).double(), torch.tensor(2.0).double(), torch.rand(50, dtype=torch.float64)
+    drawn = Marginal.column_redraws(model)(rows, 1, low, high, u, u)
+    assert seen == [torch.float32] and drawn.dtype == torch.float64
+    assert bool(((drawn >= 1) & (drawn <= 2)).all())
+
+
+def test_rows_that_are_outside_are_swept_and_counted() -> None:
+    x, missing = torch.zeros(10, D, dtype=torch.float64), torch.ones(10, D, dtype=torch.bool)
+    imputer = ExactImputer([gaussian()], attempts=2)
+    draws = imputer.sample(x, missing, noise(1, 10), interval(4.0, 5.0))
+    assert bool(interval(4.0, 5.0).contains(draws).all())
+    assert imputer.diagnostics() == {"cells": 30, "redrawn_cells": 30, "swept_rows": 10}
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one model"):
+        ExactImputer([])

@@ -1,0 +1,461 @@
+"""`vgi evaluate`: log-likelihood of the observed cells, error of the imputations, distance from a known truth,
+quality of the conditionals, the fine-tuned objective."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.commands import early
+from vgi_cli.commands.evaluate.conditionals import comparable_conditionals, diagnose
+from vgi_cli.commands.evaluate.likelihood import DEQUANTISATION_DRAWS, Scored, Wanted, log_likelihood
+from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
+from vgi_cli.commands.finetune import inside_of, require_conditionals
+from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings, value_of
+from vgi_cli.commands.impute_options import ImputeOptions
+from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.encoding.encoder import log_scale
+from vgi_cli.errors import InputError, Interrupted, UsageError
+from vgi_cli.evaluation.diagnostics import remarks
+from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
+from vgi_cli.evaluation.report import fail_if
+from vgi_cli.evaluation.report.report import imputation_part, loglik_part, make_report, markdown
+from vgi_cli.evaluation.truth.distance import compare
+from vgi_cli.fitting.chosen import adapting_config
+from vgi_cli.fitting.fitted import Fitted, load_run, target_of
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.prepare import match, read, rows_of
+from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, limit_of
+from vgi_cli.machine.signals import Stop, watch_signals
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.vgi import finetune as algorithm
+from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.settings.problems import Settings, shown
+from vgi_cli.stages import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING
+from vgi_cli.table.outputs import output_format
+from vgi_cli.table.reader import Table
+from vgi_cli.table.write_columns import columns_bytes
+
+TIME_SHARE = 0.5
+"""Of the time that is left under a time limit, for the likelihood where more parts follow."""
+PIECE = 256
+"""Rows that are imputed together where there may not be time for all."""
+
+
+class EvaluateOptions(NamedTuple):
+    """What `vgi evaluate` was asked for."""
+
+    truth: str | None = None
+    objective: bool = False
+    truth_model: str | None = None
+    conditionals: bool = False
+    per_row: str | None = None
+    out: Path | None = None
+    force: bool = False
+    conditions: Sequence[fail_if.Condition] = ()
+    write: bool = True
+    samples: int | None = None
+    refit_epochs: int | None = None
+    rows: Wanted = None
+
+
+class Report(NamedTuple):
+    """The report as numbers, its title, and log p(observed cells) of each row (0 for a fully missing row, NaN for one
+    that was not scored). `interrupted`: the signal that ended the command early, to be raised when all is said."""
+
+    values: dict[str, Any]
+    title: str
+    per_row: Tensor
+    interrupted: Interrupted | None = None
+
+    def json_text(self) -> str:
+        """One JSON object."""
+        return json_bytes(self.values).decode()
+
+    def text(self) -> str:
+        """Markdown."""
+        return markdown(self.values, self.title)
+
+
+def evaluate(
+    checkpoint: Path,
+    settings: Settings,
+    options: EvaluateOptions,
+    reporter: Reporter | None = None,
+    table: Table | None = None,
+    truth: Table | None = None,
+    started: float | None = None,
+) -> Report:
+    """Evaluate a run on a table and, unless `options.write` is off, write report.json and report.md: to `options.out`,
+    else to a new folder of the run, evaluations/<table>, <table>-2, … (with `options.force` to the first of them).
+
+    The time limit counts from the monotonic time `started`. What it or a signal leaves no time for is left out of the
+    report, and a note says so. Raises UsageError, InputError or RunError before anything is written, and TimeUp or
+    Interrupted where nothing was scored by then.
+    """
+    reporter = Silent() if reporter is None else reporter
+    limit = limit_of(settings, time.monotonic() if started is None else started)
+    with watch_signals() as stop:
+        _check_rows(options.rows)
+        fitted = load_run(checkpoint, reporter, alone=options.truth_model is None)
+        if options.objective:
+            require_conditionals(fitted)
+        _check_latents(fitted, options)
+        if options.conditionals:
+            comparable_conditionals(fitted)
+        fail_if.foresee(options.conditions, _absent(settings, options))
+        known = None if options.truth_model is None else load_truth(Path(options.truth_model), fitted, reporter)
+        reporter.plan([READING, *_stages(fitted, settings, options, truth)])
+        with reporter.stage(READING):
+            table, truth = _tables(fitted, settings, options, table, truth)
+        match(table, fitted.schema, reporter, fate="left out of the likelihood")
+        own = checkpoint / "evaluations" / table.stem
+        folder = own if options.out is None else options.out
+        early.check_report(settings, options.truth, options.out, options.per_row, options.write, options.force)
+        try:
+            with stop.deferred():
+                report = make(fitted, table, truth, known, settings, options, reporter, limit, stop)
+        except OutOfTime:
+            if stop.signal is not None:
+                raise stop.interrupted("stopped before a row was scored") from None
+            what = f"{limit.words()} was over before a row was scored; nothing was written"
+            raise TimeUp(what, "give it more time, or fewer rows") from None
+        _require_paths(options.conditions, report.values)
+        if options.per_row is not None:
+            _write_per_row(Path(options.per_row), table, fitted, report.per_row)
+        if not options.write:
+            return report
+        if options.out is None and not options.force:
+            folder = _claim(own)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "report.json", report.json_text().encode())
+        write_atomic(folder / "report.md", report.text().encode())
+        reporter.say(f"report.json and report.md are in {folder}")
+        return report
+
+
+def make(
+    fitted: Fitted,
+    table: Table,
+    truth: Table | None,
+    known: Truth | None,
+    settings: Settings,
+    options: EvaluateOptions,
+    reporter: Reporter,
+    limit: TimeLimit,
+    stop: Stop,
+) -> Report:
+    """The report of a table; nothing is written. `truth`: the complete table, `known`: the law behind it."""
+    device = compute_on(fitted, settings)
+    seed = seed_of(fitted, settings)
+    more = truth is not None or options.conditionals or options.objective
+    every = options.rows is None and options.per_row is not None
+    scored = log_likelihood(
+        fitted,
+        table,
+        seed,
+        device,
+        options.samples,
+        options.refit_epochs,
+        reporter,
+        wanted="all" if every else options.rows,
+        limit=limit,
+        until=limit.until(TIME_SHARE) if more else limit.end,
+        interrupted=lambda: stop.signal is not None,
+    )
+    loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
+    sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
+    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
+    if refit_epochs is not None and part:
+        part["refit_epochs"] = refit_epochs
+    notes: list[str] = []
+    _say_rows(scored, table.N, seed, options.rows, part, notes, limit, stop, reporter)
+
+    def over() -> bool:
+        return limit.over() or stop.signal is not None
+
+    def in_time(name: str, work: Callable[[], Any]) -> Any:
+        """What the work gives; none, with a note, where there is no time for it."""
+        try:
+            if over():
+                raise OutOfTime
+            return work()
+        except OutOfTime:
+            limit.cut.append(name)
+            why = "the command was interrupted" if stop.signal is not None else f"{limit.words()} was over"
+            notes.append(f"left out: {name}, as {why}")
+            reporter.warn(notes[-1])
+            return None
+
+    if rounded:
+        notes.append("rounded columns enter through their dequantised density (seeded)")
+    scores, sampler = None, None
+    if truth is not None:
+        asked = _Asked(fitted, table, truth, sd, settings, reporter)
+        found = in_time("the score of the imputations", lambda: _score(asked, over, limit, stop))
+        scores, sampler, remarked = found or (None, None, [])
+        notes += remarked
+    parts: dict[str, Any] = {}
+    if known is not None:
+        parts["truth"], remarked = compare(known.law, known.fitted, stream(seed, "truth"))
+        parts["truth"]["model"] = str(options.truth_model)
+        notes += remarked
+    if options.conditionals:
+        parts["conditionals"] = in_time(
+            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, over)
+        )
+    objective = None
+    if options.objective:
+        objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, over))
+    if loglik.warning:
+        reporter.warn(loglik.warning)
+    values = make_report(
+        table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes, **parts
+    )
+    per_row = torch.full((table.N,), torch.nan, dtype=torch.float64)
+    per_row[scored.rows] = loglik.values
+    if limit:
+        values["time_limit"] = limit.record()
+    interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
+    return Report(values, f"{table.label} under {fitted.run.path.name}", per_row, interrupted)
+
+
+def _stages(fitted: Fitted, settings: Settings, options: EvaluateOptions, truth: Table | None) -> list[str]:
+    """What comes after the tables were read."""
+    hidden = truth is not None or options.truth is not None or value_of(settings, "mask") is not None
+    there = {
+        ENCODING: True,
+        ENCODER: fitted.latent and options.refit_epochs != 0,
+        LIKELIHOOD: True,
+        SCORING: hidden,
+        COMPARING: options.conditionals,
+        OBJECTIVE: options.objective,
+    }
+    return [name for name, comes in there.items() if comes]
+
+
+def _say_rows(
+    scored: Scored,
+    N: int,
+    seed: int,
+    wanted: Wanted,
+    part: dict[str, Any],
+    notes: list[str],
+    limit: TimeLimit,
+    stop: Stop,
+    reporter: Reporter,
+) -> None:
+    """Say which rows were scored, where these are not all."""
+    n = len(scored.rows)
+    if not scored.estimated and wanted is not None:
+        reporter.say("the likelihood of these rows is exact: all of them are scored, whatever --rows says")
+    if n == N:
+        return
+    line = f"rows scored {n:,} of {N:,}, drawn at random (seed {seed})"
+    if n < scored.asked:
+        why = "by a signal" if stop.signal is not None else f"by {limit.words()}"
+        line += f"; {scored.asked:,} were asked for, stopped early {why}"
+    if part:
+        part["sample"] = {"rows": n, "of": N, "seed": seed}
+    notes.append(line)
+    reporter.say(line if n < scored.asked else f"{line}; --rows all scores every row")
+
+
+def _tables(
+    fitted: Fitted, settings: Settings, options: EvaluateOptions, table: Table | None, truth: Table | None
+) -> tuple[Table, Table | None]:
+    """The table to evaluate and, where imputations can be scored, the complete one."""
+    reading = table_settings(settings, fitted.recipe.table)
+    mask = value_of(settings, "mask")
+    if table is None and mask is not None and options.truth is None and value_of(settings, "data") == ["-"]:
+        raise UsageError(
+            "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input",
+            "write the table to a file, or name the complete one with --truth",
+        )
+    if table is None:
+        table = read(value_of(settings, "data"), mask, reading)
+        if options.truth is not None:
+            truth = read([options.truth], None, reading)
+        elif mask is not None:
+            truth = read(value_of(settings, "data"), None, reading)
+    if truth is not None:
+        if truth.N != table.N:
+            raise InputError(
+                f"--truth: {truth.label} has {truth.N} rows, {table.label} has {table.N}",
+                "the truth is the same table with its holes filled, row by row",
+            )
+        match(truth, fitted.schema, Silent())
+    return table, truth
+
+
+def _claim(own: Path) -> Path:
+    """A folder for a report of its own: `own`, or where a report is already `own-2`, `own-3`, … (atomic)."""
+    own.parent.mkdir(parents=True, exist_ok=True)
+    for folder in itertools.chain([own], (own.with_name(f"{own.name}-{number}") for number in itertools.count(2))):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("numbers do not end")
+
+
+def _absent(settings: Settings, options: EvaluateOptions) -> dict[str, str]:
+    """Parts of the report that were not asked for, and the flags that add them."""
+    hidden = options.truth is not None or value_of(settings, "mask") is not None
+    asked = {
+        "imputation": (hidden, "--truth or --mask"),
+        "sampler": (hidden, "--truth or --mask"),
+        "objective": (options.objective, "--objective"),
+        "truth": (options.truth_model is not None, "--truth-model"),
+        "conditionals": (options.conditionals, "--conditionals"),
+    }
+    return {part: flag for part, (there, flag) in asked.items() if not there}
+
+
+def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, Any]) -> None:
+    """UsageError for a condition on a number that the report does not have, before anything is written."""
+    fail_if.require(conditions, fail_if.numbers(report))
+
+
+def _check_rows(rows: Wanted) -> None:
+    """UsageError for a number of rows that cannot be."""
+    if rows is not None and rows != "all" and (not isinstance(rows, int) or rows < 1):
+        raise UsageError(f"--rows: expected a whole number from 1, or all, got {rows}", "for example --rows 1000")
+
+
+def _check_latents(fitted: Fitted, options: EvaluateOptions) -> None:
+    """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
+    for flag, value, least, most in (
+        ("--samples", options.samples, 1, MOST_SAMPLES),
+        ("--refit-epochs", options.refit_epochs, 0, MOST_REFIT_EPOCHS),
+    ):
+        if value is None:
+            continue
+        if not fitted.latent:
+            models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
+            raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
+        if not least <= value <= most:
+            raise UsageError(
+                f"{flag}: expected a whole number from {least} to {most}, got {shown(value)}",
+                f"for example {flag} 1000",
+            )
+
+
+class _Asked(NamedTuple):
+    """Imputations to be scored: of which run and table, and with which truth; sd [D] of the columns."""
+
+    fitted: Fitted
+    table: Table
+    truth: Table
+    sd: Tensor
+    settings: Settings
+    reporter: Reporter
+
+
+def _score(
+    asked: _Asked, over: Callable[[], bool], limit: TimeLimit, stop: Stop
+) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
+    """Scores of 19 draws of the cells that are missing in `table` and known in `truth`. Rows are drawn in random order:
+    where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
+    fitted, table, truth, sd, _, reporter = asked
+    names = fitted.schema.modelled
+    true = torch.from_numpy(np.stack([truth.numeric(name) for name in names], 1))
+    hidden = torch.from_numpy(np.stack([table.missing(name) for name in names], 1))
+    if not bool((hidden & torch.isfinite(true)).any()):
+        raise InputError(
+            f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
+        )
+    options = ImputeOptions(m=COVERAGE_DRAWS)
+    done, drawn = _drawn(asked, options, over, bool(limit))
+    notes = remarks(done.diagnostics)
+    if len(drawn) < table.N:
+        why = "the command was interrupted" if stop.signal is not None else f"{limit.words()} was over"
+        notes.append(f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random, as {why}")
+        reporter.warn(notes[-1])
+        limit.cut.append(SCORING)
+    draws = torch.from_numpy(np.asarray(done.draws))
+    scores = score_imputations(draws, true[drawn], hidden[drawn], names, sd)
+    included = parameter_uncertainty(fitted, done.sampler, options.uncertainty)
+    sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
+    return None if scores is None else imputation_part(scores), sampler, notes
+
+
+def _drawn(asked: _Asked, options: ImputeOptions, over: Callable[[], bool], limited: bool) -> tuple[Imputed, Tensor]:
+    """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
+    fitted, table, _, _, settings, reporter = asked
+    sampling = Sampling(fitted, settings, options, reporter)
+    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    order = torch.arange(table.N)
+    size = table.N
+    if limited:
+        order = torch.randperm(table.N, generator=stream(seed_of(fitted, settings), "evaluate/imputations"))
+        size = PIECE
+    count = int(rows.table.missing.any(1).sum())
+    parts: list[Floats] = []
+    done = 0
+    with reporter.stage(SCORING, "rows") as stage:
+        for some in order.split(size):
+            watch = Watch(stage, done, count, over)
+            try:
+                parts.append(sampling.draw(rows.at(some), watch))
+            except OutOfTime:
+                break
+            done = watch.done
+    if not parts:
+        raise OutOfTime
+    drawn = order[: sum(part.shape[1] for part in parts)]
+    return Imputed(np.concatenate(parts, 1), sampling.finish(), sampling.sampler), drawn
+
+
+def _objective(
+    fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter, over: Callable[[], bool]
+) -> float:
+    """The VGI objective after fine-tuning a copy of the conditionals on the table (Algorithm 6), encoded units.
+    OutOfTime where `over` says so."""
+    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    dtype = next(fitted.model.parameters()).dtype
+    data = rows.table.to(dtype=dtype, device=device)
+    q = require_conditionals(fitted).to(device)
+    generator = stream(seed, "finetune")
+    config, target = adapting_config(fitted.recipe, fitted.run.record.chosen), target_of(fitted.recipe)
+    state = algorithm.init(fitted.model.to(device), q, data, config, generator, target=target)
+    objective = float("nan")
+    with reporter.stage(OBJECTIVE, "epochs") as stage:
+        for event in algorithm.run(state, inside_of(fitted, data)):
+            if over():
+                raise OutOfTime
+            if isinstance(event, EpochEnd):
+                objective = event.metrics["objective"]
+            stage(*state.standing()[:3])
+    return objective
+
+
+def _write_per_row(path: Path, table: Table, fitted: Fitted, values: Tensor) -> None:
+    """Row number (from 1), the id columns, observed modelled cells and log p(observed cells); empty where none is, and
+    where the row was not scored."""
+    names = fitted.schema.modelled
+    observed = ~np.stack([table.missing(name) for name in names], 1)
+    columns: dict[str, list[Any]] = {"row": list(range(1, table.N + 1))}
+    for name in fitted.schema.ids:
+        if name in table.names:
+            columns[name] = list(table.text(name))
+    counts = observed.sum(1).tolist()
+    columns["observed"] = counts
+    known = (~values.isnan()).tolist()
+    columns["loglik"] = [
+        value if count and there else None for value, count, there in zip(values.tolist(), counts, known, strict=True)
+    ]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    write_atomic(path, columns_bytes(columns, output_format(path, table), delimiter))

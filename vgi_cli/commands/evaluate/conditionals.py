@@ -1,0 +1,128 @@
+"""`vgi evaluate --conditionals`: the run's conditionals against its model's own, on completed rows of the table."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vgi_cli.commands.finetune import require_conditionals
+from vgi_cli.commands.samplers import make_imputer
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.encoding.encoder import box
+from vgi_cli.errors import UsageError
+from vgi_cli.evaluation.conditional_quality import conditional_part, conditional_quality, require_comparable
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.prepare import Rows, rows_of
+from vgi_cli.machine.clock import giving_up
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.stages import COMPARING
+from vgi_cli.table.reader import Table
+
+ROWS = 300
+"""Most rows on which the conditionals are looked at."""
+FEWEST = 10
+"""Rows that are looked at however many columns there are."""
+CELLS = 900
+"""Cells (rows x columns) to stay below where the model's conditionals take quadrature over its density: each takes some
+450 evaluations of it."""
+SAMPLES = 2000
+"""Rows of the model that say where it has its mass."""
+
+
+def comparable_conditionals(fitted: Fitted) -> Conditionals:
+    """The run's conditionals; UsageError where there are none, or none that can be compared."""
+    q = require_conditionals(fitted, "compare", "comparing them")
+    require_comparable(fitted.model, q, len(fitted.schema.modelled))
+    if not trained_columns(fitted):
+        raise UsageError(
+            f"--conditionals: the rows of run '{fitted.run.path}' had no holes, so no conditional was trained",
+            "leave out --conditionals for this run",
+        )
+    return q
+
+
+def trained_columns(fitted: Fitted) -> list[int]:
+    """The columns whose conditionals the fit has trained: those with a hole in a row of which something is observed.
+    All, of a fine-tuned run: it holds the holes of its new rows, not those of the fit before."""
+    if fitted.run.record.command == "finetune":
+        return list(range(len(fitted.schema.modelled)))
+    missing = fitted.held["missing"][:, : len(fitted.schema.modelled)]
+    used = (missing & ~missing.all(1, keepdim=True)).any(0)
+    return [int(column) for column in used.nonzero()[:, 0]]
+
+
+def diagnose(
+    fitted: Fitted,
+    table: Table,
+    seed: int,
+    device: torch.device,
+    reporter: Reporter,
+    over: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw. OutOfTime
+    where `over` says so."""
+    q = comparable_conditionals(fitted)
+    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: rows_to_compare(fitted, table.N)]
+    rows = rows.at(index.sort().values)
+    holes = bool(rows.table.missing.any())
+    sampler = fitted.sampler("auto")
+    x = _completed(fitted, rows, sampler, seed, device, giving_up(over)) if holes else rows.table.x
+    model = fitted.model.to(device).eval()  # a density that takes quadrature: many evaluations, none of them delicate
+    if fitted.marginal:
+        model = copy.deepcopy(model).to("cpu").double()
+    q = copy.deepcopy(q).to("cpu").double().eval()
+    low, high = _range(fitted, model, x, seed)
+    columns = trained_columns(fitted)
+    with reporter.stage(COMPARING) as stage:
+        quality = conditional_quality(model, q, x, low, high, giving_up(over, stage), columns)
+    names = fitted.schema.modelled
+    part = conditional_part(quality, [names[column] for column in columns])
+    untrained = [name for column, name in enumerate(names) if column not in columns]
+    if untrained:
+        part["left_out"] = untrained
+    if holes:
+        part["sampler"] = sampler
+    if "warning" in part:
+        reporter.warn(part["warning"])
+    return part
+
+
+def rows_to_compare(fitted: Fitted, N: int) -> int:
+    """How many of N rows to look at: few where each takes quadrature over the model's density."""
+    D = len(fitted.schema.modelled)
+    affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // D)
+    return min(N, ROWS, affordable)
+
+
+def _completed(
+    fitted: Fitted, rows: Rows, sampler: str, seed: int, device: torch.device, watch: Callable[[float], None]
+) -> Tensor:
+    """[R, D] float64 on the CPU: the holes filled by one draw of the run's sampler, encoded."""
+    imputer, dtype = make_imputer(fitted, sampler, "none", 1, device, Silent())
+    imputer.watch = watch
+    ranges = box(fitted.schema)
+    inside = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
+    noise = KeyedNoise(seed, fitted.schema.modelled, rows.keys.to(device), torch.arange(1), "conditionals")
+    x, missing = rows.table.x.to(device, dtype), rows.table.missing.to(device)
+    drawn = impute_rows(imputer, x, missing, noise, inside)[0].to("cpu", torch.float64)
+    return torch.where(rows.table.missing, drawn, rows.table.x)
+
+
+def _range(fitted: Fitted, model: Any, x: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """low, high [D]: where model and rows have their mass, widened by half to either side."""
+    with torch.no_grad():
+        sample = model.sample(SAMPLES, stream(seed, "conditionals/range")).to("cpu", torch.float64)
+    seen = torch.cat([sample[torch.isfinite(sample).all(1)], x])
+    low, high = seen.amin(0), seen.amax(0)
+    width = (high - low).clamp(min=1e-6)
+    return low - 0.5 * width, high + 0.5 * width

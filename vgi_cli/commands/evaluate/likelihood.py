@@ -1,0 +1,229 @@
+"""Log-likelihood of the observed cells of a table under a run, the encoder of a model with latents fine-tuned first.
+
+Where it has to be estimated, rows are scored in random order: whatever ends that early, a signal or a time limit, what
+was scored by then is a random sample of the rows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from vgi_cli.encoding.encoder import log_volume
+from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
+from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
+from vgi_cli.evaluation.likelihood.refit import refit_encoder
+from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined, shared_out
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.prepare import Rows, rows_of
+from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
+from vgi_cli.maths.noise import mix64
+from vgi_cli.reporting import Reporter
+from vgi_cli.stages import ENCODER, ENCODING, LIKELIHOOD
+from vgi_cli.table.reader import Table
+
+DEQUANTISATION_DRAWS = 8
+SCORED_ROWS = 1000
+"""Rows that are scored where nobody says how many and the likelihood has to be estimated."""
+FIRST, MOST = 8, 256
+"""Rows of the first piece that is scored; each piece has twice those of the one before, up to the most."""
+EXACT = 4096
+"""Rows of a piece where nothing is estimated."""
+ENCODER_SHARE = 1 / 3
+"""Of the time that is left under a time limit, for tuning the encoder."""
+
+Wanted: TypeAlias = int | Literal["all"] | None
+"""How many rows to score where that is an estimate; none: the default."""
+
+
+class Scored(NamedTuple):
+    """What was scored.
+
+    loglik        of these rows, nats, data units
+    rows          [R] their numbers in the table, ascending
+    missing       [R, D] their holes
+    estimated     whether something had to be estimated
+    asked         how many rows were to be scored
+    refit_epochs  for which the encoder was fine-tuned; none: there is no encoder
+    """
+
+    loglik: LogLik
+    rows: Tensor
+    missing: Tensor
+    estimated: bool
+    asked: int
+    refit_epochs: int | None = None
+
+
+def log_likelihood(
+    fitted: Fitted,
+    table: Table,
+    seed: int,
+    device: torch.device,
+    samples: int | None,
+    refit: int | None,
+    reporter: Reporter,
+    *,
+    wanted: Wanted = None,
+    limit: TimeLimit | None = None,
+    until: float | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Scored:
+    """log p(observed cells) of the rows of a table, or of a random sample of them (by seed).
+
+    samples      draws of the importance-weighted bound of a model with latents; none: those of `Budget`
+    refit        epochs of fine-tuning its encoder; none: while they help
+    wanted       rows to score where that is an estimate; where it is exact, all are scored
+    limit        of the command; `until`: when the scoring must have ended; none: with the limit
+    interrupted  whether to stop on the way and keep what there is
+
+    OutOfTime where no row was scored by then.
+    """
+    N = table.N
+    if fitted.empty:
+        everything, none = torch.arange(N), torch.zeros(N, 0, dtype=torch.bool)
+        return Scored(LogLik(torch.zeros(N, dtype=torch.float64), "exact"), everything, none, False, N)
+    limit = TimeLimit() if limit is None else limit
+    until = limit.end if until is None else until
+
+    def over() -> bool:
+        return limit.passed(until) or interrupted()
+
+    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    model = fitted.model.to(device)
+    if fitted.marginal:
+        model = copy.deepcopy(model).double()
+    dtype = next(model.parameters()).dtype
+    draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
+    count = DEQUANTISATION_DRAWS if rounded else 1
+    with reporter.stage(ENCODING, "draws" if rounded else "", until) as stage:
+
+        def encoded(number: int) -> Rows:
+            tell = giving_up(over, lambda share: stage((number + share) / count, number, count))
+            return rows_of(table, fitted.schema, seed, draw=number, progress=tell)
+
+        for number in range(count):
+            rows = encoded(number)
+            if number == 0:
+                estimated = fitted.latent or (not fitted.marginal and bool(_estimated(rows.table.missing).any()))
+                order = _order(N, estimated, wanted, bool(limit), seed)
+                missing = rows.table.missing[order]
+            x = rows.table.x[order]
+            volume = log_volume(missing, x, fitted.schema)
+            draws.append(Encoded(x.to(device, dtype), volume.to(device)))
+    holes = missing.to(device)
+    proposals: Any = None
+    refit_epochs = None
+    if fitted.latent:
+        proposals, refit_epochs = _refit(model, draws[0].x, holes, seed, refit, reporter, limit, over)
+    elif not fitted.marginal and fitted.conditionals is not None:
+        proposals = fitted.conditionals.to(device)
+    budget = Budget() if samples is None else Budget(latents=samples)
+    parts: list[LogLik] = []
+    done, n = 0, len(order)
+    bracket = None
+    with reporter.stage(LIKELIHOOD, "rows", until) as stage:
+
+        def watch(rows: int) -> Progress:
+            return giving_up(over, lambda share: stage((done + share * rows) / (n + budget.simulated), done, n))
+
+        keys = mix64(order.to(device))
+        alone = budget._replace(simulated=0)
+        annealer = prepared(model, proposals, draws[0].x, budget, seed) if estimated else None
+        for some in _pieces(n, estimated):
+            piece = [Encoded(draw.x[some], draw.log_volume[some]) for draw in draws]
+            size = len(holes[some])
+            try:
+                watch(size)(0.0)
+                parts.append(
+                    data_log_prob(
+                        model,
+                        proposals,
+                        piece,
+                        holes[some],
+                        budget=alone,
+                        seed=seed,
+                        rows=keys[some],
+                        annealer=annealer,
+                        progress=watch(size),
+                    )
+                )
+            except OutOfTime:
+                break
+            done += size
+        if done == 0 and n:
+            raise OutOfTime
+        if annealer is not None and done == n:
+            own = shared_out(budget, count)
+            own = own._replace(bracketed=own.particles * count if count > 1 else None)
+            try:
+                told = watch(budget.simulated)
+                bracket = simulated_bracket(model, annealer, draws[0].x, holes, keys, own, seed, told)
+            except OutOfTime:
+                bracket = None
+    loglik = joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
+    ranks = order[:done].argsort()
+    absent = missing[:done].all(1)
+    loglik = loglik._replace(
+        values=torch.where(absent, 0.0, loglik.values.cpu())[ranks],
+        ess=None if loglik.ess is None else loglik.ess.cpu()[ranks],
+        half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu()[ranks],
+    )
+    if done < n:
+        limit.cut.append(LIKELIHOOD)
+    return Scored(loglik, order[:done][ranks], missing[:done][ranks], estimated, n, refit_epochs)
+
+
+def _estimated(missing: Tensor) -> Tensor:
+    """[N] rows with a hole and an observed cell."""
+    return missing.any(1) & ~missing.all(1)
+
+
+def _order(N: int, estimated: bool, wanted: Wanted, limited: bool, seed: int) -> Tensor:
+    """The rows to score, in the order in which they are: at random where not all may come to their turn."""
+    if not estimated and not limited:
+        return torch.arange(N)
+    most = SCORED_ROWS if wanted is None else N if wanted == "all" else wanted
+    return torch.randperm(N, generator=stream(seed, "evaluate/rows"))[: most if estimated else N]
+
+
+def _pieces(n: int, estimated: bool) -> Iterator[slice]:
+    """Consecutive rows that are scored together."""
+    first, size = 0, FIRST if estimated else EXACT
+    while first < n:
+        yield slice(first, first + size)
+        first, size = first + size, min(2 * size, MOST) if estimated else size
+
+
+def _refit(
+    model: Any,
+    x: Tensor,
+    missing: Tensor,
+    seed: int,
+    epochs: int | None,
+    reporter: Reporter,
+    limit: TimeLimit,
+    over: Callable[[], bool],
+) -> tuple[Any, int]:
+    """The proposal of the importance-weighted bound, its encoder fine-tuned to the rows, and for how many epochs."""
+    until = limit.until(ENCODER_SHARE)
+    with reporter.stage(ENCODER, until=until) as stage:
+        refit = refit_encoder(
+            model,
+            x,
+            missing,
+            epochs=epochs,
+            seed=seed,
+            progress=stage,
+            stop=lambda: limit.passed(until) or over(),
+        )
+    if limit.passed(until):
+        limit.cut.append(ENCODER)
+    done = f"{refit.epochs} epoch{'s' * (refit.epochs != 1)}"
+    reporter.detail(f"encoder fine-tuned for {done}: ELBO {refit.before:.4f} -> {refit.after:.4f} (encoded units)")
+    return refit.proposal, refit.epochs

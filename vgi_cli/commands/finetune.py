@@ -1,0 +1,203 @@
+"""`vgi finetune`: the model frozen, a copy of the conditionals adapted to new rows (Algorithm 6)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting.chosen import adapting_config
+from vgi_cli.fitting.driver import Drive
+from vgi_cli.fitting.fitted import Fitted, load_run, target_of
+from vgi_cli.fitting.plan import absolute, stream
+from vgi_cli.fitting.prepare import match, rows_of, training_rows
+from vgi_cli.fitting.session import chain_context
+from vgi_cli.fitting.validation import observed_box
+from vgi_cli.machine.clock import TimeUp, limit_of
+from vgi_cli.machine.memory import room_for_chains, say_where
+from vgi_cli.machine.signals import watch_signals
+from vgi_cli.methods.vgi import finetune as algorithm
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim, sole_writer
+from vgi_cli.runs.provenance import provenance
+from vgi_cli.settings.problems import Settings
+from vgi_cli.stages import READING, SAVING, TRAINING
+from vgi_cli.table.reader import Table
+from vgi_cli.version import __version__
+
+
+def finetune(
+    checkpoint: Path,
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    reporter: Reporter | None = None,
+    started: float | None = None,
+    table: Table | None = None,
+) -> RunFolder:
+    """Fine-tune a run on new rows and return the new run folder. A model that has exact conditionals and was fitted
+    without others has nothing to adapt: its new run is the old one, for the new table.
+
+    Raises UsageError, InputError or RunError before anything is created, Interrupted after saving, TimeUp (nothing is
+    kept) where the time limit is over before the first epoch has ended.
+    """
+    reporter = Silent() if reporter is None else reporter
+    started = time.monotonic() if started is None else started
+    with watch_signals() as stop:
+        check_free(out, force)
+        fitted = load_run(checkpoint, reporter)
+        exact = fitted.conditionals is None and fitted.marginal
+        q = None if exact else require_conditionals(fitted)
+        device = compute_on(fitted, settings)
+        limit = limit_of(settings, started)
+        reporter.plan([READING, TRAINING, SAVING])
+        with reporter.stage(READING) as stage:
+            table = fitted_or_new(fitted, settings) if table is None else table
+            match(table, fitted.schema, reporter)
+            stage(0.5)
+            read = rows_of(table, fitted.schema, fitted.recipe.seed, progress=lambda done: stage(0.5 + 0.5 * done))
+        seed = seed_of(fitted, settings)
+        rows = training_rows(read, keep_empty=True)
+        dtype = next(fitted.model.parameters()).dtype
+        data = rows.table.to(dtype=dtype, device=device)
+        manifest = _manifest(fitted, table, settings, data, seed, device)
+        if q is None:
+            reporter.say("nothing to adapt: this model knows the law of every hole exactly")
+            return _unchanged(fitted, manifest, settings, claim(out, force), started)
+        config = adapting_config(fitted.recipe, fitted.run.record.chosen)
+        inside = inside_of(fitted, data)
+        epochs = value_of(settings, "epochs")
+        folder = Path().absolute() if out is None else out.absolute().parent
+        room = room_for_chains(device, folder)
+        generator = stream(seed, "finetune")
+        state = algorithm.init(
+            fitted.model.to(device), q.to(device), data, config, generator, epochs, room, target_of(fitted.recipe)
+        )
+        say_where(state.chains, folder, reporter)
+        if limit.over():
+            raise TimeUp(f"stopped before fine-tuning began: {limit.words()} was over", "give it more time")
+        claimed = claim(out, force)
+        with sole_writer(claimed.path):
+            with claimed.undone_if_empty():
+                run = RunFolder(claimed.path, manifest)
+                run.save({}, {}, _texts(fitted, manifest, settings))
+                drive = Drive(
+                    advance=lambda tuned: algorithm.run(tuned, inside),
+                    state=state,
+                    run=run,
+                    table=data,
+                    columns=fitted.schema.modelled,
+                    reporter=reporter,
+                    stop=stop,
+                    deadline=limit.end,
+                    constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
+                )
+                outcome = drive.go()
+                if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
+                    claimed.rollback()
+                    what = f"{limit.words()} was over before the first epoch had ended"
+                    raise TimeUp(f"stopped too early: {what}; nothing was kept", "give it more time, or fewer rows")
+            claimed.commit()
+            objective = drive.last_metrics.get("objective")
+            entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
+            entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+            if limit:
+                limit.cut += [TRAINING] if outcome.stopped_by == "time_limit" else []
+                entries["time_limit"] = limit.record()
+            if objective is not None:
+                entries["finetuned_objective"] = {"value": objective, "note": NOTE}
+                reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
+            parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
+            with reporter.stage(SAVING):
+                run.save(parts, entries)
+            return run
+
+
+def _unchanged(
+    fitted: Fitted, manifest: dict[str, Any], settings: Settings, claimed: Claim, started: float
+) -> RunFolder:
+    """The run of a model that knows its conditionals: what it is for another table is what it was."""
+    with sole_writer(claimed.path), claimed.undone_if_empty():
+        run = RunFolder(claimed.path, manifest)
+        entries: dict[str, Any] = {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0}
+        entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
+        run.save({"model": fitted.run.tensors("model")}, entries, _texts(fitted, manifest, settings))
+    claimed.commit()
+    return run
+
+
+def _texts(fitted: Fitted, manifest: dict[str, Any], settings: Settings) -> dict[str, str]:
+    """Recipe and schema of the new run: those of the old one, on another table."""
+    data = manifest["data"]
+    reading = table_settings(settings, fitted.recipe.table)
+    recipe = fitted.recipe.model_copy(update={"data": tuple(data["paths"]), "mask": data["mask"], "table": reading})
+    return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()}
+
+
+NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"
+
+
+def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "fine-tuning") -> Conditionals:
+    """The run's conditionals, and what for; UsageError where its method fits none, or nothing was fitted."""
+    if fitted.conditionals is None:
+        method = fitted.recipe.method.get("name")
+        if method is None:
+            raise UsageError(
+                f"run '{fitted.run.path}' models no column: none of its table's columns varied",
+                f"impute fills the holes of a constant column with its constant; nothing can be {use}d",
+            )
+        makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.makes)
+        raise UsageError(
+            f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to {use}",
+            f"impute and evaluate take new rows as they are; {using} needs a fit by {makers}",
+        )
+    return fitted.conditionals
+
+
+def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
+    """[2, D]: the box of the first epoch's proposals, observed at the fit, widened by the new table's range."""
+    start = fitted.held["start"].to(data.x)
+    seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.blocks)
+    return observed_box(seen, data)
+
+
+def _manifest(
+    fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
+) -> dict[str, Any]:
+    before = fitted.run.record
+    paths = value_of(settings, "data")
+    mask = value_of(settings, "mask")
+    return {
+        "format": 1,
+        "version": __version__,
+        "command": "finetune",
+        "status": "running",
+        "stopped_by": None,
+        "checkpoint": str(fitted.run.path.resolve()),
+        "seeds": {**before.seeds, "finetune": seed},
+        "chosen": before.chosen,
+        "data": {
+            "paths": [] if paths is None else [absolute(path) for path in paths],
+            "mask": None if mask is None else absolute(mask),
+            "label": table.label,
+            "sha256": table.sha256,
+            "rows": table.N,
+            "rows_fitted": int((~data.missing.all(1)).sum()),
+        },
+        "model": before.model,
+        "method": before.method,
+        "plugins": fitted.recipe.plugins,
+        "device": str(device),
+        "threads": torch.get_num_threads(),
+        **provenance(),
+        "metrics_bytes": 0,
+    }

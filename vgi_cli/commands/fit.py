@@ -1,0 +1,311 @@
+"""`vgi fit`: refuse early, read, choose, train, refit for the bootstrap, and leave a complete run folder."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.encoding.schema import Schema
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting import pilot
+from vgi_cli.fitting.auto import choose
+from vgi_cli.fitting.driver import how_it_ended
+from vgi_cli.fitting.partition import choose_blocks
+from vgi_cli.fitting.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
+from vgi_cli.fitting.prepare import (
+    Rows,
+    check_same_data,
+    check_same_held,
+    match,
+    new_schema,
+    read,
+    rows_of,
+    split,
+    training_rows,
+)
+from vgi_cli.fitting.refits import refit_count
+from vgi_cli.fitting.resume import find_run, finished, merge
+from vgi_cli.fitting.session import Job, carry_out, create_run, start
+from vgi_cli.fitting.sizes import model_size, size_is_open
+from vgi_cli.machine.clock import TimeLimit, TimeUp, limit_of
+from vgi_cli.machine.device import set_threads
+from vgi_cli.machine.signals import Stop, watch_signals
+from vgi_cli.registry import names as registry
+from vgi_cli.registry import plugins
+from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
+from vgi_cli.settings.problems import Settings, raise_problems
+from vgi_cli.settings.recipe import Recipe, as_settings
+from vgi_cli.stages import PILOT, READING, REFITS, SAVING, SIZE, TRAINING
+from vgi_cli.table.reader import Table
+
+READ, KNOWN = 0.4, 0.7
+"""Shares of the reading after which the table is in memory, and its columns are known."""
+
+
+def fit(
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    reporter: Reporter | None = None,
+    started: float | None = None,
+    table: Table | None = None,
+) -> RunFolder:
+    """Fit a model and return its run folder.
+
+    settings  what was said (`config.gather`); `table` replaces `data` for a table in memory
+    out       the run folder; none: the next free run1/, run2/, …
+    started   monotonic time at which the command began (the time limit counts from there)
+
+    Raises UsageError, InputError or RunError before anything is created, FitError when training fails, Interrupted
+    after saving.
+    """
+    reporter = Silent() if reporter is None else reporter
+    started = time.monotonic() if started is None else started
+    with watch_signals() as stop:
+        run = find_run(out) if resume else None
+        if run is not None:
+            return _resume(run, settings, reporter, started, stop, table)
+        if resume and table is None and "data" not in settings:
+            raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
+        if resume:
+            reporter.say(f"nothing was fitted in {out} yet: the fit starts at the beginning")
+        _check_plugins(settings, reporter)
+        plan = make_plan(settings, from_memory=table is not None)
+        check_free(out, force)
+        return _start(plan, settings, out, force, reporter, started, stop, table)
+
+
+def _start(
+    plan: Plan,
+    settings: Settings,
+    out: Path | None,
+    force: bool,
+    reporter: Reporter,
+    started: float,
+    stop: Stop,
+    table: Table | None,
+) -> RunFolder:
+    recipe = plan.recipe
+    set_threads(recipe.threads or 1)
+    limit = limit_of(settings, started)
+    reporter.plan([READING, *_stages(recipe, None)])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        stage(READ)
+        recipe = _choose_transform(recipe)
+        schema = new_schema(table, recipe, reporter, _held_out(recipe, table.N)[0])
+        stage(KNOWN)
+        rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
+    if not schema.modelled:
+        recipe = _absolute(_record_plugins(recipe, reporter), plan)
+        job = Job(recipe, plan.device, table, schema, rows, None, None, limit, started, reporter, stop)
+        return _nothing_to_fit(job, settings, out, force)
+    recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
+    recipe, rows = choose_blocks(recipe, rows, schema, reporter)
+    if plan.device.type != "cpu" and not registry.METHODS[recipe.method["name"]].gpu:
+        if recipe.device != "auto":
+            reporter.say(f"method {recipe.method['name']} computes on the CPU")
+        plan = plan._replace(device=torch.device("cpu"))
+    train, held = _training_and_held(recipe, rows, schema, reporter)
+    registry.load_method(recipe.method["name"]).admit(train.table)
+    reporter.plan(_stages(recipe, train))
+    _require_time(limit, "the table had been read")
+    size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter, limit)
+    recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
+    recipe = _absolute(recipe, plan)
+    if pilot.needed(recipe, train):
+        choice = pilot.choose_epochs(recipe, train, table, schema, plan.device, reporter, limit)
+        reporter.say(choice.reason)
+        recipe = recipe.model_copy(update={"epochs": choice.epochs})
+    recipe, epochs = pilot.allowance(recipe, train, plan.device, limit, settings)
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
+    state = start(job, Path().absolute() if out is None else out.absolute().parent)
+    _require_time(limit, "training could begin")
+    if epochs is not None and epochs < state.epochs:
+        reporter.say(f"the time limit leaves room for about {epochs} of {state.epochs} epochs")
+        job.planned, state.epochs = state.epochs, epochs
+    job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
+    claimed = claim(out, force)
+    with sole_writer(claimed.path), claimed.undone_if_empty():
+        return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
+
+
+def _stages(recipe: Recipe, train: Rows | None) -> list[str]:
+    """What comes after the table was read (`train`: its rows, once they are known), as far as the recipe decides it."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    model = "mixture" if model == "auto" else model
+    named = recipe.model_copy(update={"method": {**recipe.method, "name": method or registry.MODELS[model].method}})
+    named = named.model_copy(update={"model": {**recipe.model, "name": model}})
+    gaussian = "gaussian" in registry.MODELS[model].provides
+    sized = gaussian if train is None else size_is_open(named, train.table)
+    piloted = train is not None and pilot.needed(named, train)
+    refits = refit_count(named)
+    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refits > 0, SAVING: True}
+    return [name for name, comes in there.items() if comes]
+
+
+def _require_time(limit: TimeLimit, moment: str) -> None:
+    """TimeUp where the time is over before anything was trained."""
+    if limit.over():
+        raise TimeUp(
+            f"stopped before training began: {limit.words()} was over before {moment}; nothing was kept",
+            "give it more time, or fewer rows",
+        )
+
+
+def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
+    """The recipe with paths that hold from everywhere, and the device by name."""
+    return recipe.model_copy(
+        update={
+            "data": tuple(absolute(path) for path in recipe.data),
+            "mask": None if recipe.mask is None else absolute(recipe.mask),
+            "val": absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
+            "device": str(plan.device),
+        }
+    )
+
+
+def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool) -> RunFolder:
+    """The run of a table in which no column varies: it carries columns and fills constants."""
+    job.recipe = job.recipe.model_copy(update={"threads": job.recipe.threads or 1})
+    claimed = claim(out, force)
+    with sole_writer(claimed.path), claimed.undone_if_empty():
+        run = create_run(claimed, job, settings)
+        run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
+    claimed.commit()
+    return run
+
+
+def _resume(
+    run: RunFolder, settings: Settings, reporter: Reporter, started: float, stop: Stop, table: Table | None
+) -> RunFolder:
+    recipe = merge(run, settings)
+    if finished(run, settings):
+        ended = how_it_ended(run.record.epochs, run.record.stopped_by)
+        reporter.say(f"{run.path} is finished, nothing to do: {ended}")
+        return run
+    if not run.fitted:
+        reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
+    names = recipe.model["name"], recipe.method.get("name")
+    used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
+    recipe = recipe.model_copy(update={"plugins": used})
+    plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
+    set_threads(recipe.threads or 1)
+    refits = [REFITS] if refit_count(recipe) else []
+    reporter.plan([READING, TRAINING, *refits, SAVING])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        check_same_data(run, table)
+        schema = Schema.from_json(run.schema_text())
+        stage(KNOWN)
+        rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
+    recipe, rows = choose_blocks(recipe, rows, schema, Silent())
+    train, held = _training_and_held(recipe, rows, schema, Silent())
+    check_same_held(run, held.sha256)
+    limit = limit_of(settings, started)
+    _require_time(limit, "the table had been read")
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
+    state = start(job, run.path)
+    with sole_writer(run.path):
+        run = RunFolder.open(run.path)
+        run.truncate_metrics()
+        return carry_out(run, job, state, resumed=run.fitted)
+
+
+def _check_plugins(settings: Settings, reporter: Reporter) -> None:
+    """Refuse a recipe whose model or method comes from a plugin that was not said with the command."""
+    recorded = settings["plugins"].value if "plugins" in settings else {}
+    recipe = origin(settings, "plugins", "recipe").split(",")[0]
+    named = [settings.get(f"{section}.name") for section in ("model", "method")]
+    model, method = (None if setting is None else setting.value for setting in named)
+    replaced = any(setting is not None and setting.origin.split(",")[0] != recipe for setting in named)
+    known = model in (None, "auto", *registry.MODELS) and method in (None, *registry.METHODS)
+    if replaced and known:  # flags name another model or method than the recipe: only what is left of it counts
+        used = plugins.in_use(model, method)
+        recorded = {file: sha for file, sha in recorded.items() if file in used or sha in used.values()}
+    plugins.require(recorded, model, method, recipe, reporter)
+
+
+def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
+    """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    plugins.say_unused(model, method, reporter)
+    return recipe.model_copy(update={"plugins": plugins.in_use(model, method)})
+
+
+def _choose_transform(recipe: Recipe) -> Recipe:
+    """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule."""
+    name = recipe.model["name"]
+    transform = recipe.table.transform or ("normal" if name == "auto" else registry.MODELS[name].transform)
+    return recipe.model_copy(update={"table": recipe.table.model_copy(update={"transform": transform})})
+
+
+def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Reporter) -> Recipe:
+    """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
+    model, method = recipe.model["name"], recipe.method.get("name")
+    if model == "auto":
+        table, missing = rows.table, rows.table.missing
+        partial = int((missing.any(1) & ~missing.all(1)).sum())
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
+        model = choice.model
+        requires = registry.METHODS[method].requires if method is not None else frozenset()
+        why = choice.why
+        if not requires <= registry.MODELS[model].provides:
+            model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
+            why = f"{model} has what this method needs: {registry.words(requires)}"
+        else:
+            recipe = recipe.model_copy(update={"model": {**recipe.model, **choice.settings}})
+        if not choice.refits and recipe.bootstrap == "auto":
+            recipe = recipe.model_copy(update={"bootstrap": "none"})
+        method = method or choice.method
+        reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
+    elif method is None:
+        method = registry.MODELS[model].method
+        reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].because})")
+    named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
+    recipe = recipe.model_copy(update=named)
+    raise_problems(check_families(recipe, {**as_settings(recipe), **settings}))
+    fixes = registry.load_method(method).fixes
+    return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
+
+
+def _title(name: str) -> str:
+    """A model or a method in words: the first clause of what it is."""
+    entry = registry.MODELS[name] if name in registry.MODELS else registry.METHODS[name]
+    return re.split("[,:]", entry.about)[0]
+
+
+class _Held(NamedTuple):
+    """Rows that select the epoch, and the hash of their file if they are a table of their own."""
+
+    rows: Rows | None = None
+    sha256: str | None = None
+
+
+def _held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """Which of N rows are fitted and which are held out; none where `val` is no fraction. The schema of the fit must
+    know nothing of the latter."""
+    if not isinstance(recipe.val, float):
+        return None, None
+    return split(N, recipe.val, stream(recipe.seed, "split"))
+
+
+def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Rows, _Held]:
+    held = _Held()
+    kept, some = _held_out(recipe, rows.table.N)
+    if kept is not None and some is not None:
+        rows, held = rows.at(kept), _Held(rows.at(some))
+    elif isinstance(recipe.val, str):
+        table = read([recipe.val], None, recipe.table)
+        match(table, schema, reporter)
+        held = _Held(rows_of(table, schema, recipe.seed), table.sha256)
+    keep_empty = "imputations" in registry.METHODS[recipe.method["name"]].makes
+    return training_rows(rows, keep_empty), held

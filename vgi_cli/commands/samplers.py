@@ -1,0 +1,151 @@
+"""From the name of a sampler and a fitted run to the imputer that draws."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.further import enough_refits
+from vgi_cli.machine.clock import TimeLimit
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import Reporter
+from vgi_cli.samplers.base import Imputer
+from vgi_cli.table.reader import Table
+
+NOT_INCLUDED = (
+    "the draws do not include the uncertainty of the fit: Rubin's rules would give standard errors that are too small"
+)
+
+Capture: TypeAlias = Callable[[Any], Any]
+"""Makes a step of a chain, a function of tensors, faster."""
+
+
+def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture | None:
+    """How steps of chains are captured: as CUDA graphs on a GPU, unless `mode` is off; none elsewhere. A chain takes at
+    least 20 sweeps and its step is recorded once for thousands of rows, so that `auto` and `on` are the same here."""
+    if device.type != "cuda" or mode == "off":
+        return None
+    from vgi_cli.chains.captured import CapturedSteps
+
+    return lambda step: CapturedSteps(step, reporter.warn, device)
+
+
+def make_imputer(
+    fitted: Fitted,
+    sampler: str,
+    uncertainty: str,
+    m: int,
+    device: torch.device,
+    reporter: Reporter,
+    mode: str = "off",
+    table: Table | None = None,
+    limit: TimeLimit | None = None,
+) -> tuple[Imputer, torch.dtype]:
+    """The imputer of a name, and the precision that it wants.
+
+    mode   see `capture_on`
+    table  the table that is imputed, where it is in memory: it may be the fitted one
+    limit  for the refits that are made here; TimeUp where it is over first
+    """
+    refits = fitted.refits
+    if uncertainty == "bootstrap" and not refits:
+        raise UsageError(
+            f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits", _refit_hint(fitted)
+        )
+    if uncertainty == "bootstrap" and sampler != "exact":
+        raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
+    held_out = fitted.run.record.data.rows_held_out
+    if sampler == "chains" and held_out:
+        raise UsageError(
+            f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
+            f"use --sampler {fitted.sampler('auto')}",
+        )
+    included = parameter_uncertainty(fitted, sampler, uncertainty)
+    if included is not None:
+        models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
+        reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
+    else:
+        if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
+            reporter.say(NOT_INCLUDED)
+        models = (fitted.model,)
+    capture = capture_on(device, mode, reporter)
+    return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
+
+
+def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
+    """What carries the uncertainty of the parameters into the draws, in words; none: nothing does."""
+    if sampler != "exact" or not fitted.refits or uncertainty == "none":
+        return None
+    return f"{len(fitted.refits)} bootstrap refits by em"
+
+
+def _refit_hint(fitted: Fitted) -> str:
+    """What to do about a run without refits: fit again, in a way that can have them."""
+    model, method = fitted.recipe.model["name"], fitted.recipe.method.get("name")
+    models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
+    methods = [
+        name
+        for name, entry in registry.METHODS.items()
+        if entry.likelihood and any(entry.requires <= registry.MODELS[other].provides for other in models)
+    ]
+    if model in models and method in methods:
+        return "fit again with --set bootstrap=20"
+    return f"leave it out: only fits of {' and '.join(models)} by {', '.join(methods)} have refits"
+
+
+def build_imputer(
+    fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
+) -> tuple[Imputer, torch.dtype]:
+    """The imputer for models that are on the device; `capture`: see `capture_on`."""
+    from vgi_cli.samplers.chains import ChainsImputer
+    from vgi_cli.samplers.exact import ExactImputer
+    from vgi_cli.samplers.latent import LatentImputer
+    from vgi_cli.samplers.metropolis import MetropolisImputer
+    from vgi_cli.samplers.projected import ModelStart, ProjectedImputer
+
+    if sampler == "exact":
+        return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
+    dtype = next(fitted.model.parameters()).dtype
+    q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
+    makers: dict[str, Callable[[], Imputer]] = {
+        "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
+        "gibbs": lambda: _gibbs(fitted, q, device, capture),
+        "latent": lambda: LatentImputer(models[0]),
+        "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
+        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0], _single(fitted)),
+    }
+    return makers[sampler](), dtype
+
+
+def _single(fitted: Fitted) -> bool:
+    """Whether the run's table was filled by an imputer that gives one imputation only."""
+    imputer = fitted.recipe.method.get("imputer")
+    return imputer is not None and registry.IMPUTERS[imputer].single
+
+
+def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
+    """Pseudo-Gibbs; where latents are a block of the conditionals, on rows that have them."""
+    from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
+    from vgi_cli.samplers.gibbs import GibbsImputer
+
+    start = held_chains(fitted, device)[1]
+    latents = len(q.block_of) - len(fitted.schema.modelled)
+    if not latents:
+        return GibbsImputer(q, start, capture=capture)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, latents), capture=capture), latents)
+
+
+def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
+    """What the run's chains hold, and the start that uses them (empirical marginals elsewhere)."""
+    from vgi_cli.samplers.held import HeldChains
+    from vgi_cli.samplers.starts import ChainStart, EmpiricalStart
+
+    tensors = {name: value.to(device) for name, value in fitted.held.items()}
+    start = tensors["start"]
+    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], start.shape[1])
+    return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool)))

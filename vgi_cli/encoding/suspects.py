@@ -1,0 +1,183 @@
+"""Columns that may not be what they look like: numbers read as text, codes for missing read as numbers, slips of a pen.
+
+Nothing here changes how a table is read: these are lines for the user, with the flag that would change it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vgi_cli.columns.base import Schema
+from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.table.base import Table
+from vgi_cli.table.wording import are, capped, example, first_cell, missing_hint, named
+
+TEXT_SHARE = 0.5
+"""From this share of numbers on, a column that is carried as text is worth a line."""
+WRITTEN_SHARE = 0.9
+"""From this share of cells that a person would read as numbers on, so is a column without plain ones."""
+WRITTEN = re.compile(
+    r"[+-]?(?:"
+    r"(?:0|[1-9]\d*),\d+"  # decimal comma
+    r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
+    r"|[$€£] ?(?:0|[1-9]\d*)(?:\.\d+)?"
+    r"|(?:0|[1-9]\d*)(?:\.\d+)? ?[%$€£]"
+    r")"
+)
+LOOKED_AT = 1000
+"""Cells of a text column that are looked at for numbers that are written otherwise."""
+
+FEWEST = 10
+"""Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
+FEWEST_ROWS = 20
+"""Fewest rows that a column can be said to number."""
+NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
+"""How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
+for other values that do; for a value that occurs once."""
+NINES = re.compile(r"-?9{2,}")
+MOST_CODES = 3
+"""Distinct values at either end of a column that may be far from the others."""
+
+
+def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
+    """One line for each doubt. `said`: columns whose kind the user named."""
+    lines = [
+        line
+        for column in schema.columns
+        if column.kind == "carried" and column.role == "data" and column.name not in said
+        for line in [_text(table, column.name)]
+        if line
+    ]
+    return capped(lines) + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
+
+
+def looks_written(table: Table, name: str) -> bool:
+    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`."""
+    if not table.textual(name):
+        return False
+    cells = table.some_text(name, np.flatnonzero(~table.missing(name))[:LOOKED_AT])
+    matching = [WRITTEN.fullmatch(str(cell).strip()) is not None for cell in cells]
+    return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
+
+
+def _text(table: Table, name: str) -> str | None:
+    if not table.textual(name):
+        return None
+    observed = ~table.missing(name)
+    numbers = table.numbers(name)
+    share = numbers.number[observed].mean() if observed.any() else 0.0
+    if numbers.padded.any():  # codes with leading zeros
+        return None
+    carried = f"column '{name}' is carried as text, not modelled"
+    if share == 1:
+        return f"{carried}: all its cells are numbers (`--column {name}=numeric`)"
+    if share >= TEXT_SHARE:
+        wrong = observed & ~numbers.number
+        also = f"but also {example(table, name, wrong)}: {missing_hint(table, name, wrong)}"
+        return f"{carried}: {share:.0%} of its cells are numbers, {also}"
+    if looks_written(table, name):
+        first = first_cell(table, name, observed)
+        return f"{carried}: {first} is no plain number (write 1234.5, without commas, blanks or units)"
+    return None
+
+
+def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Columns that number the rows: keys that would be modelled as quantities."""
+    names = [
+        column.name
+        for column in schema.encoded
+        if column.kind == "integer" and column.name not in said and _counts(table.numeric(column.name))
+    ]
+    if not names:
+        return []
+    its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
+    rule = f"`--id {names[0]}` or `--exclude {names[0]}` if {flags}"
+    return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+
+
+def _counts(values: Floats) -> bool:
+    return len(values) >= FEWEST_ROWS and bool((np.diff(values) == 1).all())
+
+
+def _scarce(table: Table, schema: Schema) -> list[str]:
+    """Columns of which next to nothing is known."""
+    counts = {column.name: int((~table.missing(column.name)).sum()) for column in schema.encoded}
+    names = [name for name, count in counts.items() if count < FEWEST and 2 * count < table.N]
+    if not names:
+        return []
+    have = "has" if len(names) == 1 else "have"
+    return [f"{named('column', names)} {have} fewer than {FEWEST} values: the fills rest on very little"]
+
+
+class _Far(NamedTuple):
+    """A value far from all others of its column, and how many cells hold it."""
+
+    value: float
+    cells: int
+
+
+def _far_away(table: Table, schema: Schema) -> list[str]:
+    codes: dict[float, tuple[list[str], int]] = {}
+    slips: list[str] = []
+    for column in schema.encoded:
+        values = table.numeric(column.name)
+        for far in far_values(values[np.isfinite(values)]):
+            if far.cells == 1:
+                where = first_cell(table, column.name, values == far.value)
+                slips.append(
+                    f"column '{column.name}' has a value far from all others: {where}; "
+                    f"`--na-values {plain(far.value)}` if it is a slip"
+                )
+            else:
+                names, cells = codes.setdefault(far.value, ([], 0))
+                codes[far.value] = ([*names, column.name], cells + far.cells)
+    lines = [
+        f"{plain(value)} ({cells} cells) is far from all other values of {named('column', names)}: "
+        f"`--na-values {plain(value)}` if {'it means' if are(names) == 'is' else 'that means'} missing"
+        for value, (names, cells) in codes.items()
+    ]
+    return lines + capped(slips)
+
+
+def far_values(values: Floats) -> list[_Far]:
+    """Of some finite values the few least and greatest that are far from all between them.
+
+    Of all ways to set aside up to MOST_CODES distinct values at either end such that each is far from the rest, in
+    units of the range of the rest, that which sets aside most.
+    """
+    distinct, cells = np.unique(values, return_counts=True)
+    u = distinct / 2  # halves: the range of float64 numbers may be infinite
+    away = np.array([_away(v, n) for v, n in zip(_ends(distinct), _ends(cells), strict=True)])
+    best: tuple[int, int] = (0, 0)
+    for low, high in itertools.product(range(MOST_CODES + 1), repeat=2):
+        rest = slice(low, len(u) - high)
+        if len(u[rest]) < 2 or cells[rest].sum() < FEWEST or low + high <= sum(best):
+            continue
+        first, last = u[rest][0], u[rest][-1]
+        gaps = np.concatenate([first - u[:low], u[len(u) - high :] - last])
+        needed = np.concatenate([away[:low], away[len(away) - high :]])
+        with np.errstate(over="ignore"):
+            if (gaps > needed * (last - first)).all():
+                best = low, high
+    low, high = best
+    chosen = [*range(low), *range(len(u) - high, len(u))]
+    return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
+
+
+def _ends(items: npt.NDArray[Any]) -> list[Any]:
+    """The first and the last few of some items (all where these meet)."""
+    if len(items) <= 2 * MOST_CODES:
+        return items.tolist()
+    return [*items[:MOST_CODES].tolist(), *items[-MOST_CODES:].tolist()]
+
+
+def _away(value: float, cells: int) -> float:
+    if cells == 1:
+        return ONE_AWAY
+    return NINES_AWAY if NINES.fullmatch(plain(value)) else CODE_AWAY

@@ -1,0 +1,102 @@
+"""Annealed importance sampling (Neal 2001) of log p(x_obs) for a density known through log p(x) alone.
+
+The path goes from g(x_mis | x_obs), a Gaussian mixture in closed form, to p(x_obs, x_mis):
+
+    f_t = g^(1 - b_t) p^(b_t),  b_t = t / T,  t = 0..T.
+
+A particle starts at a draw of g; at each t its weight is multiplied by f_t / f_{t-1} at its state, then a Markov kernel
+that leaves f_t invariant moves it. E[weight] = p(x_obs), whatever the kernels: single cells redrawn from q_j and
+accepted by Metropolis and Hastings's rule, and every JOINT-th move all holes redrawn at once from g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.kernels import Proposer
+from vgi_cli.evaluation.likelihood.joint import JointConditional, JointMixture
+from vgi_cli.maths.noise import KeyedNoise, numbered
+
+JOINT = 4
+
+
+class State(NamedTuple):
+    """Particles of rows: x [n, D], log p(x) [n], log g(x) [n] (joint densities)."""
+
+    x: Tensor
+    log_p: Tensor
+    log_g: Tensor
+
+
+class Annealer:
+    """Everything that does not depend on rows: the density, the mixture and the single-cell proposals."""
+
+    def __init__(self, log_p: Callable[[Tensor], Tensor], mixture: JointMixture, q: Proposer) -> None:
+        self._log_p = log_p
+        self._mixture = mixture
+        self._q = q
+
+    def conditional(self, x: Tensor, missing: Tensor) -> JointConditional:
+        """g(x_mis | x_obs): where the particles of rows x [R, D] start."""
+        return self._mixture.conditional(x, missing)
+
+    def state(self, x: Tensor) -> State:
+        """Densities at x [n, D]. Where log p is no number, p is taken as 0."""
+        log_p = self._log_p(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
+        return State(x, log_p, self._mixture.log_prob(x))
+
+    def forward(self, g: JointConditional, noise: KeyedNoise, T: int) -> Tensor:
+        """log weights [P, R] (float64) of P = len(noise.draws) particles a row after T steps; T = 1: no move."""
+        P, (R, D) = len(noise.draws), g.x.shape
+        state = self.state(g.sample(noise.at("start")).view(P * R, D))
+        total = torch.zeros(P, R, dtype=torch.float64, device=g.x.device)
+        for t in range(1, T + 1):
+            total += (state.log_p - state.log_g).view(P, R).double() / T
+            if t < T:
+                state = self._move(state, g, noise.at(t), t, T)
+        return total + g.log_marginal().double()
+
+    def reverse(self, g: JointConditional, x: Tensor, noise: KeyedNoise, T: int) -> Tensor:
+        """log weight [R] of the path backwards from exact draws x [R, D] of p(x_mis | x_obs)."""
+        state = self.state(x)
+        total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        for t in range(T, 0, -1):
+            total += (state.log_p - state.log_g).double() / T
+            if t > 1:
+                state = self._move(state, g, noise.at(t - 1), t - 1, T)
+        return total + g.log_marginal().double()
+
+    def _move(self, state: State, g: JointConditional, noise: KeyedNoise, t: int, T: int) -> State:
+        """One reversible move of f_t."""
+        beta = t / T
+        P, (R, D) = len(noise.draws), g.x.shape
+        names = ("accept", "cell")
+        accept, cell = noise.uniform(names).unbind(-1)
+        if t % JOINT == 0:
+            new = self.state(g.sample(noise).view(P * R, D))
+            ratio = beta * (new.log_p - new.log_g - state.log_p + state.log_g)
+        else:
+            normal = noise.normal(numbered("q", self._q.noise_width)).to(g.x.dtype).view(P * R, -1)
+            j = _pick(self._q.blocks(g.missing), cell).reshape(P * R)
+            proposal = self._q.propose(state.x, g.missing.expand(P, -1, -1).reshape(P * R, D), j, normal)
+            new = self.state(proposal.x)
+            ratio = beta * (new.log_p - state.log_p) + (1 - beta) * (new.log_g - state.log_g)
+            ratio = ratio + proposal.log_reverse - proposal.log_forward
+        accepted = accept.log().view(P * R) < ratio  # False where the ratio is no number
+        return State(
+            torch.where(accepted[:, None], new.x, state.x),
+            torch.where(accepted, new.log_p, state.log_p),
+            torch.where(accepted, new.log_g, state.log_g),
+        )
+
+
+def _pick(missing: Tensor, u: Tensor) -> Tensor:
+    """A uniformly chosen one of those that are missing in each row: [R, S], uniform u [P, R] -> [P, R]."""
+    holes = missing.sum(1)
+    rank = (u * holes).long()  # 0..holes-1: u is less than 1 in float64
+    position = torch.where(missing, missing.cumsum(1) - 1, missing.shape[1]).argsort(1)  # columns of holes first
+    return position.expand(*u.shape, -1).gather(-1, rank[..., None])[..., 0]

@@ -1,0 +1,171 @@
+"""Log densities in the units of the data, summed up over rows.
+
+The models see encoded rows. The density of the observed cells in data units is the encoded one times the volume
+|det d encoded / d data| over the *observed* cells. A rounded column enters through its dequantised density: the
+average, over dequantisation draws, of density × resolution; the logarithm of that average is biased low, so the number
+of draws is part of the report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.kernels import Proposer
+from vgi_cli.evaluation.likelihood import estimate as likelihood
+from vgi_cli.evaluation.likelihood import importance
+from vgi_cli.evaluation.likelihood.annealing import Annealer
+from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.importance import EncoderProposal
+from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, log_mean, silent
+from vgi_cli.models.base import Model
+
+MIN_PARTICLES = 16
+"""Least number of particles for one of several dequantisation draws."""
+
+
+class Encoded(NamedTuple):
+    """One dequantisation draw of the rows.
+
+    x           [R, D] encoded rows
+    log_volume  [R] log|det d encoded / d data| over the observed cells of each row (and log resolution of rounded ones)
+    """
+
+    x: Tensor
+    log_volume: Tensor
+
+
+def data_log_prob(
+    model: Model,
+    proposals: Proposer | EncoderProposal | None,
+    draws: Sequence[Encoded],
+    missing: Tensor,
+    *,
+    budget: Budget | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+    rows: Tensor | None = None,
+    annealer: Annealer | None = None,
+) -> LogLik:
+    """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
+
+    `proposals`, `rows`, `annealer`: as in `observed_log_prob`. With several draws the particles (or draws of the
+    latents) are shared out among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
+    """
+    budget = shared_out(budget or Budget(), len(draws))
+    parts = []
+    for i, draw in enumerate(draws):
+        own = budget._replace(bracketed=budget.particles * len(draws)) if i == 0 else budget._replace(simulated=0)
+        parts.append(
+            observed_log_prob(
+                model,
+                proposals,
+                draw.x,
+                missing,
+                budget=own,
+                seed=seed + i,
+                rows=rows,
+                progress=_share(progress, i, len(draws)),
+                annealer=annealer,
+            )
+        )
+    return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
+
+
+def shared_out(budget: Budget, draws: int) -> Budget:
+    """What each of several dequantisation draws may spend."""
+    if draws == 1:
+        return budget
+    return budget._replace(
+        particles=max(MIN_PARTICLES, budget.particles // draws),
+        latents=max(MIN_PARTICLES, -(-budget.latents // draws)),
+    )
+
+
+def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracket | None) -> LogLik:
+    """One estimate of those of pieces of the rows, judged as a whole; missing [R, D] of all rows, `draws`: of
+    dequantisation."""
+    values = torch.cat([part.values for part in parts])
+    whole = next((part for part in parts if part.ess is not None), parts[0])._replace(values=values, bracket=bracket)
+    if whole.ess is None:
+        return whole
+    full = torch.full_like(values, whole.particles)
+    sizes = [len(part.values) for part in parts]
+    ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
+    half = [part.values if part.half_budget is None else part.half_budget for part in parts]
+    return _judged(whole._replace(ess=torch.cat(ess), half_budget=torch.cat(half)), missing, draws)
+
+
+def _judged(whole: LogLik, missing: Tensor, draws: int) -> LogLik:
+    """The same with the warning that it deserves."""
+    assert whole.ess is not None and whole.half_budget is not None
+    holes = missing.sum(1)
+    judged = (holes < missing.shape[1]) & ((holes > 0) | (whole.estimator == "iwae"))
+    gap = (whole.values - whole.half_budget)[judged]
+    if whole.estimator == "iwae":
+        warning = importance.distrust(whole.ess[judged], gap, whole.particles)
+    else:
+        warning = likelihood.distrust(whole.ess[judged] / whole.particles, gap, whole.bracket)
+    if warning is not None and draws > 1:
+        warning += f" (with {draws} dequantisation draws of the rounded columns)"
+    return whole._replace(warning=warning)
+
+
+def _share(progress: Progress, number: int, count: int) -> Progress:
+    """That of one of several equal parts."""
+    return lambda done: progress((number + done) / count)
+
+
+def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik:
+    """One estimate of those of each dequantisation draw; `volumes` [draws, R]. Judged as a whole, not draw by draw."""
+    values = torch.stack([part.values for part in parts]) + volumes
+    first = parts[0]
+    whole = first._replace(values=log_mean(values), particles=first.particles * len(parts))
+    if first.ess is None or first.half_budget is None:
+        return whole
+    if len(parts) == 1:
+        return whole._replace(half_budget=first.half_budget + volumes[0])
+    # With mean weight m and n effective of P weights, their squares sum up to (m P)² / n.
+    squares = 2 * values - torch.stack([part.ess for part in parts if part.ess is not None]).log()
+    squares = squares.masked_fill(values == -torch.inf, -torch.inf)
+    pooled = (2 * values.logsumexp(0) - squares.logsumexp(0)).exp().nan_to_num(nan=0.0)
+    halved = torch.stack([log_mean(half) for half in values.chunk(2)]).mean(0)
+    return _judged(whole._replace(ess=pooled, half_budget=halved), missing, len(parts))
+
+
+class Summary(NamedTuple):
+    """Over rows with at least one observed cell.
+
+    rows          their number
+    mean, se      nats a row, data units; se is 0 for one row
+    standardised  the same mean for columns divided by their standard deviation: comparable between tables
+    per_cell      mean nats per observed cell, data units
+    """
+
+    rows: int
+    mean: float
+    se: float
+    standardised: float
+    per_cell: float
+
+
+def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor) -> Summary | None:
+    """Summary of log p(observed cells) [R] in data units; None where no row has an observed cell.
+
+    log_scale [D]: log standard deviation of each column, data units (less the log resolution of a rounded one, whose
+    terms are probabilities). Dividing a column by its standard deviation multiplies the density by that.
+    """
+    seen = ~missing
+    keep = seen.any(1)
+    if not bool(keep.any()):
+        return None
+    values = log_prob[keep].double()
+    shift = (seen[keep].double() * log_scale.double()).sum(1)
+    n = len(values)
+    se = float(values.std() / math.sqrt(n)) if n > 1 else 0.0
+    cells = int(seen[keep].sum())
+    return Summary(n, float(values.mean()), se, float((values + shift).mean()), float(values.sum()) / cells)

@@ -1,0 +1,217 @@
+"""Distributions of rows in the units of the data: a known truth, and what a fitted model says in those units."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.base import Column, Schema
+from vgi_cli.columns.codecs import codec
+from vgi_cli.maths.gaussian import LOG_2PI
+from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian.family import GaussianFamily
+
+
+class Normals(NamedTuple):
+    """A mixture of K Gaussians, float64: weights [K] that sum to 1, means [K, D], covariances [K, D, D]."""
+
+    weights: Tensor
+    means: Tensor
+    covariances: Tensor
+
+    def moved(self, centre: Tensor, scale: Tensor) -> Normals:
+        """The law of centre + scale * x; both [D]."""
+        return Normals(self.weights, centre + scale * self.means, scale[:, None] * self.covariances * scale[None, :])
+
+    def at(self, index: Tensor) -> Normals:
+        """The columns of an index [D], in its order."""
+        return Normals(self.weights, self.means[:, index], self.covariances[:, index][:, :, index])
+
+    def first(self, K: int) -> Normals:
+        """The mixture of the first K components."""
+        return Normals(self.weights[:K] / self.weights[:K].sum(), self.means[:K], self.covariances[:K])
+
+
+class Factors(NamedTuple):
+    """A factor model x = F z + mean + noise, float64: mean [D], F [D, L], noise variances psi [D]."""
+
+    mean: Tensor
+    F: Tensor
+    psi: Tensor
+
+    def moved(self, centre: Tensor, scale: Tensor) -> Factors:
+        """The law of centre + scale * x; both [D]."""
+        return Factors(centre + scale * self.mean, scale[:, None] * self.F, scale.square() * self.psi)
+
+    def at(self, index: Tensor) -> Factors:
+        """The columns of an index [D], in its order."""
+        return Factors(self.mean[index], self.F[index], self.psi[index])
+
+    def normals(self) -> Normals:
+        """The same law as one Gaussian."""
+        covariance = self.F @ self.F.mT + torch.diag(self.psi)
+        return Normals(self.mean.new_ones(1), self.mean[None], covariance[None])
+
+
+class Law(ABC):
+    """A distribution of rows in data units, in an order of columns that both sides of a comparison share.
+
+    normals   its parameters where it is a mixture of Gaussians, else None
+    factors   its parameters where it is a factor model, else None
+    obstacle  why `normals` is None, as a clause; None where it is not
+    """
+
+    normals: Normals | None
+    factors: Factors | None
+    obstacle: str | None
+
+    @abstractmethod
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """n independent rows [n, D], float64, before any rounding."""
+
+    @abstractmethod
+    def log_prob(self, x: Tensor) -> Tensor:
+        """log density [n], nats, of rows x [n, D] before any rounding."""
+
+
+@final
+class KnownLaw(Law):
+    """A law that is given by its parameters in data units."""
+
+    def __init__(self, normals: Normals, factors: Factors | None = None) -> None:
+        """Raises torch.linalg.LinAlgError where a covariance is not positive definite."""
+        self.normals, self.factors, self.obstacle = normals, factors, None
+        self._parameters = normals
+        self._cholesky = torch.linalg.cholesky(normals.covariances)
+
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """See Law."""
+        component = torch.multinomial(self._parameters.weights, n, replacement=True, generator=generator)
+        D = self._parameters.means.shape[1]
+        noise = torch.randn(n, D, generator=generator, dtype=torch.float64)
+        out = torch.empty_like(noise)
+        for k, (mean, factor) in enumerate(zip(self._parameters.means, self._cholesky, strict=True)):
+            own = component == k
+            out[own] = mean + noise[own] @ factor.mT
+        return out
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """See Law."""
+        terms = []
+        for weight, mean, factor in zip(self._parameters.weights, self._parameters.means, self._cholesky, strict=True):
+            white = torch.linalg.solve_triangular(factor, (x - mean).mT, upper=False)
+            logdet = 2 * factor.diagonal().log().sum()
+            terms.append(weight.log() - 0.5 * (white.square().sum(0) + logdet + x.shape[1] * LOG_2PI))
+        return torch.stack(terms).logsumexp(0)
+
+
+@final
+class FittedLaw(Law):
+    """A fitted model carried to data units by the codecs of its schema, computed in float64 on the CPU.
+
+    columns  the order of its columns: a permutation of `schema.modelled`
+    steps    [D] resolution of the columns that are rounded and modelled as spread over it, 0 elsewhere
+    sd       [D] standard deviation of each column in the table that was fitted
+    learnt   `normals` without the components of fixed shape (models/gaussian/widened.py)
+    """
+
+    def __init__(self, model: Model, schema: Schema, columns: Sequence[str]) -> None:
+        self._model = copy.deepcopy(model).to("cpu").double().eval()
+        places = [schema.modelled.index(name) for name in columns]
+        self._place = torch.tensor(places)
+        self._back = torch.argsort(self._place)
+        self._columns = [schema.encoded[place] for place in places]
+        self._codecs = [codec(column) for column in self._columns]
+        scales = [column.scale for column in self._columns if column.scale is not None]
+        self.sd = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
+        self.steps = torch.tensor([_step(column) for column in self._columns], dtype=torch.float64)
+        self.obstacle = _obstacle(self._model, self._columns)
+        self.normals, self.learnt, self.factors = None, None, None
+        if self.obstacle is None:
+            centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
+            normals, factors = _parameters(self._model)
+            self.normals = None if normals is None else normals.at(self._place).moved(centre, self.sd)
+            self.learnt = None if self.normals is None else self.normals.first(_learnt(self._model))
+            self.factors = None if factors is None else factors.at(self._place).moved(centre, self.sd)
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """Rows x [n, D] with the rounded columns at the nearest value of their resolution."""
+        out = x.clone()
+        for i, column in enumerate(self._columns):
+            if column.dequantise and column.lattice is not None:
+                out[:, i] = torch.from_numpy(column.lattice.snap(x[:, i].numpy()))
+        return out
+
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """See Law."""
+        with torch.no_grad():
+            z = self._model.sample(n, generator).double()[:, self._place].numpy()
+        return torch.from_numpy(np.stack([c.decode(z[:, i]) for i, c in enumerate(self._codecs)], 1))
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """See Law."""
+        values = x.numpy()
+        z = np.stack([c.encode(values[:, i]) for i, c in enumerate(self._codecs)], 1)
+        volume = sum(c.log_det(z[:, i]) for i, c in enumerate(self._codecs))
+        encoded = torch.from_numpy(z)[:, self._back]
+        with torch.no_grad():
+            return self._model.log_prob(encoded) + torch.from_numpy(np.asarray(volume))
+
+
+def _step(column: Column) -> float:
+    return column.lattice.resolution if column.dequantise and column.lattice is not None else 0.0
+
+
+def _obstacle(model: Model, columns: Sequence[Column]) -> str | None:
+    """Why a fitted density is no mixture of Gaussians in data units."""
+    if not isinstance(model, GaussianFamily):
+        return "the model is no mixture of Gaussians"
+    for column in columns:
+        if column.scale is not None and column.scale.knots:
+            return (
+                f"column '{column.name}' is bent by the normal transform, so the density is not Gaussian in data units"
+            )
+    for column in columns:
+        if _step(column):
+            return (
+                f"column '{column.name}' is rounded to {_step(column):g} and modelled as spread over that, "
+                "so the density is not Gaussian in data units"
+            )
+    return None
+
+
+def _learnt(model: Model) -> int:
+    """How many components of a mixture of Gaussians are learnt: those of fixed shape come after them."""
+    return model.gaussians.K if isinstance(model, GaussianFamily) else 0
+
+
+@torch.no_grad()
+def _parameters(model: Model) -> tuple[Normals | None, Factors | None]:
+    """The parameters of a model of the Gaussian family, encoded units; as a factor model where it is one."""
+    if not isinstance(model, GaussianFamily):
+        return None, None
+    parts = model.gaussians.moments()
+    mean = parts.mean.detach()
+    normals = Normals(model.log_weights().exp(), mean, parts.covariance)
+    if parts.loadings is None or len(mean) > 1:
+        return normals, None
+    F, psi = parts.loadings
+    return normals, Factors(mean[0], F[0].detach(), psi[0])
+
+
+def log_cells(law: Law, x: Tensor, offsets: Tensor) -> Tensor:
+    """Log density [n] of cells: the log mean over draws of the density at x [n, D] + offsets [draws, n, D].
+
+    With offsets spread over the resolution of the rounded columns this is, up to the volume of a cell, the logarithm of
+    the probability of its rounded values (a little too low for a finite number of draws).
+    """
+    draws, n, D = offsets.shape
+    values = law.log_prob((x + offsets).view(draws * n, D)).view(draws, n)
+    return values.logsumexp(0) - math.log(draws)

@@ -1,0 +1,328 @@
+"""Drives a method's generator: logs, checkpoints, validates, watches the clock and the signals.
+
+The method yields between whole steps; only there is anything saved. Interrupted and resumed equals uninterrupted bit
+for bit: everything the driver itself decides from (validation history, counters) is in the checkpoint, and nothing
+that it decides about the numbers depends on time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.machine.clock import OutOfTime
+from vgi_cli.machine.signals import Stop
+from vgi_cli.methods.base import EpochEnd, Parts, State, Step
+from vgi_cli.reporting import Reporter, Stage
+from vgi_cli.runs.folder import METRICS, RunFolder
+from vgi_cli.stages import TRAINING
+
+CHECKPOINT_SECONDS = 20.0
+PUBLISHED = ("model", "conditionals")
+"""Files that hold the selected parameters; those in training then lie in `state` under `current/`."""
+
+
+class Validator(ABC):
+    """Scores a fit on held-out rows; larger is better. Its random streams are its own."""
+
+    name: str
+    words: str  # the criterion in words, with a place for the score
+    every: int  # epochs between validations
+    over: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether the time for the fit is over: then a score may be given up by OutOfTime."""
+
+    @abstractmethod
+    def score(self, state: State) -> float:
+        """The criterion at the published model. Must not change the state."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What the validator keeps between validations (its chains)."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027 (most validators keep nothing)
+        """Take up what `tensors` gave."""
+
+
+class Outcome(NamedTuple):
+    """How a fit ended: `epochs`, `converged`, `early_stopping`, `stop_after` or `time_limit`."""
+
+    stopped_by: str
+    epochs: int
+    steps: int
+
+
+def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
+    """The end of a fit in words. `stopped_by`: see Outcome."""
+    count = f"{epochs or 0:,} epoch{'s' * (epochs != 1)}"
+    ends = {
+        "converged": f"the fit has converged, after {count}",
+        "early_stopping": f"the fit has ended after {count}: held-out rows gained no more",
+        "time_limit": f"the time limit ended the fit after {count}",
+    }
+    return ends.get(str(stopped_by), f"the fit has done its {count}")
+
+
+@dataclass
+class Drive:
+    """One fit in a run folder.
+
+    deadline    monotonic time at which to stop, or none
+    stop_after  whole steps after which to stop, or none
+    advance     the method's `run`
+    table       what is fitted, and the names of its columns: for messages
+    constant    tensors that every checkpoint carries along
+    resume_with the command that continues this fit
+    """
+
+    advance: Callable[[Any], Iterator[Step | EpochEnd]]
+    state: State
+    run: RunFolder
+    table: TensorTable
+    columns: tuple[str, ...]
+    reporter: Reporter
+    stop: Stop
+    deadline: float | None = None
+    stop_after: int | None = None
+    validator: Validator | None = None
+    patience: int = 10
+    constant: Parts = field(default_factory=dict)
+    resume_with: str = ""
+    seconds_before: float = 0.0
+    steps: int = 0
+    best_score: float = -math.inf
+    best_epoch: int = 0
+    validated: int = 0  # epoch of the last validation
+    bad: int = 0
+    best: Parts = field(default_factory=dict)
+    note: str = ""  # the metrics of the last epoch, for those who want to see them
+    last_metrics: dict[str, Any] = field(default_factory=dict)
+
+    def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
+        """Go back to a checkpoint: the state, the best parameters so far, the counters."""
+        state = parts["state"]
+        published = {stem: parts.get(stem, {}) for stem in PUBLISHED}
+        current = {stem: _take(state, f"current/{stem}/") for stem in PUBLISHED}
+        if any(current.values()):
+            self.best = published
+        if self.validator is not None:
+            self.validator.restore(_take(state, "validation/"))
+        own = {k: v for k, v in state.items() if not k.startswith(("current/", "validation/"))}
+        self.state.restore(
+            {**parts, **{s: current[s] or published[s] for s in PUBLISHED}, "state": own},
+        )
+        self.steps = progress["steps"]
+        self.seconds_before = progress["seconds"]
+        self.validated = progress.get("validated", 0)
+        if progress.get("best_score") is not None and self.validated:
+            self.best_score, self.best_epoch, self.bad = (progress[k] for k in ("best_score", "best_epoch", "bad"))
+
+    def go(self) -> Outcome:
+        """Run to the end. Raises Interrupted after saving, FitError when a number is no longer finite."""
+        started = last_saved = time.monotonic()
+        saving = 0.0
+        metrics = open(self.run.path / METRICS, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+        outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
+        late = asked = False
+        stages = self.reporter.stage(TRAINING, until=self.deadline)
+
+        try:
+            with self.stop.deferred(), stages as stage:
+
+                def stop_now() -> bool:
+                    nonlocal late, asked
+                    asked = True
+                    now = time.monotonic()
+                    self._tell(stage, started, now)
+                    late = late or self._limit_reached(now, saving) == "time_limit"
+                    return late or self.stop.signal is not None
+
+                self.state.stop_now = stop_now
+                steps = iter(()) if outcome else self.advance(self.state)
+                begun = time.monotonic()
+                for event in steps:
+                    self.steps += 1
+                    now = time.monotonic()
+                    ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
+                    if isinstance(event, EpochEnd):
+                        self._log(event, metrics, now - started)
+                        if self._exhausted():
+                            outcome = "early_stopping"
+                    self._tell(stage, started, now)
+                    outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
+                    if self.stop.signal is not None or outcome:
+                        break
+                    if now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving):
+                        before = time.monotonic()
+                        self._checkpoint(metrics, now - started)
+                        last_saved = time.monotonic()
+                        saving = last_saved - before
+                    begun = time.monotonic()
+                if outcome is None and self.stop.signal is None:
+                    ended = "epochs" if self.state.epoch >= self.state.epochs else "converged"
+                    outcome = "time_limit" if late else ended
+                    unseen = self.state.epoch > self.validated
+                    if outcome == "converged" and self.validator is not None and unseen:
+                        scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
+                        self._write(scored, metrics, time.monotonic() - started)
+                        outcome = None if self.stop.signal is not None else outcome
+                self._checkpoint(metrics, time.monotonic() - started, outcome)
+        except torch.linalg.LinAlgError:
+            raise self._diverged("a covariance is no longer positive definite") from None
+        finally:
+            self.state.__dict__.pop(
+                "stop_now", None
+            )  # a state that refers to its drive would outlive it until collected
+            metrics.close()
+        if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
+            raise self.stop.interrupted(
+                f"stopped after epoch {self.state.epoch}, saved in {self.run.path},",
+                hint=f"continue with: {self.resume_with}" if self.resume_with else None,
+            )
+        assert outcome is not None
+        return Outcome(outcome, self.state.epoch, self.steps)
+
+    def _limit_reached(self, now: float, ahead: float) -> str | None:
+        """Which limit is reached; `ahead`: seconds that the next step and the saving after it will take."""
+        if self.stop_after is not None and self.steps >= self.stop_after:
+            return "stop_after"
+        if self.deadline is not None and now + ahead >= self.deadline:
+            return "time_limit"
+        return None
+
+    def _tell(self, stage: Stage, started: float, now: float) -> None:
+        """How far the fit is: of its epochs or of its time, whichever is further."""
+        share, done, total, unit = self.state.standing()
+        if self.deadline is not None:
+            share = max(share, (now - started) / max(self.deadline - started, 1e-9))
+        stage(share, done, total, note=self.note, unit=unit)
+
+    def _log(self, event: EpochEnd, metrics: Any, seconds: float) -> None:
+        self._refuse_non_finite(event.metrics)
+        line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
+        if self.validator is not None and self.state.epoch >= 1 and self._due():
+            line |= self._scored(self.validator)
+        self._write(line, metrics, seconds)
+        self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
+
+    def _write(self, line: dict[str, Any], metrics: Any, seconds: float) -> None:
+        self.last_metrics = line
+        line["seconds"] = round(self.seconds_before + seconds, 3)
+        metrics.write(json.dumps(line, allow_nan=False) + "\n")
+        metrics.flush()
+
+    def _due(self) -> bool:
+        assert self.validator is not None
+        last = self.state.epoch >= self.state.epochs
+        return last or self.state.epoch % self.validator.every == 0
+
+    def _scored(self, validator: Validator) -> dict[str, float | None]:
+        """The score of the present state, by the criterion's name; the best state so far is kept. Nothing where the
+        time was over before it was known."""
+        validator.over = lambda: self.deadline is not None and time.monotonic() >= self.deadline
+        try:
+            score = validator.score(self.state)
+        except OutOfTime:
+            return {}
+        finally:
+            del validator.over
+        self.validated = self.state.epoch
+        if math.isnan(score):
+            raise FitError(
+                f"the held-out rows' {validator.name} is not a number after epoch {self.state.epoch}; "
+                "the last good checkpoint is kept",
+                "look at the held-out rows for values far from all others, or take a smaller --set optim.lr",
+            )
+        if score > self.best_score:
+            self.best_score, self.best_epoch, self.bad = score, self.state.epoch, 0
+            parts = self.state.parts()
+            self.best = {stem: _copy(parts.get(stem, {})) for stem in PUBLISHED}
+        else:
+            self.bad += 1
+        return {validator.name: score if math.isfinite(score) else None}
+
+    def _exhausted(self) -> bool:
+        return self.validator is not None and self.bad >= self.patience
+
+    def _checkpoint(self, metrics: Any, seconds: float, outcome: str | None = None) -> None:
+        metrics.flush()
+        os.fsync(metrics.fileno())
+        parts = {stem: dict(tensors) for stem, tensors in self.state.parts().items()}
+        self._refuse_non_finite({f"{s}/{k}": v for s, tensors in parts.items() for k, v in tensors.items()})
+        if self.best:
+            for stem in PUBLISHED:
+                for name, value in parts.get(stem, {}).items():
+                    parts["state"][f"current/{stem}/{name}"] = value
+                if self.best[stem]:
+                    parts[stem] = self.best[stem]
+        if self.validator is not None:
+            parts["state"] |= {f"validation/{k}": v for k, v in self.validator.tensors().items()}
+        for stem, tensors in self.constant.items():
+            parts[stem] = {**parts.get(stem, {}), **tensors}
+        progress = {
+            "steps": self.steps,
+            "seconds": round(self.seconds_before + seconds, 3),
+            "best_score": None if self.best_score == -math.inf else self.best_score,
+            "best_epoch": self.best_epoch,
+            "validated": self.validated,
+            "bad": self.bad,
+        }
+        entries = {
+            "status": "running",
+            "stopped_by": outcome,
+            "epochs": self.state.epoch,
+            "epochs_planned": self.state.epochs,
+            "progress": progress,
+            "metrics_bytes": os.fstat(metrics.fileno()).st_size,
+        }
+        try:
+            self.run.save(parts, entries)
+        except OSError as error:
+            raise FitError(
+                f"cannot save in '{self.run.path}': {error.strerror}; the last good checkpoint is kept",
+                f"make room, then: {self.resume_with}" if self.resume_with else "make room",
+            ) from None
+
+    def _refuse_non_finite(self, values: Mapping[str, Any]) -> None:
+        """FitError where a metric or a parameter is NaN (state may hold infinities: a best value so far)."""
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                floating = value.is_floating_point() and value.numel() > 0
+                bad = floating and bool(value.min().isnan())  # of all, without a mask as large as the chains
+            else:
+                bad = isinstance(value, float) and not math.isfinite(value)
+            if bad:
+                raise self._diverged(f"{name} is no longer finite")
+
+    def _diverged(self, what: str) -> FitError:
+        column, size = most_extreme(self.table, self.columns)
+        return FitError(
+            f"{what} in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
+            f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
+            f"look at column '{column}', or take a smaller --set optim.lr",
+        )
+
+
+def _take(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _copy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in tensors.items()}
+
+
+def most_extreme(table: TensorTable, columns: tuple[str, ...]) -> tuple[str, float]:
+    """The column whose observed cells reach farthest from 0 in encoded space, and how far: where to look first."""
+    reach = table.x.abs().amax(0)
+    column = int(reach.argmax())
+    return columns[column], float(reach[column])

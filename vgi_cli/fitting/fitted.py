@@ -1,0 +1,151 @@
+"""A fitted run in memory: its recipe, schema, model and whatever else its method left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from torch import Tensor
+
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.encoding.schema import Schema
+from vgi_cli.errors import RunError, UsageError
+from vgi_cli.fitting.partition import partition
+from vgi_cli.fitting.plan import method_config, model_config
+from vgi_cli.fitting.refits import split_bootstrap
+from vgi_cli.models.base import Model
+from vgi_cli.models.empty import EmptyModel
+from vgi_cli.registry import names as registry
+from vgi_cli.registry import plugins
+from vgi_cli.reporting import Reporter
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.settings.recipe import Recipe
+
+
+class Fitted(NamedTuple):
+    """What a run holds, on the CPU in the precision on disk.
+
+    refits        models of the bootstrap, empty where none were made
+    conditionals  none where the method fits none
+    held          tensors of imputations.safetensors: values [C, K], keys [N], missing [N, D], start [Q, D]
+    """
+
+    run: RunFolder
+    recipe: Recipe
+    schema: Schema
+    model: Model
+    refits: tuple[Model, ...]
+    conditionals: Conditionals | None
+    held: dict[str, Tensor]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no column is modelled."""
+        return not self.schema.modelled
+
+    @property
+    def marginal(self) -> bool:
+        """Whether the model has exact marginals under any mask."""
+        return not self.empty and "marginal" in registry.MODELS[self.recipe.model["name"]].provides
+
+    @property
+    def latent(self) -> bool:
+        """Whether the model has latents with an encoder."""
+        return not self.empty and "latent" in registry.MODELS[self.recipe.model["name"]].provides
+
+    def sampler(self, name: str) -> str:
+        """The sampler to use; UsageError where the run cannot offer it."""
+        if self.empty:
+            return "exact"
+        chosen = registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
+        if chosen == "chains" and not self.held:
+            other = registry.choose_sampler("auto", self.recipe.model["name"], self.recipe.method["name"])
+            raise UsageError(
+                f"sampler 'chains': run '{self.run.path}' stores no imputations of its table", f"use --sampler {other}"
+            )
+        return chosen
+
+
+def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
+    """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used, also
+    where its model or method comes from a plugin that was not said again. `alone`: whether plugins that this run does
+    not use have no other use, and a line says so."""
+    run = RunFolder.open(path)
+    run.require_model()
+    if not run.finished:
+        goes_on = f"vgi fit --resume --out {path} goes on"
+        reporter.say(f"{path} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
+    recipe = run.recipe()
+    schema = Schema.from_json(run.schema_text())
+    if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
+        reporter.warn(f"{path} was stopped before training had done one epoch: do not use this run")
+    if not schema.modelled:
+        return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
+    names = recipe.model["name"], recipe.method["name"]
+    used = plugins.require(recipe.plugins, *names, f"run '{path}'", reporter)
+    if alone:
+        plugins.say_unused(*names, reporter)
+    recipe = recipe.model_copy(update={"plugins": used})
+    _check_settings(recipe, path)
+    tensors, refits = split_bootstrap(run.tensors("model"))
+    model = build_model(recipe, schema, tensors, path)
+    conditionals = _conditionals(recipe, schema, model, run.tensors("conditionals"), path)
+    models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
+    return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
+
+
+def _check_settings(recipe: Recipe, path: Path) -> None:
+    """RunError where the run's model or method has settings that this version does not take."""
+    wrong = []
+    for prefix, config in (("model.", model_config), ("method.", method_config)):
+        try:
+            config(recipe)
+        except ValidationError as error:
+            keys = (".".join(map(str, problem["loc"])) for problem in error.errors())
+            wrong += [key if key.startswith("optim.") else prefix + key for key in keys]
+    if wrong:
+        raise RunError(
+            f"run '{path}' has settings that this version of vgi does not take: {', '.join(wrong)}",
+            "use the version that its manifest.json names, or fit again",
+        )
+
+
+def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Model:
+    """The model of a recipe with the parameters of a file."""
+    model: Model = registry.load_model(recipe.model["name"]).build(model_config(recipe), len(schema.modelled))
+    _load(model, tensors, path)
+    return model.eval()
+
+
+def _conditionals(
+    recipe: Recipe, schema: Schema, model: Model, tensors: dict[str, Tensor], path: Path
+) -> Conditionals | None:
+    target = target_of(recipe)
+    if not tensors or target is None:
+        return None
+    config, blocks = method_config(recipe), partition(recipe, schema)
+    conditionals: Conditionals = target.conditionals(model, config, len(schema.modelled), blocks)
+    _load(conditionals, tensors, path)
+    target.bind(conditionals, model)
+    return conditionals.eval()
+
+
+def target_of(recipe: Recipe) -> Any:
+    """The Target (methods/vgi/targets.py) of a recipe; none where its method fits no conditionals."""
+    method = registry.load_method(recipe.method["name"])
+    if method.target is None:
+        return None
+    return method.target(registry.load_model(recipe.model["name"]), method_config(recipe))
+
+
+def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:
+    dtype = next(t.dtype for t in tensors.values() if t.is_floating_point())
+    module.to(dtype)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunError(
+            f"run '{path}' is damaged: its parameters do not fit its recipe ({str(error).splitlines()[-1].strip()})",
+            "fit again",
+        ) from None

@@ -1,0 +1,78 @@
+"""Refits beyond those of the fit, where more imputations are drawn than it made refits: one for each, from the table
+that was fitted. They are made anew each time and not kept."""
+
+from __future__ import annotations
+
+import copy
+
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.fitting import refits as bootstrap
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.prepare import check_same_data, read, rows_of, split
+from vgi_cli.machine.clock import TimeLimit, TimeUp
+from vgi_cli.models.base import Model
+from vgi_cli.reporting import Reporter
+from vgi_cli.table.reader import Table
+
+
+class _NotAtHand(Exception):
+    """The fitted table cannot be had; why."""
+
+
+def enough_refits(
+    fitted: Fitted, m: int, table: Table | None, reporter: Reporter, limit: TimeLimit
+) -> tuple[tuple[Model, ...], str]:
+    """The refits for m draws, and what to say of them beside their number in the run.
+
+    Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
+    ones are made from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files that
+    the run names. Where it is not at hand, a warning says so and the refits serve again. TimeUp where the limit is over
+    before they are made.
+    """
+    have = len(fitted.refits)
+    if m <= have:
+        return fitted.refits, ""
+    if m <= bootstrap.COUNT:
+        return fitted.refits, f" (they are reused: {m} draws were asked for)"
+    try:
+        found = _fitted_table(fitted, table)
+    except _NotAtHand as error:
+        reporter.warn(
+            f"draws {have + 1} to {m} use the {have} bootstrap refits again: {error}; "
+            f"a fit with --set bootstrap={m} has one for each"
+        )
+        return fitted.refits, ""
+    recipe = fitted.recipe
+    rows = rows_of(found, fitted.schema, recipe.seed)
+    if isinstance(recipe.val, float):
+        kept, _ = split(found.N, recipe.val, stream(recipe.seed, "split"))
+        rows = rows.at(kept)
+    models = list(fitted.refits)
+    for made in bootstrap.made_refits(recipe, fitted.model, rows.table, range(have, m), reporter, limit):
+        models.append(copy.deepcopy(fitted.refits[0]))
+        models[-1].load_state_dict(made.parameters)
+    if len(models) < m:
+        raise TimeUp(
+            f"stopped while further refits were made: {limit.words()} was over; nothing was written",
+            f"give it more time, or ask for {bootstrap.COUNT} draws (--m)",
+        )
+    return tuple(models), f", and {m - have} made now for the further draws"
+
+
+def _fitted_table(fitted: Fitted, table: Table | None) -> Table:
+    """The table of the fit. Raises _NotAtHand."""
+    record = fitted.run.record
+    if record.command != "fit":
+        raise _NotAtHand(f"{fitted.run.path} was fine-tuned to other rows than its model was fitted to")
+    if table is not None and table.sha256 == record.data.sha256:
+        return table
+    if not record.data.paths or record.data.paths == ("-",):
+        source = "standard input" if record.data.paths else "a table in memory"
+        raise _NotAtHand(f"the run was fitted on {source}, which it does not keep")
+    try:
+        found = read(record.data.paths, record.data.mask, fitted.recipe.table)
+        check_same_data(fitted.run, found)
+    except (InputError, UsageError) as error:
+        raise _NotAtHand(error.message) from None
+    return found

@@ -1,0 +1,75 @@
+"""`--block a,b,c`: which columns share a joint conditional. Names in the recipe, a partition in the tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from vgi_cli.data import Blocks, missing_together
+from vgi_cli.encoding.schema import Schema
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.fitting.prepare import Rows
+from vgi_cli.registry import names as registry
+from vgi_cli.registry.entries import MethodEntry
+from vgi_cli.reporting import Reporter
+from vgi_cli.settings.problems import Problem, Setting
+from vgi_cli.settings.recipe import MOST_IN_BLOCK, Recipe
+
+
+def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
+    """Problems of `table.blocks` with a method that has no conditionals of columns."""
+    provides = registry.MODELS[model].provides
+
+    def cuts(entry: MethodEntry) -> bool:
+        return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
+
+    if not setting.value or cuts(registry.METHODS[method]):
+        return []
+    able = [name for name, entry in registry.METHODS.items() if cuts(entry)]
+    message = f"method '{method}' has no conditionals of single columns of a '{model}', so none to put into a block"
+    return [Problem(setting.origin, message, f"with --model {model} say --method {' or '.join(able)}")]
+
+
+def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Recipe, Rows]:
+    """The recipe with its blocks named, and the rows cut accordingly. UsageError for a column that is not modelled.
+
+    Where nobody names blocks, the method says whether they are found from the mask (`auto`).
+    """
+    said: Any = recipe.table.blocks
+    method = registry.METHODS[recipe.method["name"]]
+    if said is None and not method.own_blocks & registry.MODELS[recipe.model["name"]].provides:
+        said = method.blocks
+    if said is None:
+        return recipe, rows
+    names = found(rows, schema, reporter) if said == "auto" else said
+    table = recipe.table.model_copy(update={"blocks": tuple(map(tuple, names))})
+    recipe = recipe.model_copy(update={"table": table})
+    return recipe, rows._replace(table=rows.table._replace(blocks=partition(recipe, schema)))
+
+
+def found(rows: Rows, schema: Schema, reporter: Reporter) -> list[list[str]]:
+    """Names of the columns that have their holes in the same rows, with a line that says so. Groups of more
+    than MOST_IN_BLOCK columns are cut."""
+    groups: list[Sequence[int]] = []
+    for group in missing_together(rows.table.missing):
+        pieces = -(-len(group) // MOST_IN_BLOCK)
+        edges = [len(group) * i // pieces for i in range(pieces + 1)]
+        groups += [group[start:end] for start, end in pairwise(edges)]
+    names = [[schema.modelled[c] for c in group] for group in groups]
+    if names:
+        reporter.say(
+            "columns with holes in the same rows are filled together: " + "; ".join(", ".join(group) for group in names)
+        )
+    else:
+        reporter.say("no two columns have their holes in exactly the same rows: each is filled on its own")
+    return names
+
+
+def partition(recipe: Recipe, schema: Schema) -> Blocks:
+    """The blocks that a recipe names, of the modelled columns."""
+    names: Any = recipe.table.blocks or ()
+    for name in (name for group in names for name in group):
+        if name not in schema.modelled:
+            raise UsageError(f"--block {name}: the column is not modelled", nearest(name, schema.modelled))
+    return Blocks.grouped(len(schema.modelled), [sorted(map(schema.modelled.index, group)) for group in names])

@@ -1,0 +1,225 @@
+"""How long a flexible model trains where nobody said so: a pilot fit on part of the rows, scored on the rest.
+
+A flow has no closed form that says when it begins to learn its rows by heart, and on a few hundred rows that is after a
+few hundred steps. The rule: a fifth of the rows is held out; the others are fitted at a constant learning rate; after
+a growing number of epochs the held-out rows are scored by their observed-data log-likelihood; after three scores in a
+row that are not better than the best the pilot ends. All rows are then fitted for the best number of epochs. The rows
+held out have no part in the statistics by which the others are encoded, and are scored in the units of the data.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.data import spread_rows
+from vgi_cli.encoding.encoder import log_volume
+from vgi_cli.encoding.schema import Schema
+from vgi_cli.errors import FitError
+from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.fitting.plan import load_config, method_config, model_config, stream
+from vgi_cli.fitting.prepare import Rows, refitted, rows_of, split
+from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.optimisation import GradientConfig, default_batch_size
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import Reporter
+from vgi_cli.settings.recipe import Recipe
+from vgi_cli.stages import PILOT
+from vgi_cli.table.reader import Table
+
+FEWEST, MOST = 50, 20_000
+"""With fewer rows nothing can be held out; with more, the planned number of epochs is too small to overfit."""
+HELD = 0.2
+SCORED = 200
+"""Held-out rows that are scored."""
+PATIENCE = 3
+WARM_UPS = ("warmup_conditionals", "warmup_model")
+GROWTH = 1.4
+BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
+TIME_SHARE = 1 / 3
+"""Of the time that is left under a time limit, for the pilot."""
+PACE_SHARE, PACE_STEPS, PACE_ROWS = 0.03, (3, 30), 8
+"""Of the same, for finding out how long an epoch takes; steps before the clock runs, and while it does; batches of
+rows."""
+WARM_SHARE, WARM_COST = 0.25, 0.3
+"""Of the time that a limit has for training, at most so much is for warm-ups, where nobody says how many; what one of
+their epochs takes, in epochs of the main stage (measured: 0.2 to 0.3)."""
+
+
+class Pilot(NamedTuple):
+    """The number of epochs, and the reason in one line."""
+
+    epochs: int
+    reason: str
+
+
+class Allowance(NamedTuple):
+    """The recipe with the warm-ups that a time limit has room for, and the epochs after them; none: no matter."""
+
+    recipe: Recipe
+    epochs: int | None = None
+
+
+def needed(recipe: Recipe, rows: Rows) -> bool:
+    """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
+    pilot knows) and lets itself be piloted, and the rows few enough for it to matter."""
+    entry = registry.MODELS[recipe.model["name"]]
+    config = method_config(recipe)
+    gradient = isinstance(getattr(config, "optim", None), GradientConfig)
+    n = int((~rows.table.missing.all(1)).sum())
+    given = recipe.epochs is not None or recipe.val is not None
+    scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
+    return not given and gradient and config.piloted and scored and FEWEST <= n <= MOST
+
+
+class Parts(NamedTuple):
+    """The rows of a pilot fit, those that it is scored on, and what turns log p(encoded observed cells) of each of the
+    latter [n] into a log density in data units."""
+
+    kept: Rows
+    held: Rows
+    volume: Tensor
+
+
+def divide(recipe: Recipe, rows: Rows, table: Table, schema: Schema) -> Parts:
+    """Hold out a fifth of the rows of a fit (`rows`: of the table, encoded by the schema) and encode all of them anew,
+    by the statistics of the others."""
+    kept, held = (rows.places[some] for some in split(rows.table.N, HELD, stream(recipe.seed, "pilot/split")))
+    schema = refitted(schema, table, recipe, kept)
+    encoded = rows_of(table, schema, recipe.seed)
+    encoded = encoded._replace(table=encoded.table._replace(blocks=rows.table.blocks))
+    scored = encoded.at(held)
+    scored = scored.at((~scored.table.missing.all(1)).nonzero()[:SCORED, 0])
+    return Parts(encoded.at(kept), scored, log_volume(scored.table.missing, scored.table.x, schema))
+
+
+def choose_epochs(
+    recipe: Recipe,
+    rows: Rows,
+    table: Table,
+    schema: Schema,
+    device: torch.device,
+    reporter: Reporter,
+    limit: TimeLimit | None = None,
+) -> Pilot:
+    """Run the pilot. Deterministic by the recipe's seed, unless a time limit ends it: then all planned epochs stay, as
+    what the pilot has seen by then says little."""
+    limit = TimeLimit() if limit is None else limit
+    until = limit.until(TIME_SHARE)
+    kept, held, volume = divide(recipe, rows, table, schema)
+    state, events = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
+    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    scored, keys = held.table.to(dtype=dtype, device=device), held.keys.to(device)
+    best, best_epoch, worse, due, note = -float("inf"), 1, 0, 1.0, ""
+    ended = False
+    with reporter.stage(PILOT, "epochs", until) as stage:
+
+        def over() -> bool:
+            share = math.log1p(state.standing().share * state.epochs) / math.log1p(state.epochs)
+            stage(share, state.epoch, note=note)
+            return limit.passed(until)
+
+        state.stop_now = over
+        for event in events:
+            if over():
+                break
+            if not isinstance(event, EpochEnd) or event.epoch != state.epoch or event.epoch < int(due):
+                continue
+            due = max(due * GROWTH, event.epoch + 1.0)
+            q = state.q if "conditionals" in registry.METHODS[recipe.method["name"]].makes else None
+            try:
+                result = observed_log_prob(
+                    state.model,
+                    q,
+                    scored.x,
+                    scored.missing,
+                    budget=BUDGET,
+                    seed=recipe.seed,
+                    rows=keys,
+                    progress=giving_up(over),
+                )
+            except OutOfTime:
+                break
+            score = float(result.values.mean()) + float(volume.mean())
+            note = f"held-out rows {score:.3f} nats"
+            if score > best:
+                best, best_epoch, worse = score, event.epoch, 0
+            else:
+                worse += 1
+            if worse == PATIENCE or score != score:
+                ended = True
+                break
+    if not ended and limit.passed(until):
+        limit.cut.append(PILOT)
+        return Pilot(
+            state.epochs,
+            f"training for up to {state.epochs} epochs: the time limit left no time to find out how many are enough",
+        )
+    if best == -float("inf"):
+        raise FitError(
+            "no number of epochs gives the held-out rows of the pilot a finite log-likelihood",
+            "lower optim.lr, or give --epochs",
+        )
+    count = f"{best_epoch} epoch{'s' * (best_epoch != 1)}"
+    reporter.detail(f"log-likelihood of the rows that the trial fit held out: {best:.2f} nats a row after {count}")
+    return Pilot(best_epoch, f"training for {count}: a trial fit described held-out rows best after as many")
+
+
+def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit, said: Container[str]) -> Allowance:
+    """How many epochs a time limit has room for, so that the learning rate falls and the parameters are averaged within
+    it; `said`: keys of settings that somebody gave, which stay. Nothing where the epochs are given, or where a few
+    steps do not tell how long one takes."""
+    config: Any = method_config(recipe)
+    optim = getattr(config, "optim", None)
+    if not limit or "epochs" in said or not isinstance(optim, GradientConfig) or not config.paced:
+        return Allowance(recipe)
+    room = limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
+    warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
+    total = WARM_COST * sum(warm.values())
+    if total > WARM_SHARE * room:
+        factor = WARM_SHARE * room / total
+        fewer = {key: int(value * factor) for key, value in warm.items() if f"optim.{key}" not in said}
+        recipe = recipe.model_copy(update={"optim": {**recipe.optim, **fewer}})
+        total = WARM_COST * sum({**warm, **fewer}.values())
+    return Allowance(recipe, max(1, int(room - total)))
+
+
+def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: GradientConfig, limit: TimeLimit) -> float:
+    """Seconds of an epoch of the main stage, from a few of its steps on a part of the rows."""
+    used = (~rows.table.missing.all(1)).nonzero()[:, 0]
+    batch = optim.batch_size or default_batch_size(len(used))
+    some = used[spread_rows(len(used), PACE_ROWS * batch)]
+    changes = {"batch_size": batch, **{key: 0 for key in WARM_UPS if key in type(optim).model_fields}}
+    _, events = _trial(recipe, rows.at(some), device, changes, "pace")
+    until = limit.until(PACE_SHARE)
+    before, most = PACE_STEPS
+    begun, done = time.monotonic(), -before
+    for event in events:
+        if isinstance(event, EpochEnd):
+            continue
+        done += 1
+        if done == 0:
+            begun = time.monotonic()
+        if done == most or (done > 0 and limit.passed(until)):
+            break
+    return (time.monotonic() - begun) / max(done, 1) * -(-len(used) // batch)
+
+
+def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> tuple[Any, Any]:
+    """A fit to some rows, which are few, that is thrown away: its state, and what runs it. `optim`: other settings."""
+    method = registry.load_method(recipe.method["name"])
+    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    table = rows.table.to(dtype=dtype, device=device)
+    values = method_config(recipe).model_dump(mode="json")
+    values["optim"] |= optim
+    if "chains" in values:
+        values["chains"] = "device"
+    model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D).to(dtype).to(device)
+    state: Any = method.init(model, table, load_config(method.Config, values), stream(recipe.seed, purpose))
+    return state, method.run(state)

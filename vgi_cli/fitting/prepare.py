@@ -1,0 +1,176 @@
+"""From what a user names to what a method sees: table, schema, encoded rows, and the lines to say on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.bounds import bound_lines
+from vgi_cli.data import TensorTable, split_rows
+from vgi_cli.encoding.check import Check, check
+from vgi_cli.encoding.encoder import encode
+from vgi_cli.encoding.leftover import Holes
+from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.errors import HolesLeft, InputError, UsageError
+from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.settings.recipe import Recipe, TableSettings
+from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.opening import open_table
+from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.source import Origin, Source
+
+
+class Rows(NamedTuple):
+    """Encoded rows with their keys, and where in the table they stand [N]."""
+
+    table: TensorTable
+    keys: Tensor
+    places: Tensor
+
+    def at(self, index: Tensor) -> Rows:
+        """Some of the rows."""
+        return Rows(self.table.rows(index), self.keys[index], self.places[index])
+
+
+def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
+    """Read a table as the settings say."""
+    return read_table(
+        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+    )
+
+
+def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Source:
+    """Open a table to read it in blocks, as the settings say."""
+    return open_table(
+        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+    )
+
+
+def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
+    """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
+    statistics come from (none: all)."""
+    settings = recipe.table
+    schema, notes = infer_schema(
+        table,
+        ids=settings.id,
+        exclude=settings.exclude,
+        kinds=settings.columns,
+        unbounded=settings.unbounded,
+        bounds=settings.bounds,
+        transform=settings.transform or "linear",
+        rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
+    )
+    bounded, each = bound_lines(schema)
+    for note in filter(None, [*notes, bounded]):
+        reporter.say(note)
+    for line in each:
+        reporter.detail(line)
+    return schema
+
+
+def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:
+    """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
+    keeps those that it has."""
+    some = new_schema(table, recipe, Silent(), rows)
+    pairs = zip(schema.columns, some.columns, strict=True)
+    return replace(schema, columns=tuple(new if old.modelled and new.modelled else old for old, new in pairs))
+
+
+def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed from the model") -> None:
+    """Check a table against a fitted schema, with a line for what is unusual."""
+    for note in check(table, schema, fate):
+        reporter.say(note)
+
+
+class Survey(NamedTuple):
+    """What a look at all rows of a table finds: how its columns are written, how many rows have a hole, and how many
+    holes there are."""
+
+    styles: dict[str, Style]
+    incomplete: int
+    holes: Holes
+
+
+def survey(source: Source, schema: Schema, reporter: Reporter, strict: bool = False) -> Survey:
+    """As `match`, block by block. With `strict`, HolesLeft where holes would stay."""
+    holes = Holes(schema)
+    checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model")
+
+    def tables() -> Iterator[Table]:
+        for block in source.blocks():
+            checking.add(block.table)
+            holes.add(block.table)
+            yield block.table
+
+    styles = find_styles(tables(), schema)
+    notes = checking.notes()
+    if strict and holes.left:
+        one = holes.left == 1
+        raise HolesLeft(
+            f"{source.origin.label}: {holes.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
+            f"{holes.where()}",
+            "nothing was written; leave out --strict to fill the others, or drop these columns",
+        )
+    for note in notes + holes.notes():
+        reporter.say(note)
+    return Survey(styles, checking.incomplete, holes)
+
+
+def rows_of(
+    table: Table,
+    schema: Schema,
+    seed: int,
+    draw: int = 0,
+    keys: Tensor | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Rows:
+    """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table; `progress` is told
+    the share of the columns that are done."""
+    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
+    return Rows(encoded.table, encoded.keys, torch.arange(table.N))
+
+
+def training_rows(rows: Rows, keep_empty: bool) -> Rows:
+    """The rows that a fit uses. InputError when no row has an observed cell."""
+    empty = rows.table.missing.all(1)
+    if bool(empty.all()):
+        raise InputError("no modelled cell is observed", "check --na-values, --mask and the kinds of the columns")
+    return rows if keep_empty or not bool(empty.any()) else rows.at((~empty).nonzero()[:, 0])
+
+
+def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(training, held out): which of N rows. UsageError when either would be empty."""
+    kept, held = split_rows(N, fraction, generator)
+    if len(held) == 0 or len(kept) == 0:
+        raise UsageError(
+            f"--val {fraction:g}: of {N} rows {len(held)} would be held out and {len(kept)} fitted",
+            "give another fraction, or a file",
+        )
+    return kept, held
+
+
+def check_same_data(run: RunFolder, table: Table | Origin) -> None:
+    """InputError when the table is not the one that the run was fitted on."""
+    if table.sha256 != run.record.data.sha256:
+        raise InputError(
+            f"{table.label} has changed since {run.path} was fitted (SHA-256 {table.sha256[:12]}…, "
+            f"the run has {run.record.data.sha256[:12]}…)",
+            "restore the file, or give DATA to impute new rows",
+        )
+
+
+def check_same_held(run: RunFolder, sha256: str | None) -> None:
+    """InputError when the table of held-out rows (--val FILE) is not the one that scored the run so far."""
+    before = run.record.data.val_sha256 or sha256  # runs of older versions did not note it
+    if sha256 != before:
+        raise InputError(
+            f"the table of --val has changed since {run.path} was fitted: the scores so far are of other rows",
+            "restore the file, or start another run",
+        )

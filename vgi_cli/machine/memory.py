@@ -1,0 +1,112 @@
+"""What memory this machine has left for the chains, and chains in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.store.packed import Chains
+from vgi_cli.chains.store.placement import Room
+from vgi_cli.errors import FitError
+from vgi_cli.reporting import Reporter
+
+MEMINFO = Path("/proc/meminfo")
+GROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "inactive_file"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
+)
+"""Limit and use of a container's memory (both versions of control groups), and what of the use is cached files."""
+
+
+def room_for_chains(device: torch.device, folder: Path) -> Room:
+    """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists)."""
+    folder = existing(folder)
+    return Room(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
+
+
+def existing(folder: Path) -> Path:
+    """A folder, or its nearest parent that exists."""
+    while not folder.is_dir():
+        folder = folder.absolute().parent
+    return folder
+
+
+def free_on(device: torch.device) -> int | None:
+    """Free bytes of a device that has memory of its own; none for the CPU."""
+    if device.type == "cuda":
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + held
+    return None
+
+
+def free_ram() -> int:
+    """Bytes that this process can still take: of the machine, and of the container that it runs in."""
+    if MEMINFO.exists():
+        lines = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="ascii").splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    else:
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limited = [_left(Path(limit), Path(used), cached) for limit, used, cached in GROUPS if Path(limit).exists()]
+    return min([free, *limited])
+
+
+def _left(limit: Path, used: Path, cached: str) -> int:
+    most = limit.read_text(encoding="ascii").strip()
+    if most == "max":
+        return sys.maxsize
+    counts = dict(line.split() for line in (limit.parent / "memory.stat").read_text(encoding="ascii").splitlines())
+    return int(most) - int(used.read_text(encoding="ascii")) + int(counts[cached])
+
+
+def mapped_lines(folder: Path, lines: int, K: int, dtype: torch.dtype) -> Tensor:
+    """Zeros [lines, K] in a new file of a folder, mapped into memory. FitError where there is no room for it.
+
+    The file has its room from the start (a full disk would otherwise end the process in the middle of a fit) and no
+    name: the system frees it when the tensor or the process ends, however it ends.
+    """
+    size = lines * K * dtype.itemsize
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".vgi-chains-", dir=folder)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, size)
+            else:
+                os.ftruncate(descriptor, size)
+            return torch.from_file(name, shared=True, size=lines * K, dtype=dtype).view(lines, K)
+        finally:
+            os.close(descriptor)
+            os.unlink(name)
+    except OSError as error:
+        raise FitError(
+            f"cannot keep the chains in a file of {in_words(size)} in '{folder}': {error.strerror}",
+            "choose a folder on a larger disk with --out, or take a smaller --set method.imputations",
+        ) from None
+
+
+def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
+    """One line on where the chains live; on the device, where they are expected, it is a detail."""
+    device = chains.x.device
+    size = f"imputations of the fit: {in_words(chains.size)}"
+    if chains.place == "device":
+        reporter.detail(f"{size} on {device}")
+    elif chains.place == "host":
+        reporter.say(f"{size}, kept in main memory")
+    else:
+        reporter.say(f"{size}, kept in a file in {existing(folder)}")
+
+
+def in_words(size: int) -> str:
+    """A number of bytes: `0 bytes`, `1.2 GB`."""
+    number, units = float(size), ["bytes", "kB", "MB", "GB", "TB"]
+    while number >= 999.5 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{number:.3g} {units[0]}"

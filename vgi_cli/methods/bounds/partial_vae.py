@@ -1,0 +1,14 @@
+"""PartialVAE+: MVAE with an encoder of the set of observed cells (Ma et al. 2019; paper, section 6.3), which needs no
+value in the holes. The objective is MVAE's; the encoder is a setting of the model.
+"""
+
+from __future__ import annotations
+
+from vgi_cli.methods.base import Method
+from vgi_cli.methods.bounds import mvae
+from vgi_cli.methods.bounds.gradient import LikelihoodConfig, run
+from vgi_cli.models.base import Latent
+
+METHOD = Method(
+    requires=(Latent,), Config=LikelihoodConfig, init=mvae.init, run=run, tune=mvae.tune, fixes={"encoding": "set"}
+)

@@ -1,0 +1,160 @@
+"""Exact EM on incomplete tables, for factor analysis and Gaussian mixtures.
+
+What it climbs is the log-likelihood of the observed cells plus a penalty that keeps it bounded (an unpenalised mixture
+has infinite likelihood at a component on one point; a factor model may drive a noise variance to 0, a Heywood case).
+With s_j, m_j the variance and mean of the observed cells of column j, in nats:
+
+    sum_r w_r log p(x_obs of row r)
+      full covariances S_k     - 1/2 sum_k [ nu (log|S_k| + tr S_k^-1 W) + lambda tr S_k^-1 diag(s)
+                                             + kappa (mean_k - m)' S_k^-1 (mean_k - m) ]
+                               + 1/2 [ (K nu + tau) log|W| - tau tr W diag(s)^-1 ],   maximised over W
+      factors F_k, psi_k       the same with diag(psi_k) for S_k and diagonal W, and - 1/2 sum_k rho |psi_k^-1/2 F_k|^2
+                               + alpha sum_k log pi_k
+
+W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
+Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
+lambda alone. The broad components of a mixture (models/gaussian/widened.py) have no such terms: their shape is fixed;
+their alpha is one row each. Each EM step raises the objective; each iteration is two EM steps and an extrapolation
+(SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below that of the step before, so that
+the sequence of objectives never falls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, Standing, State, Step
+from vgi_cli.methods.em.steps import iteration
+from vgi_cli.methods.vgi.em_start import gaussian_draws
+from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
+from vgi_cli.ranges import Epochs, Positive, PseudoRows
+
+
+class EmConfig(MethodConfig):
+    """Settings of EM.
+
+    epochs      most iterations (each is up to three EM steps)
+    tolerance   stop when an iteration gains less than this many nats a row; none: 1e-6 for `fa`, 1e-5 for `mixture`
+    pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: 2 (D + 2)
+    floor       lambda, the variance floor
+    accelerate  squared extrapolation on top of EM
+    """
+
+    epochs: Epochs = 300
+    tolerance: Positive | None = None
+    pooling: PseudoRows | None = None
+    floor: Positive = 1e-3
+    accelerate: bool = True
+
+
+class Nearness:
+    """How near a climb is to convergence: the share of the way, on a logarithmic scale, from the first gain of an
+    iteration to the tolerance, both in nats a row."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._first: float | None = None
+        self.share = 0.0
+
+    def add(self, gain: float) -> None:
+        """An iteration gained so much (infinite: the first one, which has nothing to compare with)."""
+        if not math.isfinite(gain):
+            return
+        self._first = gain if self._first is None else max(self._first, gain)
+        whole = math.log(max(self._first / self._tolerance, 1.0))
+        self.share = 1.0 if gain <= self._tolerance else max(self.share, math.log(self._first / gain) / whole)
+
+
+class EmState(State):
+    """Parameters, the last objective and how far the fit came: EM has no other memory."""
+
+    def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig) -> None:
+        self.model: GaussianFamily = model
+        self.table = table
+        self.config = config
+        self.penalty = model.penalty(config.pooling, config.floor)
+        self.tolerance = model.tolerance if config.tolerance is None else config.tolerance
+        self.epoch = 0
+        self.epochs = config.epochs
+        self.objective = torch.full((), -torch.inf, dtype=torch.float64)
+        self.converged = False
+        self.nearness = Nearness(self.tolerance)
+
+    def chosen(self) -> dict[str, Any]:
+        """See State."""
+        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
+
+    def parts(self) -> Parts:
+        progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)
+        state = {"progress": progress, "objective": self.objective.clone()}
+        return {"model": {k: v.detach().clone() for k, v in self.model.state_dict().items()}, "state": state}
+
+    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """See State."""
+        self.model.load_state_dict(dict(parts["model"]))
+        self.epoch, converged = (int(v) for v in parts["state"]["progress"])
+        self.converged = bool(converged)
+        self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
+
+    def standing(self) -> Standing:
+        """See State: by how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
+        share = max(self.nearness.share, self.epoch / max(self.epochs, 1))
+        return Standing(1.0 if self.converged else share, self.epoch, None, "iterations")
+
+
+def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
+    """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter.
+
+    The model starts from rows completed by draws under one Gaussian. Raises FitError when nothing is observed.
+    """
+    family = cast(GaussianFamily, model).double()
+    used = ~table.missing.all(1)
+    if not bool(used.any()):
+        raise FitError("no row has an observed cell", "EM needs at least one observed cell")
+    table = table.rows(used)
+    family.initialise(completed(table, generator), generator)
+    return EmState(family, em_table(table.x, table.missing), config)
+
+
+def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
+    """[N, D] float64: the rows with their holes filled by one draw under a quick Gaussian fit."""
+    x = table.x.to(torch.float64, copy=True)
+    x[table.missing] = gaussian_draws(table, 1, generator)[:, 0].to(x)
+    return x
+
+
+def run(state: EmState) -> Iterator[Step | EpochEnd]:
+    """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
+    rows = state.table.weights.sum()
+    while state.epoch < state.epochs and not state.converged:
+        value = iteration(state.model, state.table, state.penalty, state.config.accelerate)
+        if not bool(torch.isfinite(value.objective)):
+            raise FitError(
+                f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
+                "raise --set method.floor",
+            )
+        gain = ((value.objective - state.objective) / rows).item()
+        state.nearness.add(gain)
+        state.converged = gain < state.tolerance
+        state.objective = value.objective
+        state.epoch += 1
+        yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
+
+
+def doubt(state: EmState, metrics: Mapping[str, Any]) -> str | None:
+    """See Method: whether the iterations were used up before the gain fell below the tolerance."""
+    if state.converged or state.epoch < state.epochs:
+        return None
+    count = f"{state.epoch} iteration{'s' * (state.epoch > 1)}"
+    return f"the fit has not converged after {count}: --resume with a larger --epochs goes on"
+
+
+METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, doubt=doubt)

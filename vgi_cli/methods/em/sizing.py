@@ -1,0 +1,243 @@
+"""How many factors or components: by the log-likelihood of the observed cells of rows that were held out.
+
+The rule. Rows are cut into three folds. Each candidate of the family (`GaussianFamily.sizes`: paths of growing size) is
+fitted by EM to two folds and scored on the third; the score is the mean over all held-out rows of log p(x_obs), nats a
+row. In a family of one Gaussian (`fa`) a share of a wide law is mixed into p: there a giant among the rows (an elephant
+among mammals) is worth hundreds of nats, of which no size takes any away, and it alone would decide, by how wrong each
+is about it. A mixture has broad components for what is far: there it counts as any row. A path is left after two sizes
+in a row that are not better than its best, and the rest of the paths after two paths in a row that are not better than
+the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
+for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
+by counting operations, so that the same table and seed give the same size on every machine: a candidate that would pass
+the bound is not tried. Only where a caller has a time limit does a clock end the search before that: the best of what
+was tried by then is taken, and where nothing was, the smallest candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.completers.base import never
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.em.em import EmConfig, completed
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+
+FOLDS = 3
+ROWS = 6_000
+FEWEST_ROWS = 12
+"""With fewer rows nothing is held out: the smallest candidate is taken."""
+WORK = 1.2e10
+"""Multiplications that all fits together may take, some fifteen seconds on one core."""
+EPOCHS, TOLERANCE = 15, 3e-4
+
+
+class Candidate(NamedTuple):
+    """A size that was tried, and its score: nats a held-out row."""
+
+    config: ModelConfig
+    score: float
+
+
+class Sizing(NamedTuple):
+    """The chosen configuration, the reason in one plain line, everything that was tried, whether the caller's clock
+    ended the search, and the scores in one line (none: nothing was tried)."""
+
+    config: Any
+    reason: str
+    tried: tuple[Candidate, ...]
+    cut: bool = False
+    scores: str | None = None
+
+
+class _Cut(Exception):
+    """The caller wants no more."""
+
+
+def silent(share: float) -> None:
+    """Where nobody watches."""
+
+
+def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
+    """Whether there is a size to choose, and rows to choose it by."""
+    n = int((~table.missing.all(1)).sum())
+    return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, table.D))) > 1
+
+
+def choose_size(
+    family: type[GaussianFamily],
+    config: ModelConfig,
+    table: TensorTable,
+    em: EmConfig,
+    generator: torch.Generator,
+    *,
+    stop: Callable[[], bool] = never,
+    progress: Callable[[float], None] = silent,
+) -> Sizing:
+    """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
+    unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
+    counted work that is done."""
+    used = (~table.missing.all(1)).nonzero()[:, 0]
+    paths = family.sizes(config, len(used), table.D)
+    if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
+        only = paths[0][0]
+        given = "as set" if _stated(config) else "the only size that fits this table"
+        few = f"{len(used)} row{'s' * (len(used) != 1)} are too few to try more"
+        reason = given if sum(map(len, paths)) == 1 else few
+        return Sizing(only, f"{plain(only)}: {reason}", ())
+    rows = used[torch.randperm(len(used), generator=generator)[:ROWS]]
+    table = table.rows(rows).to(dtype=torch.float64)
+    fold = torch.arange(table.N) % FOLDS
+    starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
+    seed = int(torch.randint(2**62, (), generator=generator))
+    costs = [
+        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N) for candidate in path]
+        for path in paths
+    ]
+    work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
+    tried: list[Candidate] = []
+    for number, path in enumerate(paths):
+        best, worse = -math.inf, 0
+        for place, candidate in enumerate(path):
+            cost = costs[number][place]
+            if work + cost > WORK and tried:
+                break
+            whole = work + _ahead([costs[number][place:], *costs[number + 1 :]], WORK - work)
+
+            def each(share: float, work: float = work, cost: float = cost, whole: float = whole) -> None:
+                progress((work + share * cost) / whole)
+                if stop():
+                    raise _Cut
+
+            try:
+                score = held_out(family, candidate, table, starts, em, seed, each)
+            except _Cut:
+                cut = True
+                break
+            work += cost
+            tried.append(Candidate(candidate, score))
+            worse = 0 if score > best else worse + 1
+            best = max(best, score)
+            if worse == 2:
+                break
+        poor_paths = 0 if best > overall else poor_paths + 1
+        overall = max(overall, best)
+        if poor_paths == 2 or cut:
+            break
+    if not tried:
+        return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
+    enough = overall - family.slack * table.D
+    near = [t for t in tried if t.score >= enough]
+    winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
+    verb = "describes" if _single(winner.config) else "describe"
+    how = "best" if winner.score == overall else "as well as any"
+    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}; scores with -v)"
+    if cut:
+        reason += "; the time limit ended the search, with more time another number may be chosen"
+    every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
+    chosen = "the best" if winner.score == overall else f"the largest within {family.slack * table.D:.2f} of the best"
+    scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}; chosen: {chosen}"
+    return Sizing(winner.config, reason, tuple(tried), cut, scores)
+
+
+def _ahead(costs: Sequence[Sequence[float]], room: float) -> float:
+    """Work of the candidates that will be tried if no path is left early: the first one, and those that have room."""
+    total = 0.0
+    for path in costs:
+        for cost in path:
+            if total and total + cost > room:
+                break
+            total += cost
+    return total
+
+
+def _stated(config: ModelConfig) -> bool:
+    """Whether some part of the size was said."""
+    return any(isinstance(value, int) for value in config.model_dump(exclude_none=True).values())
+
+
+def held_out(
+    family: type[GaussianFamily],
+    config: ModelConfig,
+    table: TensorTable,
+    starts: Sequence[Tensor],
+    em: EmConfig,
+    seed: int,
+    each: Callable[[float], None] = silent,
+) -> float:
+    """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
+    in; `starts`: for each fold the rows [n, D] outside it, completed. `each` is told before every iteration which share
+    of them is done, at most."""
+    total = 0.0
+    fold = torch.arange(table.N) % FOLDS
+    share = torch.tensor(family.undescribed, dtype=torch.float64)
+    wide = _wide_log_prob(table) + share.log()
+    for number in range(FOLDS):
+        each(number / FOLDS)
+        kept, held = fold != number, fold == number
+        model = family.build(config, table.D).double()
+        model.initialise(starts[number], torch.Generator().manual_seed(seed))
+        train = em_table(table.x[kept], table.missing[kept])
+        climb(
+            model,
+            train,
+            model.penalty(em.pooling, em.floor),
+            epochs=EPOCHS,
+            tolerance=TOLERANCE,
+            each=lambda done, number=number: each((number + done / EPOCHS) / FOLDS),  # type: ignore[misc]
+        )
+        with torch.no_grad():
+            log_prob = model.marginal_log_prob(table.x[held], table.missing[held])
+        total += torch.logaddexp(log_prob + (1 - share).log(), wide[held]).sum().item()
+    return total / table.N
+
+
+def _wide_log_prob(table: TensorTable) -> Tensor:
+    """[N] log density of the observed cells of each row under independent Cauchy columns, whose centres and scales are
+    the means and standard deviations of the columns."""
+    scale = em_table(table.x, table.missing).scale
+    sd = scale.variance.sqrt()
+    cells = -torch.log1p(((table.x - scale.mean) / sd).square()) - torch.log(math.pi * sd)
+    return torch.where(table.missing, 0.0, cells).sum(1)
+
+
+_NOUNS = {"components": "cluster", "factors": "factor"}
+
+
+def _counts(config: ModelConfig) -> dict[str, int]:
+    """How many clusters and factors a size has."""
+    values = config.model_dump(include=set(_NOUNS), exclude_none=True)
+    return {noun: values[name] for name, noun in _NOUNS.items() if name in values}
+
+
+def _single(config: ModelConfig) -> bool:
+    return next(iter(_counts(config).values())) == 1
+
+
+def plain(config: ModelConfig) -> str:
+    """`5 clusters`, `3 factors`, `2 clusters with 3 factors each`: a size in words."""
+    words = [f"{count} {noun}{'s' * (count != 1)}" for noun, count in _counts(config).items()]
+    return words[0] if len(words) == 1 else f"{words[0]} with {words[1]}{' each' if not _single(config) else ''}"
+
+
+def _range(tried: Sequence[Candidate]) -> str:
+    """`tried 1 to 8`: of what a size counts first."""
+    counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
+    return f"tried {min(counts)} to {max(counts)}" if len(counts) > 1 else "no other was tried"
+
+
+def describe(config: ModelConfig) -> str:
+    """`5 components, full`: the settings that a size has."""
+    words = []
+    for name, value in config.model_dump(exclude_none=True).items():
+        if isinstance(value, bool):
+            continue
+        noun = name.removesuffix("s") if value == 1 else name
+        words.append(f"{value} {noun}" if isinstance(value, int) else str(value))
+    return ", ".join(words)

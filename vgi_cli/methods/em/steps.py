@@ -1,0 +1,167 @@
+"""The steps of EM: one iteration with its safeguarded extrapolation, the climb by iterations, and the faster ascent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
+from vgi_cli.models.gaussian.gaussians import Penalty
+
+
+@torch.no_grad()
+def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool) -> EmValue:
+    """One iteration in place: an EM step, or two and a safeguarded extrapolation that ends in a third.
+
+    The value returned is that of the last state that was evaluated, one EM step behind the parameters.
+    """
+    before = _flat(model)
+    value = model.em_step(table, penalty)
+    if not accelerate:
+        return value
+    once = _flat(model)
+    value = model.em_step(table, penalty)
+    twice = _flat(model)
+    step, curve = once - before, (twice - once) - (once - before)
+    length = -(step.norm() / curve.norm().clamp(min=1e-300))
+    if length > -1 or not bool(torch.isfinite(length)):
+        return value
+    _unflatten(model, before - 2 * length * step + length.square() * curve)
+    try:
+        reached = model.em_step(table, penalty)
+    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
+        reached = EmValue(value.objective.new_full((), -torch.inf), value.loglik)
+    if bool(reached.objective >= value.objective) and bool(torch.isfinite(_flat(model)).all()):
+        return reached
+    _unflatten(model, twice)
+    return value
+
+
+def nothing(iterations: int) -> None:
+    """Where nobody watches a climb."""
+
+
+def climb(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    epochs: int,
+    tolerance: float,
+    accelerate: bool = True,
+    each: Callable[[int], None] = nothing,
+) -> EmValue:
+    """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times. `each` is
+    told after every iteration how many are done; what it raises ends the climb."""
+    rows = table.weights.sum()
+    value = iteration(model, table, penalty, accelerate)
+    for done in range(1, epochs):
+        each(done)
+        last, value = value, iteration(model, table, penalty, accelerate)
+        if bool(value.objective - last.objective < tolerance * rows):
+            break
+    return value
+
+
+ORDER = 10
+"""How many differences of steps the acceleration of an ascent uses before it starts anew."""
+SLACK = 0.01
+"""Nats in all by which an accelerated step may end below the best so far: a curved ridge is not followed otherwise."""
+WINDOW = 5
+"""Steps over which an ascent is judged: a single accelerated step may change nothing."""
+
+
+@torch.no_grad()
+def settle(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    steps: int,
+    tolerance: float,
+    each: Callable[[int], None] = nothing,
+) -> bool:
+    """Climb in place by EM steps until the objective settles, and say whether it did.
+
+    One Gaussian ascends, in half the steps or fewer (docs/benchmarks.md); several take iterations, since far from a top
+    of theirs every third step of an ascent has to be undone.
+
+    steps      EM steps that may be taken (a few more where the last one has to be undone)
+    tolerance  nats in all, not a row: it has settled when an iteration, or WINDOW steps of an ascent, change less
+    each       is told between steps how many are done; what it raises ends the climb
+    """
+    if model.gaussians.K == 1:
+        return ascend(model, table, penalty, steps=steps, tolerance=tolerance, each=each)
+    value = iteration(model, table, penalty, True)
+    for done in range(3, steps, 3):
+        each(done)
+        last, value = value, iteration(model, table, penalty, True)
+        if bool(value.objective - last.objective < tolerance):
+            return True
+    return False
+
+
+@torch.no_grad()
+def ascend(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    *,
+    steps: int,
+    tolerance: float,
+    each: Callable[[int], None] = nothing,
+) -> bool:
+    """EM with Anderson's acceleration; see `settle`. It takes the step that would lead to the fixed point if the last
+    ORDER steps were those of a linear map (Walker and Ni 2011), restarted, and given up for an EM step where the
+    objective would fall (Henderson and Varadhan 2019)."""
+    x, value = _flat(model), model.em_step(table, penalty)
+    reached, taken, values = _flat(model), 1, [value.objective.item()]
+    moves: list[Tensor] = []
+    changes: list[Tensor] = []
+    while taken < steps:
+        each(taken)
+        residual = reached - x
+        ahead = reached
+        if moves:
+            change = torch.stack(changes, 1)
+            share = torch.linalg.lstsq(change, residual[:, None], driver="gelsd").solution[:, 0]
+            ahead = reached - (torch.stack(moves, 1) + change) @ share
+        new = _evaluated(model, ahead, table, penalty)
+        taken += 1
+        if new is None or bool(new.objective < max(values) - SLACK):
+            moves, changes, ahead = [], [], reached
+            _unflatten(model, reached)
+            new = model.em_step(table, penalty)
+            taken += 1
+        if len(moves) == ORDER:
+            moves, changes = [], []
+        moves.append(ahead - x)
+        x, value, reached = ahead, new, _flat(model)
+        changes.append(reached - x - residual)
+        values.append(value.objective.item())
+        last = values[-1 - WINDOW :]
+        if len(last) > WINDOW and max(last) - min(last) < tolerance:
+            return True
+    return False
+
+
+def _evaluated(model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty) -> EmValue | None:
+    """An EM step from these parameters; none where they are no parameters."""
+    _unflatten(model, values)
+    try:
+        value = model.em_step(table, penalty)
+    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
+        return None
+    return value if bool(torch.isfinite(value.objective)) and bool(torch.isfinite(_flat(model)).all()) else None
+
+
+def _flat(model: GaussianFamily) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def _unflatten(model: GaussianFamily, values: Tensor) -> None:
+    parts = values.split([p.numel() for p in model.parameters()])
+    for parameter, part in zip(model.parameters(), parts, strict=True):
+        parameter.copy_(part.view_as(parameter))

@@ -1,0 +1,38 @@
+"""VBGI-VAE-M (paper, section 6.3): block-Gibbs inference on a model with latents whose decoder integrates the missing
+cells out. What climbs is the ELBO of the observed cells; the encoder sees imputations, which the decoder draws.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from vgi_cli.chains.store.placement import Room
+from vgi_cli.data import TensorTable
+from vgi_cli.methods.base import Method
+from vgi_cli.methods.vgi import finetune, vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, check_blocks
+from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.methods.vgi.targets import Target
+from vgi_cli.models.base import Latent, Model
+
+
+def check(family: type[Model], config: VgiConfig) -> None:
+    """UsageError for settings that mean nothing here."""
+    check_blocks(config, "vbgi-m", True)
+
+
+def target_of(family: type[Model], config: VgiConfig) -> Target:
+    """Latents and missing cells, the latter marginalised."""
+    return BlockLatents(marginal=True)
+
+
+def init(
+    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
+) -> VgiState:
+    """See `vgi.begin`."""
+    check(type(model), config)
+    return vgi.begin(model, table, config, generator, room, target_of(type(model), config))
+
+
+METHOD = Method((Latent,), VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)

@@ -1,0 +1,89 @@
+"""The rational-quadratic neural spline flow with coupling layers, RQ-NSF(C) (Durkan et al. 2019; Simkus et al. 2023,
+section 6.4): one half of the columns sets the splines of the other half, so that density and draws cost the same.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.nets import ResidualTrunk, initialise_linear, zero_linear
+from vgi_cli.maths.splines import packed_rational_quadratic
+from vgi_cli.models.flows.base import FlowConfig, SplineFlow, SplineLayer
+
+
+class Flow(SplineFlow):
+    """Linear maps and coupling layers. D = 1 is a chain of unconditional splines."""
+
+    def __init__(self, config: FlowConfig, D: int) -> None:
+        super().__init__(config, D)
+        # With random permutations in front, halves that swap roles are the alternating masks of the paper.
+        self.couplings = nn.ModuleList(Coupling(config, D, swap=bool(step % 2)) for step in range(config.steps))
+
+    @property
+    def steps(self) -> list[SplineLayer]:
+        """The coupling layers, first to last."""
+        return cast(list[SplineLayer], list(self.couplings))
+
+
+class Coupling(SplineLayer):
+    """A coupling layer: a network of the one half of the columns sets the splines of the other half; the one half then
+    passes through splines of its own, with free parameters. With one column, only the latter."""
+
+    def __init__(self, config: FlowConfig, D: int, *, swap: bool) -> None:
+        super().__init__()
+        small = D // 2
+        self.swap = swap and D > 1
+        self.kept, self.moved = (small, D - small) if self.swap else (D - small, small)
+        self.parameters_each = 3 * config.bins - 1
+        self.bound = config.tail_bound
+        self.free = nn.Parameter(torch.zeros(self.parameters_each, self.kept, 1))
+        self.trunk: ResidualTrunk | None = None
+        if self.moved:
+            self.trunk = ResidualTrunk(self.kept, config.hidden, config.blocks, dropout=config.dropout)
+            self.outlet = zero_linear(config.hidden, self.parameters_each * self.moved)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the network's weights; its output starts near 0, and so the layer near the identity."""
+        self.free.zero_()
+        if self.trunk is not None:
+            self.trunk.initialise(generator)
+            initialise_linear(self.outlet, generator, scale=0.1)
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """[D, R] -> [D, R] and the log-determinant [R]."""
+        kept, moved = self._halves(X)
+        new_kept, log_det = packed_rational_quadratic(kept, self.free, bound=self.bound)
+        log_det = log_det.sum(0)
+        if self.trunk is None:
+            return new_kept, log_det
+        new_moved, log_slopes = packed_rational_quadratic(moved, self._splines(self.trunk, kept), bound=self.bound)
+        return self._join(new_kept, new_moved), log_det + log_slopes.sum(0)
+
+    def inverse(self, Y: Tensor) -> Tensor:
+        """The inverse of `forward`: [D, R] -> [D, R]."""
+        kept, moved = self._halves(Y)
+        kept, _ = packed_rational_quadratic(kept, self.free, bound=self.bound, inverse=True)
+        if self.trunk is None:
+            return kept
+        splines = self._splines(self.trunk, kept)
+        moved, _ = packed_rational_quadratic(moved, splines, bound=self.bound, inverse=True)
+        return self._join(kept, moved)
+
+    def _splines(self, trunk: ResidualTrunk, kept: Tensor) -> Tensor:
+        """Spline parameters [3 bins - 1, moved, R] from the kept half [kept, R]."""
+        features = trunk(kept.t())
+        flat = torch.addmm(self.outlet.bias[:, None], self.outlet.weight, features.t())
+        return flat.view(self.parameters_each, self.moved, -1)
+
+    def _halves(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The kept and the moved columns of X [D, R]."""
+        if self.swap:
+            return X[self.moved :], X[: self.moved]
+        return X[: self.kept], X[self.kept :]
+
+    def _join(self, kept: Tensor, moved: Tensor) -> Tensor:
+        """The inverse of `_halves`."""
+        return torch.cat([moved, kept] if self.swap else [kept, moved])

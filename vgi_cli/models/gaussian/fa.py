@@ -1,0 +1,90 @@
+"""Factor analysis: x = F z + mean + noise, z ~ N(0, I), noise ~ N(0, diag(psi)) (paper, section on FA models)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.gaussian.factors import FactorGaussians
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.gaussians import Penalty
+from vgi_cli.ranges import Factors
+
+
+class FaConfig(ModelConfig):
+    """factors: number L of latent factors; none: chosen by the method (see methods/sizing)."""
+
+    factors: Factors | None = None
+
+
+class FactorAnalysis(GaussianFamily):
+    """One Gaussian with covariance F F' + diag(exp(log_psi))."""
+
+    Config = FaConfig
+    tolerance = 1e-6
+    slack = 0.0
+    undescribed = 0.01
+
+    def __init__(self, D: int, factors: int) -> None:
+        super().__init__()
+        self.gaussians = FactorGaussians(1, D, factors, ridge=0.0)
+        self._factors = self.gaussians
+
+    @classmethod
+    def build(cls, config: FaConfig, D: int) -> Self:
+        return cls(D, min(2, D - 1) if config.factors is None else min(config.factors, D))
+
+    @classmethod
+    def sizes(cls, config: FaConfig, N: int, D: int) -> Sequence[Sequence[FaConfig]]:
+        """Factors up to the Ledermann bound (beyond it a covariance has more than one solution) and N / 5.
+
+        One factor is always tried where there are two columns: which loadings it has is then open, but not the
+        covariance, and without a factor the columns would be independent.
+        """
+        if config.factors is not None:
+            return [[config]]
+        bound = min(max(int(D + 0.5 - (2 * D + 0.25) ** 0.5), int(D > 1)), N // 5)
+        return [[FaConfig(factors=L) for L in (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if bound >= L or L == 0]]
+
+    @property
+    def F(self) -> Tensor:
+        """Loadings [D, L]."""
+        return self._factors.F[0]
+
+    @property
+    def mean(self) -> Tensor:
+        """[D]."""
+        return self._factors.mean[0]
+
+    @property
+    def log_psi(self) -> Tensor:
+        """Logarithms of the noise variances [D]."""
+        return self._factors.log_psi[0]
+
+    @torch.no_grad()
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Principal factors of the covariance of completed rows; nothing here is random."""
+        dtype = self.gaussians.means().dtype
+        x = x.to(torch.float64)
+        mean = x.mean(0)
+        covariance = (x - mean).mT @ (x - mean) / x.shape[0]
+        covariance = covariance + 1e-6 * torch.diag(covariance.diagonal().clamp(min=1e-6))
+        self.double().gaussians.set_moments(mean[None], covariance[None])
+        self.to(dtype)
+
+    def log_weights(self) -> Tensor:
+        return self.gaussians.means().new_zeros(1)
+
+    def set_weights(self, weights: Tensor) -> None:
+        """One component: its weight is 1."""
+
+    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+        """Only the variance floor, against Heywood cases: the rest has no use for one Gaussian."""
+        return Penalty(floor=floor, pooling=0.0, common=0.0, mean=0.0, weight=0.0)
+
+    def free_parameters(self) -> int:
+        return self.gaussians.free_parameters()

@@ -1,0 +1,192 @@
+"""K Gaussians with factor-analytic covariances F F' + diag(psi): L x L systems only (Woodbury)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.gaussian import Patterns, factor_posterior, factor_precision
+from vgi_cli.models.gaussian.gaussians import (
+    Footprint,
+    Gaussians,
+    Moments,
+    Observed,
+    Penalty,
+    Scale,
+    by_component,
+    normal_log_prob,
+)
+
+
+class FactorGaussians(Gaussians):
+    """F [K, D, L]; mean [K, D]; log_psi [K, D]. `ridge` (rho) keeps small components from overfitting."""
+
+    def __init__(self, K: int, D: int, L: int, ridge: float) -> None:
+        super().__init__()
+        self.K, self.L, self.ridge = K, L, ridge
+        self.diagonal = L == 0
+        self.F = nn.Parameter(torch.zeros(K, D, L))
+        self.mean = nn.Parameter(torch.zeros(K, D))
+        self.log_psi = nn.Parameter(torch.zeros(K, D))
+
+    def means(self) -> Tensor:
+        return self.mean
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """See Gaussians."""
+        inverse = torch.exp(-self.log_psi)
+        scaled = self.F * inverse[:, :, None]
+        delta = x - self.mean[:, None, :]
+        eye = torch.eye(self.L, dtype=x.dtype, device=x.device)
+        precision = eye + scaled.mT @ self.F
+        cholesky, _ = torch.linalg.cholesky_ex(precision)  # positive definite by construction: no check, no waiting
+        m = delta @ torch.cholesky_solve(scaled.mT, cholesky).mT  # posterior mean of the factors [K, R, L]
+        residual = delta - m @ self.F.mT
+        square = (residual.square() * inverse[:, None, :]).sum(-1) + m.square().sum(-1)
+        logdet = self.log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _FactorObserved(self.F, self.mean, self.log_psi, x, patterns)
+
+    def footprint(self) -> Footprint:
+        K, D, L = self.F.shape
+        return Footprint(K * max(L * L, D), K * max(L * L, D) + (L + 1) ** 2)
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """See Gaussians."""
+        inverse = torch.exp(-self.log_psi)
+        common = self.common(scale, penalty)
+        floor = (penalty.floor * scale.variance * inverse).sum()
+        pull = penalty.pooling * (self.log_psi + common * inverse).sum()
+        K = self.mean.shape[0]
+        prior = ((K * penalty.pooling + penalty.common) * common.log() - penalty.common * common / scale.variance).sum()
+        ridge = self.ridge * (self.F.square().sum(-1) * inverse).sum()
+        mean = penalty.mean * ((self.mean - scale.mean).square() * inverse).sum()
+        return 0.5 * (prior - pull - floor - ridge - mean)
+
+    def common(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """[D] noise variances that the components have in common: a weighted harmonic mean (unused without pooling)."""
+        K = self.mean.shape[0]
+        if penalty.pooling == 0:
+            return scale.variance
+        total = penalty.pooling * torch.exp(-self.log_psi).sum(0) + penalty.common / scale.variance
+        return (K * penalty.pooling + penalty.common) / total
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        """One weighted regression a column on the factors and a constant, over the rows where it is observed.
+
+        With no ridge the factors' own law is fitted as well and absorbed into F and the mean (parameter expansion, Liu,
+        Rubin and Wu 1998): the likelihood cannot fall, and the convergence is much faster.
+        """
+        A, b, c, n, factors = statistics  # [K, D, P, P], [K, D, P], [K, D], [K, D], [K, P, P] with P = L + 1
+        L = self.L
+        common = self.common(scale, penalty)
+        prior = torch.diag(torch.cat([A.new_full((L,), self.ridge), A.new_full((1,), penalty.mean)]))
+        # a column without weight in a component keeps its place through the tiny diagonal
+        system = A + prior + 1e-12 * torch.eye(L + 1, dtype=A.dtype, device=A.device)
+        anchored = b.clone()
+        anchored[..., L] += penalty.mean * scale.mean
+        coefficient = torch.cholesky_solve(anchored[..., None], torch.linalg.cholesky(system))[..., 0]
+        F, mean = coefficient[..., :L], coefficient[..., L]
+        fitted = torch.einsum("kdp,kdpq,kdq->kd", coefficient, A, coefficient)
+        square = c - 2 * (coefficient * b).sum(-1) + fitted
+        square = square + self.ridge * F.square().sum(-1) + penalty.mean * (mean - scale.mean).square()
+        square = square.clamp(min=0) + penalty.pooling * common + penalty.floor * scale.variance
+        psi = square / (n + penalty.pooling)
+        if self.ridge == 0 and penalty.mean == 0:
+            weight = factors[:, L, L].clamp(min=1e-300)
+            centre = factors[:, :L, L] / weight[:, None]
+            spread = factors[:, :L, :L] / weight[:, None, None] - centre[:, :, None] * centre[:, None, :]
+            mean = mean + (F @ centre[:, :, None])[..., 0]
+            F = F @ torch.linalg.cholesky(spread)
+        with torch.no_grad():
+            self.F.copy_(F)
+            self.mean.copy_(mean)
+            self.log_psi.copy_(psi.log())
+
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        """Iterated principal factors: eigenvectors of the covariance in units of the noise.
+
+        The noise starts at the variance of each column given the others (Joreskog 1967), so that the factors of columns
+        that all but determine each other come first: from equal shares of the variances few factors may settle on
+        columns that are many and loosely related, and EM does not leave that optimum.
+        """
+        diagonal = covariance.diagonal(dim1=-2, dim2=-1)
+        alone = torch.cholesky_inverse(torch.linalg.cholesky(covariance)).diagonal(dim1=-2, dim2=-1)
+        psi = torch.maximum(1 / alone, 0.01 * diagonal)
+        F = torch.zeros_like(self.F)
+        for _ in range(20):
+            root = psi.sqrt()
+            value, vector = torch.linalg.eigh(covariance / (root[:, :, None] * root[:, None, :]))
+            value, vector = value[:, -self.L :] if self.L else value[:, :0], vector[:, :, vector.shape[-1] - self.L :]
+            F = root[:, :, None] * vector * (value - 1).clamp(min=1e-3).sqrt()[:, None, :]
+            psi = torch.maximum(diagonal - F.square().sum(-1), 0.01 * diagonal)
+        with torch.no_grad():
+            self.F.copy_(F)
+            self.mean.copy_(mean)
+            self.log_psi.copy_(psi.log())
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        """See Gaussians: of the rotations of the loadings, which are one model, the nearest to the other's is taken."""
+        left, _, right = torch.linalg.svd(self.F.mT @ other.F)
+        self.F.copy_(self.F @ (left @ right))
+        super().shrink_to(other, share)
+
+    def moments(self) -> Moments:
+        psi = self.log_psi.exp()
+        return Moments(self.mean, self.F @ self.F.mT + torch.diag_embed(psi), (self.F, psi))
+
+    def precision(self) -> tuple[Tensor, Tensor]:
+        return factor_precision(self.F, self.log_psi)
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        """See Gaussians."""
+        n, D = component.shape[0], self.mean.shape[1]
+        z = torch.randn((n, self.L + D), dtype=self.mean.dtype, device=self.mean.device, generator=generator)
+        centre = self.mean[component] + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]
+        return centre + by_component(self.F, z[:, : self.L], component)
+
+    def free_parameters(self) -> int:
+        K, D, L = self.F.shape
+        return K * (2 * D + D * L - L * (L - 1) // 2)
+
+
+class _FactorObserved(Observed):
+    def __init__(self, F: Tensor, mean: Tensor, log_psi: Tensor, x: Tensor, patterns: Patterns) -> None:
+        self.F, self.means, self.log_psi, self.x, self.patterns = F, mean, log_psi, x, patterns
+        self.missing = patterns.missing[patterns.of_row]
+        delta = torch.where(self.missing, 0.0, x - mean[:, None, :])
+        self.posterior = factor_posterior(F, log_psi, delta, patterns)
+        self.log_prob = self.posterior.log_prob.mT
+
+    def mean(self, k: int) -> Tensor:
+        return torch.where(self.missing, self.means[k] + self.posterior.mean[k] @ self.F[k].mT, self.x)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        """See the abstract class: missing cells given the observed ones, by the factors' posterior."""
+        cholesky = self.posterior.cholesky[k][self.patterns.of_row]
+        z = self.posterior.mean[k] + torch.linalg.solve_triangular(cholesky.mT, factors[:, :, None], upper=True)[..., 0]
+        filled = self.means[k] + z @ self.F[k].mT + torch.exp(0.5 * self.log_psi[k]) * columns
+        return torch.where(self.missing, filled, self.x)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """For each component and column, over the rows where it is observed: the moments E[(z,1)(z,1)'], E[(z,1)] x,
+        x^2 and the weight; and E[(z,1)(z,1)'] over all rows."""
+        o = (~self.missing).to(self.x.dtype)
+        x = torch.where(self.missing, 0.0, self.x)
+        covariance = torch.cholesky_inverse(self.posterior.cholesky)[:, self.patterns.of_row]
+        A, b, c, n, factors = [], [], [], [], []
+        for k, weight in enumerate(responsibility.unbind(-1)):
+            z = torch.cat([self.posterior.mean[k], torch.ones_like(weight)[:, None]], -1)
+            P = z.shape[-1]
+            outer = z[:, :, None] * z[:, None, :] + torch.nn.functional.pad(covariance[k], (0, 1, 0, 1))
+            weighted = o * weight[:, None]
+            A.append((weighted.mT @ outer.flatten(1)).unflatten(1, (P, P)))
+            b.append((weighted * x).mT @ z)
+            c.append((weighted * x.square()).sum(0))
+            n.append(weighted.sum(0))
+            factors.append((weight @ outer.flatten(1)).unflatten(0, (P, P)))
+        return torch.stack(A), torch.stack(b), torch.stack(c), torch.stack(n), torch.stack(factors)

@@ -1,0 +1,280 @@
+"""Finite mixtures of Gaussians, one Gaussian included: densities, conditionals and exact EM, written once for all."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.truncated import truncated_mixture
+from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
+from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
+
+
+class EmTable(NamedTuple):
+    """An incomplete table as EM sees it.
+
+    x         [N, D] float64; missing cells hold 0. Rows are sorted by their holes
+    order     [N] where each row stood in the table that was given (which may have had more)
+    patterns  of the holes
+    weights   [N] row weights (1, or those of a bootstrap sample)
+    scale     units of the penalties: the same for every bootstrap sample
+    """
+
+    x: Tensor
+    order: Tensor
+    patterns: Patterns
+    weights: Tensor
+    scale: Scale
+
+    def reweighted(self, weights: Tensor) -> EmTable:
+        """The same table with other weights [N], in the order of the table that was given; rows without any are left
+        out."""
+        weights = weights.to(self.x.dtype)[self.order]
+        kept = weights.nonzero()[:, 0]
+        used, of_row = torch.unique(self.patterns.of_row[kept], return_inverse=True)
+        patterns = Patterns(self.patterns.missing[used], of_row)
+        return EmTable(self.x[kept], self.order[kept], patterns, weights[kept], self.scale)
+
+
+def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
+    """An EmTable in float64, rows sorted by their holes; the scale is that of the observed cells (variance 1 where they
+    do not vary)."""
+    x = torch.where(missing, 0.0, x.to(torch.float64))
+    o = (~missing).to(x.dtype)
+    count = o.sum(0).clamp(min=1)
+    mean = x.sum(0) / count
+    variance = ((x - mean).square() * o).sum(0) / count
+    variance = torch.where(variance > 0, variance, torch.ones_like(variance))
+    weights = x.new_ones(x.shape[0]) if weights is None else weights.to(x.dtype)
+    patterns = patterns_of(missing)
+    order = torch.argsort(patterns.of_row, stable=True)
+    sorted_patterns = Patterns(patterns.missing, patterns.of_row[order])
+    return EmTable(x[order], order, sorted_patterns, weights[order], Scale(mean, variance, x.shape[0]))
+
+
+class EmValue(NamedTuple):
+    """Penalised objective and log-likelihood of the observed cells: nats, summed over weighted rows."""
+
+    objective: Tensor
+    loglik: Tensor
+
+
+class Components(NamedTuple):
+    """A finite mixture of K Gaussians in dense form.
+
+    log_weights [K]; mean [K, D]; precision [K, D, D]; logdet [K] of the covariances
+    """
+
+    log_weights: Tensor
+    mean: Tensor
+    precision: Tensor
+    logdet: Tensor
+
+
+class ColumnLaw(NamedTuple):
+    """x_j given every other column: a mixture of K normals with log weights, means and standard deviations [R, K]."""
+
+    log_weights: Tensor
+    mean: Tensor
+    sd: Tensor
+
+
+def column_law(components: Components, x: Tensor, j: Tensor) -> ColumnLaw:
+    """The law of column j [R] of rows x [R, D] given the other columns; x_j itself has no influence.
+
+    From the precision Q of a component: mean x_j - (Q delta)_j / Q_jj, variance 1 / Q_jj, and weight pi_k N(x_-j; .),
+    whose quadratic form is delta' Q delta - (Q delta)_j^2 / Q_jj.
+    """
+    delta = (x[:, None, :] - components.mean).scatter(2, j[:, None, None].expand(-1, components.mean.shape[0], 1), 0.0)
+    product = torch.einsum("rkd,kde->rke", delta, components.precision)
+    index = j[:, None, None].expand(-1, delta.shape[1], 1)
+    slope = product.gather(2, index)[..., 0]
+    diagonal = components.precision.diagonal(dim1=-2, dim2=-1)[:, j].mT  # [R, K]
+    quadratic = (delta * product).sum(-1) - slope.square() / diagonal
+    logdet = components.logdet + diagonal.log()
+    log_weights = components.log_weights - 0.5 * (quadratic + logdet + (x.shape[1] - 1) * LOG_2PI)
+    return ColumnLaw(torch.log_softmax(log_weights, -1), components.mean[:, j].mT - slope / diagonal, diagonal.rsqrt())
+
+
+class GaussianFamily(Marginal):
+    """A finite mixture of Gaussians. Families say how they are built and weighted; everything else is here."""
+
+    gaussians: Gaussians
+    tolerance: ClassVar[float]
+    """Nats a row: EM has converged when an iteration gains less."""
+    slack: ClassVar[float]
+    """Nats a column by which a larger size may score below the best one and still be chosen (`methods/sizing`)."""
+    undescribed: ClassVar[float]
+    """Share of the rows that no size is taken to describe when sizes are judged (`methods/sizing`)."""
+
+    @classmethod
+    @abstractmethod
+    def sizes(cls, config: Any, N: int, D: int) -> Sequence[Sequence[Any]]:
+        """The configurations among which `methods/sizing` chooses, with the user's own values kept: paths of growing
+        size, each of which may be left when it stops paying."""
+
+    @abstractmethod
+    def log_weights(self) -> Tensor:
+        """[K] logarithms of the components' weights, normalised."""
+
+    @abstractmethod
+    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+        """The family's penalty with a user's pooling (none: its own) and variance floor."""
+
+    @abstractmethod
+    def set_weights(self, weights: Tensor) -> None:
+        """Take weights [K] of the components, up to a factor, in place."""
+
+    @abstractmethod
+    def free_parameters(self) -> int:
+        """Number of free parameters, for BIC."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether no column moves any other, whatever the parameters: nothing that is observed in a row says where its
+        holes lie (broad components may say how far)."""
+        return self.gaussians.means().shape[1] == 1 or (self.gaussians.K == 1 and self.gaussians.diagonal)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, x.shape[-1])
+        return torch.logsumexp(self.gaussians.log_prob(flat) + self.log_weights(), -1).reshape(x.shape[:-1])
+
+    def marginal_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
+        """See Marginal."""
+        parts = []
+        order, chunks = _chunks(missing, self.gaussians.footprint())
+        for rows, patterns in chunks:
+            observed = self.gaussians.observe(x[rows].to(self.gaussians.means().dtype), patterns)
+            parts.append(torch.logsumexp(observed.log_prob + self.log_weights(), -1))
+        return torch.cat(parts)[torch.argsort(order)] if parts else x.new_zeros(0)
+
+    def conditional(self, x: Tensor, missing: Tensor) -> ConditionalDistribution:
+        return GaussianConditional(self, x, missing)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        component = torch.multinomial(self.log_weights().exp(), n, replacement=True, generator=generator)
+        return self.gaussians.sample(component, generator)
+
+    def column_redraws(self) -> Redraw:
+        """Exact: the law of a column given the others is a mixture of normals."""
+        parts = Components(*(part.to(torch.float64) for part in self.components()))
+
+        def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
+            law = column_law(parts, x, torch.full((x.shape[0],), j, device=x.device))
+            return truncated_mixture(*law, low, high, choice, u)
+
+        return redraw
+
+    def components(self) -> Components:
+        """The mixture in dense form."""
+        return Components(self.log_weights(), self.gaussians.means(), *self.gaussians.precision())
+
+    @torch.no_grad()
+    def shrink_to(self, other: Self, share: float) -> None:
+        """Keep a share (0 to 1) of what sets this model apart from another one of its size, in place."""
+        mine, others = self.log_weights(), other.log_weights()
+        self.gaussians.shrink_to(other.gaussians, share)
+        self.set_weights(torch.lerp(others, mine, share).exp())
+
+    @torch.no_grad()
+    def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:
+        """One exact EM step in place; returns the value at the parameters *before* it, which it never lowers."""
+        log_weights = self.log_weights()
+        loglik = table.x.new_zeros(())
+        totals: tuple[Tensor, ...] = ()
+        weights = torch.zeros_like(log_weights)
+        for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint()):
+            observed = self.gaussians.observe(table.x[rows], patterns)
+            joint = observed.log_prob + log_weights
+            log_prob = torch.logsumexp(joint, -1)
+            responsibility = torch.exp(joint - log_prob[:, None]) * table.weights[rows, None]
+            loglik = loglik + (log_prob * table.weights[rows]).sum()
+            weights = weights + responsibility.sum(0)
+            statistics = observed.statistics(responsibility)
+            totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
+        objective = loglik + self.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * log_weights).sum()
+        self.gaussians.maximise(totals, table.scale, penalty)
+        self.set_weights(weights + penalty.weight)
+        return EmValue(objective, loglik)
+
+
+def step_work(model: GaussianFamily, N: int) -> float:
+    """Multiplications of one EM step on N rows, roughly: the system of every row and component."""
+    K, D = model.gaussians.means().shape
+    L = model.gaussians.L
+    return float(N * K * ((L or D) ** 3 + D * max(L, 1) ** 2))
+
+
+@torch.no_grad()
+def weighted_loglik(model: GaussianFamily, table: EmTable) -> Tensor:
+    """Log-likelihood of the observed cells of a table, nats, summed over weighted rows."""
+    missing = table.patterns.missing[table.patterns.of_row]
+    return (model.marginal_log_prob(table.x, missing) * table.weights).sum()
+
+
+def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
+    """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
+    U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
+    step = max(1, MEMORY // footprint.pattern)
+    most = min(64 * step, max(1, MEMORY // footprint.row))
+    if step >= U and most >= R:
+        yield slice(0, R), patterns
+        return
+    ends = torch.bincount(patterns.of_row, minlength=U).cumsum(0).tolist()
+    first, start = 0, 0
+    for last in range(1, U + 1):
+        if last == U or last - first == step or ends[last] - start > most:
+            for begin in range(start, ends[last - 1], most):
+                rows = slice(begin, min(begin + most, ends[last - 1]))
+                yield rows, Patterns(patterns.missing[first:last], patterns.of_row[rows] - first)
+            first, start = last, ends[last - 1]
+
+
+def _chunks(missing: Tensor, footprint: Footprint) -> tuple[Tensor, Iterator[tuple[Tensor, Patterns]]]:
+    """The rows' order by pattern, and pieces of it."""
+    patterns = patterns_of(missing)
+    order = torch.argsort(patterns.of_row, stable=True)
+    pieces = _sorted_chunks(Patterns(patterns.missing, patterns.of_row[order]), footprint)
+    return order, ((order[rows], piece) for rows, piece in pieces)
+
+
+class GaussianConditional(ConditionalDistribution):
+    """p(x_mis | x_obs) under a finite mixture of Gaussians: pick a component, then draw from its conditional."""
+
+    def __init__(self, model: GaussianFamily, x: Tensor, missing: Tensor) -> None:
+        self._x, self._missing = x, missing
+        with torch.no_grad():
+            inner = torch.where(missing, 0.0, x).to(model.gaussians.means().dtype)
+            self._observed: Observed = model.gaussians.observe(inner, patterns_of(missing))
+            self._weights = torch.softmax(self._observed.log_prob + model.log_weights(), -1)
+        self._L = model.gaussians.L
+
+    @torch.no_grad()
+    def mean(self) -> Tensor:
+        total = sum(
+            (weight[:, None] * self._observed.mean(k) for k, weight in enumerate(self._weights.unbind(-1))),
+            torch.zeros_like(self._observed.mean(0)),
+        )
+        return torch.where(self._missing, total.to(self._x.dtype), self._x)
+
+    @torch.no_grad()
+    def sample(self, noise: KeyedNoise) -> Tensor:
+        """See ConditionalDistribution."""
+        bounds = self._weights.cumsum(-1)[:, :-1]
+        draws = []
+        for i in range(len(noise.draws)):  # one draw at a time: products of one shape, so rounding cannot depend on n
+            one = noise.select(draws=torch.tensor([i]))
+            component = (one.at("component").uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
+            columns, factors = (part[0].to(bounds.dtype) for part in draw_noise(one, self._L))
+            filled = self._x
+            for k in range(self._weights.shape[-1]):
+                drawn = self._observed.draw(k, columns, factors).to(self._x.dtype)
+                filled = torch.where(self._missing & (component == k)[:, None], drawn, filled)
+            draws.append(filled)
+        return torch.stack(draws)

@@ -1,0 +1,176 @@
+"""K Gaussians with full covariances, held as Cholesky factors with the logarithm of the diagonal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
+from vgi_cli.models.gaussian.gaussians import (
+    Footprint,
+    Gaussians,
+    Moments,
+    Observed,
+    Penalty,
+    Scale,
+    by_component,
+    normal_log_prob,
+)
+
+FEWEST, FEW = 3, 10
+"""Rows a column up to which covariances are held near the columns' variances, firmly and a little: docs/defaults.md."""
+
+
+class FullGaussians(Gaussians):
+    """mean [K, D]; tril [K, D, D]: strict lower triangle as it is, diagonal in logarithms, the rest unused (0)."""
+
+    L = 0
+    diagonal = False
+
+    def __init__(self, K: int, D: int) -> None:
+        super().__init__()
+        self.K = K
+        self.mean = nn.Parameter(torch.zeros(K, D))
+        self.tril = nn.Parameter(torch.zeros(K, D, D))
+
+    def means(self) -> Tensor:
+        return self.mean
+
+    def cholesky(self) -> Tensor:
+        """[K, D, D] lower factors of the covariances."""
+        diagonal = self.tril.diagonal(dim1=-2, dim2=-1)
+        return self.tril.tril(-1) + torch.diag_embed(diagonal.exp())
+
+    def covariance(self) -> Tensor:
+        """[K, D, D]."""
+        factor = self.cholesky()
+        return factor @ factor.mT
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """See Gaussians."""
+        factor = self.cholesky()
+        eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
+        whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
+        u = torch.einsum("rd,kud->kru", x, whiten) - (whiten @ self.mean[:, :, None]).mT
+        logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+        return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _FullObserved(self.mean, self.cholesky(), x, patterns)
+
+    def footprint(self) -> Footprint:
+        K, D = self.mean.shape
+        return Footprint(K * D * D, K * D)
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """With the common covariance W at its best value (`common`) for the current covariances."""
+        K = self.mean.shape[0]
+        precision, logdet = self.precision()
+        W = self.common(precision, scale, penalty)
+        shift = self.mean - scale.mean
+        square = torch.einsum("kd,kde,ke->", shift, precision, shift)
+        trace = (precision * W).sum()
+        floor = (precision.diagonal(dim1=-2, dim2=-1) * scale.variance).sum()
+        tau = self.anchor(scale, penalty)
+        prior = (K * penalty.pooling + tau) * torch.logdet(W) - tau * (W.diagonal() / scale.variance).sum()
+        pull = penalty.pooling * (logdet.sum() + trace)
+        return 0.5 * (prior - pull - penalty.floor * floor - penalty.mean * square)
+
+    def common(self, precision: Tensor, scale: Scale, penalty: Penalty) -> Tensor:
+        """W [D, D], a weighted harmonic mean of the covariances and the columns' variances (unused without pooling)."""
+        K = self.mean.shape[0]
+        if penalty.pooling == 0:
+            return torch.diag(scale.variance)
+        tau = self.anchor(scale, penalty)
+        total = penalty.pooling * precision.sum(0) + tau * torch.diag(1 / scale.variance)
+        return torch.cholesky_inverse(torch.linalg.cholesky(total / (K * penalty.pooling + tau)))
+
+    def anchor(self, scale: Scale, penalty: Penalty) -> float:
+        """tau where the rows tell it: the penalty's, and more where rows are few. They then leave directions in which
+        next to nothing varies, W follows the covariances there, and their variances fall to the floor: fills that are
+        far too sure, by an EM that crawls. Columns' worth of pseudo-rows slow that down, more than the rows end it."""
+        D = self.mean.shape[1]
+        few = 2.0 * scale.rows if scale.rows <= FEWEST * D else float(D) if scale.rows <= FEW * D else 0.0
+        return max(penalty.common, few) if penalty.common else 0.0
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        """See Gaussians."""
+        count, first, second = statistics
+        precision, _ = self.precision()
+        W = self.common(precision, scale, penalty)
+        n, kappa = count[:, None], penalty.mean
+        offset = scale.mean - self.mean  # statistics are about the old means
+        shift = (first + kappa * offset) / (n + kappa)
+        cross = first[:, :, None] * shift[:, None, :]
+        scatter = second - cross - cross.mT + count[:, None, None] * shift[:, :, None] * shift[:, None, :]
+        pulled = shift - offset
+        scatter = scatter + kappa * pulled[:, :, None] * pulled[:, None, :]
+        scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
+        self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
+
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))
+        diagonal = factor.diagonal(dim1=-2, dim2=-1)
+        with torch.no_grad():
+            self.mean.copy_(mean)
+            self.tril.copy_(factor.tril(-1) + torch.diag_embed(diagonal.log()))
+
+    def moments(self) -> Moments:
+        return Moments(self.mean, self.covariance(), None)
+
+    def precision(self) -> tuple[Tensor, Tensor]:
+        return torch.cholesky_inverse(self.cholesky()), 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        shape = (component.shape[0], self.mean.shape[1])
+        z = torch.randn(shape, dtype=self.mean.dtype, device=self.mean.device, generator=generator)
+        return self.mean[component] + by_component(self.cholesky(), z, component)
+
+    def free_parameters(self) -> int:
+        K, D = self.mean.shape
+        return K * (D + D * (D + 1) // 2)
+
+
+class _FullObserved(Observed):
+    """In float64 inside, whatever the rows come in: the quadratic form is a difference."""
+
+    def __init__(self, mean: Tensor, factor: Tensor, x: Tensor, patterns: Patterns) -> None:
+        self.x, self.patterns, self.means, self.factor = x.double(), patterns, mean.double(), factor.double()
+        self.missing = patterns.missing[patterns.of_row]
+        self.covariance = self.factor @ self.factor.mT
+        self.precision = torch.cholesky_inverse(self.factor)
+        self.holes = hole_covariance(self.precision, patterns.missing)
+        logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        observed = (~self.missing).to(self.x.dtype).sum(-1)
+        self.delta: list[Tensor] = []  # conditional means less the means, [R, D] for each component
+        log_prob = []
+        for k in range(mean.shape[0]):
+            delta = torch.where(self.missing, 0.0, self.x - self.means[k])
+            pull = delta @ self.precision[k]
+            moved = apply_by_pattern(self.holes.padded[k], patterns.of_row, pull)
+            square = (pull * (delta - moved)).sum(-1)
+            log_prob.append(normal_log_prob(square, (logdet[k] + self.holes.logdet[k])[patterns.of_row], observed))
+            self.delta.append(delta - moved)
+        self.log_prob = torch.stack(log_prob, -1).to(x.dtype)
+
+    def mean(self, k: int) -> Tensor:
+        return torch.where(self.missing, self.means[k] + self.delta[k], self.x)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        """See the abstract class: missing cells given the observed ones."""
+        free = columns.double() @ self.factor[k].mT  # Matheron's rule: a free draw, moved by its observed cells
+        pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
+        moved = apply_by_pattern(self.holes.padded[k], self.patterns.of_row, pull)
+        return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
+        U = self.patterns.missing.shape[0]
+        first, second = [], []
+        for k, weight in enumerate(responsibility.unbind(-1)):
+            weighted = self.delta[k] * weight[:, None]
+            by_pattern = weight.new_zeros(U).index_add_(0, self.patterns.of_row, weight)
+            spread = by_pattern @ self.holes.padded[k].flatten(1)
+            first.append(weighted.sum(0))
+            second.append(weighted.mT @ self.delta[k] + spread.view_as(self.covariance[k]))
+        return responsibility.sum(0), torch.stack(first), torch.stack(second)

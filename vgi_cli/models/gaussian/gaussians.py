@@ -1,0 +1,160 @@
+"""K Gaussians of D columns under masks: what a mixture is made of, whatever the form of the covariances."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.gaussian import LOG_2PI, Patterns
+from vgi_cli.maths.noise import KeyedNoise, numbered
+
+MEMORY = 2**24
+"""How many numbers (not bytes) the systems of a batch of rows may hold."""
+
+
+class Penalty(NamedTuple):
+    """How the likelihood is kept bounded and small components in check (written out in `methods/em/em.py`).
+
+    floor    lambda: a sum of squares, in units of the column's variance, added to that of every component
+    pooling  nu: pseudo-rows with which each component's covariance is pulled to the common one
+    common   tau: pseudo-rows with which the common covariance is pulled to the columns' variances
+    mean     kappa: pseudo-rows with which each component's mean is pulled to the columns' means
+    weight   alpha: pseudo-rows added to each component, or [K] to each its own
+    """
+
+    floor: float
+    pooling: float
+    common: float
+    mean: float
+    weight: float | Tensor
+
+
+class Scale(NamedTuple):
+    """Mean and variance [D] of the observed cells of each column, the units of the penalties, and the number of rows
+    that they come from."""
+
+    mean: Tensor
+    variance: Tensor
+    rows: int
+
+
+class Footprint(NamedTuple):
+    """Numbers that are held for one pattern of holes, and for one row."""
+
+    pattern: int
+    row: int
+
+
+class Noise(NamedTuple):
+    """Standard normals for n draws of R rows: one a column [n, R, D], one a factor [n, R, L]."""
+
+    columns: Tensor
+    factors: Tensor
+
+
+class Moments(NamedTuple):
+    """Means [K, D] and covariances [K, D, D]; loadings: F [K, D, L] and psi [K, D] where the family holds a covariance
+    as F F' + diag(psi)."""
+
+    mean: Tensor
+    covariance: Tensor
+    loadings: tuple[Tensor, Tensor] | None
+
+
+class Observed(ABC):
+    """R rows seen through their holes by each of K Gaussians."""
+
+    log_prob: Tensor  # [R, K] log p(x_obs | component)
+
+    @abstractmethod
+    def mean(self, k: int) -> Tensor:
+        """[R, D] the mean of the missing cells given the observed ones under component k; observed cells as given."""
+
+    @abstractmethod
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        """[R, D] a draw of the missing cells under component k, from noise [R, D] and [R, L]."""
+
+    @abstractmethod
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """The expected sufficient statistics, summed over rows, under weighted responsibilities [R, K]."""
+
+
+class Gaussians(nn.Module, ABC):
+    """K Gaussians; families of covariances are final."""
+
+    K: int  # components whose means and covariances are learnt, the first of all
+    L: int  # factors
+    diagonal: bool  # whether the covariances are
+
+    @abstractmethod
+    def means(self) -> Tensor:
+        """[K, D]."""
+
+    @abstractmethod
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Complete rows: [R, D] -> [R, K], with gradients."""
+
+    @abstractmethod
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        """Rows [R, D] with holes; missing cells are ignored. `log_prob` has gradients."""
+
+    @abstractmethod
+    def footprint(self) -> Footprint:
+        """How much `observe` and the statistics of an EM step hold at a time."""
+
+    @abstractmethod
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """The penalty on means and covariances, profiled over what the components have in common; nats."""
+
+    @abstractmethod
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        """The M-step, in place: raise expected log-likelihood plus `log_penalty`."""
+
+    @abstractmethod
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        """Take means [K, D] and covariances [K, D, D], projected onto the family, in place."""
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        """Keep a share (0 to 1) of what sets each parameter apart from that of another set of the same size, in place:
+        parameters are unconstrained, so that all between are parameters too."""
+        for mine, others in zip(self.parameters(), other.parameters(), strict=True):
+            mine.copy_(torch.lerp(others, mine, share))
+
+    @abstractmethod
+    def moments(self) -> Moments:
+        """The parameters in dense form."""
+
+    @abstractmethod
+    def precision(self) -> tuple[Tensor, Tensor]:
+        """Dense precisions [K, D, D] and log determinants [K] of the covariances."""
+
+    @abstractmethod
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        """One row [n, D] of each named component [n]."""
+
+    @abstractmethod
+    def free_parameters(self) -> int:
+        """Number of free parameters of all K means and covariances (rotations of factors are not free)."""
+
+
+def normal_log_prob(square: Tensor, logdet: Tensor, D: int | Tensor) -> Tensor:
+    """log N of D cells from the quadratic form and the log determinant of the covariance."""
+    return -0.5 * (square + logdet + D * LOG_2PI)
+
+
+def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
+    """[n, D] factors[component] @ z of rows z [n, L], one component after the other: factors [K, D, L] gathered by row
+    would be a matrix a row."""
+    out = z.new_zeros(len(z), factors.shape[1])
+    for k, factor in enumerate(factors):
+        own = (component == k).nonzero()[:, 0]
+        out = out.index_add(0, own, z[own] @ factor.mT)
+    return out
+
+
+def draw_noise(noise: KeyedNoise, L: int) -> Noise:
+    """The noise of `Observed.draw`: by column, and in another stream (a column may have any name) by factor."""
+    return Noise(noise.normal(), noise.at("factors").normal(numbered("factor", L)))

@@ -1,0 +1,150 @@
+"""A finite mixture of Gaussians with full or factor-analytic covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.gaussian.factors import FactorGaussians
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.full import FullGaussians
+from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
+from vgi_cli.models.gaussian.widened import ROWS, SCALES, Widened
+from vgi_cli.ranges import Components, Factors
+
+RIDGE = 1.0
+"""Pseudo-observations of 0 for each loading of a factor-analytic component."""
+FULL_UP_TO = 40
+"""Columns up to which covariances are full unless told otherwise."""
+
+
+class MixtureConfig(ModelConfig):
+    """Settings of a mixture; what is none is chosen by the method (see methods/sizing).
+
+    components  number K of Gaussians
+    covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
+                number of factors is given
+    factors     number L of factors of each component (`factor` only)
+    outliers    whether two broad components of fixed shape stand beside them, for rows unlike all others
+                (see models/gaussian/widened.py); none: they do where the method chooses sizes, that is, in every fit
+    """
+
+    components: Components | None = None
+    covariance: Literal["full", "factor"] | None = None
+    factors: Factors | None = None
+    outliers: bool | None = None
+
+    def idle(self) -> Mapping[str, str]:
+        """See ModelConfig."""
+        return {"factors": "covariances are full"} if self.covariance == "full" else {}
+
+
+class GaussianMixture(GaussianFamily):
+    """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
+
+    Config = MixtureConfig
+    tolerance = 1e-5
+    slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
+    undescribed = 0.0
+    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
+
+    def __init__(self, learnt: Gaussians, broad: Gaussians | None = None) -> None:
+        """learnt: the K components; broad: those of fixed shape for outlying rows, if any."""
+        super().__init__()
+        self.gaussians = learnt if broad is None else Widened(learnt, broad)
+        self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
+
+    @classmethod
+    def build(cls, config: MixtureConfig, D: int) -> Self:
+        """See Model. What is none: 5 components, covariances by D, 2 factors, no broad components."""
+        K = 5 if config.components is None else config.components
+        factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
+
+        def gaussians(count: int) -> Gaussians:
+            full = _covariance(config, D) == "full"
+            return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
+
+        return cls(gaussians(K), gaussians(len(SCALES)) if config.outliers else None)
+
+    @classmethod
+    def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
+        """One path of components for full covariances, one for each number of factors otherwise."""
+        covariance = _covariance(config, D)
+        counts = [K for K in (1, 2, 3, 5, 8, 12, 20) if 10 * K <= N] or [1]
+        components = counts if config.components is None else [config.components]
+        factors: list[int | None] = [config.factors]
+        if covariance == "factor" and config.factors is None:
+            factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
+        outliers = True if config.outliers is None else config.outliers
+        return [
+            [MixtureConfig(components=K, covariance=covariance, factors=L, outliers=outliers) for K in components]
+            for L in factors
+        ]
+
+    @torch.no_grad()
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within."""
+        dtype, K = self.logits.dtype, self.gaussians.K
+        x = x.to(torch.float64)
+        spread = x.std(0, correction=0)
+        unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
+        label = _k_means(unit, K, generator)
+        one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
+        count = one_hot.sum(0)
+        mean = (one_hot.mT @ x + x.mean(0)) / (count + 1)[:, None]
+        within = x - mean[label]
+        covariance = within.mT @ within / x.shape[0]
+        own = torch.diag(x.var(0, correction=0).clamp(min=1e-6))
+        self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
+        if isinstance(self.gaussians, Widened):
+            centred = x - x.mean(0)
+            self.gaussians.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
+            count = torch.cat([count, count.new_full((len(SCALES),), ROWS - 1)])
+        self.set_weights(count + 1)
+        self.to(dtype)
+
+    def log_weights(self) -> Tensor:
+        return torch.log_softmax(self.logits, 0)
+
+    @torch.no_grad()
+    def set_weights(self, weights: Tensor) -> None:
+        self.logits.copy_((weights / weights.sum()).log())
+
+    def penalty(self, pooling: float | None, floor: float) -> Penalty:
+        """Pooling of 2 (D + 2) pseudo-rows unless told otherwise."""
+        D = self.gaussians.means().shape[1]
+        weight: float | Tensor = 1e-6
+        if isinstance(self.gaussians, Widened):
+            weight = self.logits.detach().new_full(self.logits.shape, ROWS)
+            weight[: self.gaussians.K] = 1e-6
+        pooling = 2.0 * (D + 2) if pooling is None else pooling
+        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight)
+
+    def free_parameters(self) -> int:
+        return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
+
+
+def _covariance(config: MixtureConfig, D: int) -> Literal["full", "factor"]:
+    if config.covariance is not None:
+        return config.covariance
+    return "full" if D <= FULL_UP_TO and config.factors is None else "factor"
+
+
+def _k_means(x: Tensor, K: int, generator: torch.Generator) -> Tensor:
+    """Labels [R] in 0..K-1: k-means++ seeding (Arthur and Vassilvitskii 2007), then five sweeps."""
+    first = torch.randint(x.shape[0], (1,), generator=generator)
+    centres = x[first]
+    nearest = (x - centres).square().sum(-1)
+    for _ in range(K - 1):
+        chosen = torch.multinomial(nearest + 1e-12, 1, generator=generator)
+        centres = torch.cat([centres, x[chosen]])
+        nearest = torch.minimum(nearest, (x - x[chosen]).square().sum(-1))
+    for _ in range(5):
+        one_hot = torch.nn.functional.one_hot(torch.cdist(x, centres).argmin(-1), K).to(x.dtype)
+        count = one_hot.sum(0)[:, None]
+        centres = torch.where(count > 0, one_hot.mT @ x / count.clamp(min=1), centres)
+    return torch.cdist(x, centres).argmin(-1)

@@ -1,0 +1,108 @@
+"""Gaussians with broad ones beside them for rows that are unlike all others: a defensive mixture.
+
+A fit to a few hundred rows is surest where it has seen least: a row a little outside of what was seen costs hundreds of
+nats, and one such row outweighs all others in a mean. So a mixture has two components of fixed shape and learnt weight
+beside those that are learnt. Such components are known from the contaminated normal (Tukey 1960), from importance
+sampling (Hesterberg 1995) and from clustering (Banfield and Raftery 1993). Their mean and covariance are those of all
+rows, the correlations shrunk towards none, so that columns which nearly determine each other in the rows that were seen
+need not do so in others.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.gaussian import Patterns
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
+
+SCALES = (1.5, 5.0)
+"""Standard deviations of the broad components, in those of all rows."""
+SHRINKAGE = 0.1
+"""Weight of the diagonal in their covariance."""
+ROWS = 1.0
+"""Pseudo-rows that each broad component holds beside those that it explains: its weight cannot fall to 0."""
+
+
+class Widened(Gaussians):
+    """`learnt` components, then len(SCALES) broad ones of the same kind."""
+
+    def __init__(self, learnt: Gaussians, broad: Gaussians) -> None:
+        super().__init__()
+        self.learnt, self.broad = learnt, broad.requires_grad_(False)
+        self.K, self.L, self.diagonal = learnt.K, learnt.L, learnt.diagonal
+
+    def means(self) -> Tensor:
+        return torch.cat([self.learnt.means(), self.broad.means()])
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        return torch.cat([self.learnt.log_prob(x), self.broad.log_prob(x)], -1)
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _Both(self.learnt.observe(x, patterns), self.broad.observe(x, patterns), self.K)
+
+    def footprint(self) -> Footprint:
+        learnt, broad = self.learnt.footprint(), self.broad.footprint()
+        return Footprint(learnt.pattern + broad.pattern, learnt.row + broad.row)
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        return self.learnt.log_penalty(scale, penalty)
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        self.learnt.maximise(statistics, scale, penalty)
+
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        """Those of the learnt components."""
+        self.learnt.set_moments(mean, covariance)
+
+    def set_broad(self, mean: Tensor, covariance: Tensor) -> None:
+        """Place the broad components around rows of this mean [D] and covariance [D, D], in place."""
+        shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * torch.diag(covariance.diagonal())
+        squares = torch.tensor(SCALES, dtype=covariance.dtype, device=covariance.device).square()
+        self.broad.set_moments(mean.expand(len(SCALES), -1), squares[:, None, None] * shrunk)
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        self.learnt.shrink_to(other.learnt, share)
+        self.broad.shrink_to(other.broad, share)
+
+    def moments(self) -> Moments:
+        learnt, broad = self.learnt.moments(), self.broad.moments()
+        loadings = None
+        if learnt.loadings is not None and broad.loadings is not None:
+            loadings = tuple(torch.cat(pair) for pair in zip(learnt.loadings, broad.loadings, strict=True))
+        mean, covariance = torch.cat([learnt.mean, broad.mean]), torch.cat([learnt.covariance, broad.covariance])
+        return Moments(mean, covariance, None if loadings is None else (loadings[0], loadings[1]))
+
+    def precision(self) -> tuple[Tensor, Tensor]:
+        (learnt, logdets), (broad, broad_logdets) = self.learnt.precision(), self.broad.precision()
+        return torch.cat([learnt, broad]), torch.cat([logdets, broad_logdets])
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        learnt = self.learnt.sample(component.clamp(max=self.K - 1), generator)
+        broad = self.broad.sample((component - self.K).clamp(min=0), generator)
+        return torch.where((component < self.K)[:, None], learnt, broad)
+
+    def free_parameters(self) -> int:
+        """Those of the learnt components."""
+        return self.learnt.free_parameters()
+
+
+class _Both(Observed):
+    """Rows seen by both kinds; statistics are those of the K learnt components."""
+
+    def __init__(self, learnt: Observed, broad: Observed, K: int) -> None:
+        self.learnt, self.broad, self.K = learnt, broad, K
+        self.log_prob = torch.cat([learnt.log_prob, broad.log_prob], -1)
+
+    def mean(self, k: int) -> Tensor:
+        return self.learnt.mean(k) if k < self.K else self.broad.mean(k - self.K)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        if k < self.K:
+            return self.learnt.draw(k, columns, factors)
+        return self.broad.draw(k - self.K, columns, factors)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        return self.learnt.statistics(responsibility[:, : self.K])

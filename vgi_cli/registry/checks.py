@@ -1,0 +1,112 @@
+"""What a registered model or method must be, checked where it is registered and not in the middle of a fit."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from vgi_cli.errors import UsageError
+from vgi_cli.methods.base import Method, MethodConfig
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
+from vgi_cli.models.gaussian.family import GaussianFamily
+
+TYPES: dict[str, Any] = {
+    "density": Model,
+    "marginal": Marginal,
+    "bijective": Bijective,
+    "gaussian": GaussianFamily,
+    "latent": Latent,
+    "relaxable": Relaxable,
+}
+"""Capability -> the type that has it; every model has a bound."""
+
+MADE = frozenset({"conditionals", "imputations"})
+
+
+def provided(family: type[Model]) -> frozenset[str]:
+    """The capabilities of a class."""
+    words = {word for word, kind in TYPES.items() if issubclass(family, kind)}
+    return frozenset({"bound"} | (words if family.exact else words - {"density"}))
+
+
+def required(where: str, method: Method) -> frozenset[str]:
+    """The capabilities that a Method asks for; UsageError for a type that is none."""
+    words = {kind: word for word, kind in TYPES.items()}
+    for kind in method.requires:
+        if kind not in words:
+            known = ", ".join(kind.__name__ for kind in words)
+            raise UsageError(f"{where}: requires {kind!r}, which is no capability", f"expected some of: {known}")
+    return frozenset({"bound"} | {words[kind] for kind in method.requires})
+
+
+def check_name(where: str, name: str, taken: Iterable[str]) -> None:
+    """UsageError for a name that cannot be typed after a flag, or that exists."""
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
+        raise UsageError(f"{where}: a name is lower-case letters, digits, - and _, got '{name}'", "choose another name")
+    if name in taken:
+        raise UsageError(f"{where}: the name exists", "choose another name")
+
+
+def resolve(where: str, thing: Any) -> Any:
+    """The object itself, or what the text `module:attribute` leads to."""
+    if not isinstance(thing, str):
+        return thing
+    module, _, attribute = thing.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"{where}: cannot import '{thing}' ({error})", "write it as module:attribute") from None
+
+
+def check_family(where: str, family: Any) -> None:
+    """UsageError unless the class is a complete model."""
+    if not inspect.isclass(family) or not issubclass(family, Model):
+        raise UsageError(
+            f"{where}: expected a class derived from Model, got {family!r}",
+            "derive it from Model, Marginal or Bijective of vgi_cli.models.base",
+        )
+    _check_complete(where, family)
+    _check_config(where, family, ModelConfig)
+
+
+def check_method_tuple(where: str, method: Any, makes: frozenset[str]) -> None:
+    """UsageError unless it is a Method whose settings the program can hand over."""
+    if not isinstance(method, Method):
+        raise UsageError(f"{where}: expected a Method, got {method!r}", "make one with vgi_cli.methods.base.Method(…)")
+    _check_config(where, method, MethodConfig)
+    if "epochs" not in method.Config.model_fields:
+        raise UsageError(
+            f"{where}: {method.Config.__name__} has no field 'epochs', which --epochs and a resumed fit set",
+            "add one, for example epochs: int = 100",
+        )
+    if not makes <= MADE:
+        raise UsageError(f"{where}: makes: got {sorted(makes)}", f"expected some of: {', '.join(sorted(MADE))}")
+    if "conditionals" in makes and not issubclass(method.Config, VgiConfig):
+        raise UsageError(
+            f"{where}: what makes conditionals has the settings of vgi, got {method.Config.__name__}",
+            "derive its Config from vgi_cli.methods.vgi.config.VgiConfig, or leave conditionals out of makes",
+        )
+    inputs = ["model", "table", "config", "generator", *(["room"] if "imputations" in makes else [])]
+    try:
+        inspect.signature(method.init).bind(*inputs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: init: {error}", f"write init({', '.join(inputs)})") from None
+
+
+def _check_complete(where: str, cls: type) -> None:
+    lacking = sorted(getattr(cls, "__abstractmethods__", ()))
+    if lacking:
+        raise UsageError(f"{where}: {cls.__name__} does not define {', '.join(lacking)}", "define them")
+
+
+def _check_config(where: str, owner: Any, base: type) -> None:
+    config = getattr(owner, "Config", None)
+    if not inspect.isclass(config) or not issubclass(config, base):
+        raise UsageError(
+            f"{where}: expected Config to be a class derived from {base.__name__}, got {config!r}",
+            f"write class Config({base.__name__}) with the settings, or none, as its fields",
+        )

@@ -1,0 +1,290 @@
+"""The run folder, format 1: claiming a new one, opening one, and refusing what is damaged or newer."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vgi_cli.errors import RunError, UsageError
+from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit
+from vgi_cli.runs.files import file_sha256, json_bytes, sha256, write_synced
+from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, record, sealed
+from vgi_cli.settings.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
+    from torch import Tensor
+
+    from vgi_cli.methods.base import Parts
+
+RECIPE = "recipe.yaml"
+SCHEMA = "schema.json"
+METRICS = "metrics.jsonl"
+STEMS = ("model", "conditionals", "imputations", "state")
+
+Read = TypeVar("Read")
+
+
+class Claim:
+    """A folder claimed for a new run. `rollback` leaves everything as it was; `commit` drops what it replaced."""
+
+    def __init__(self, path: Path, replaced: Path | None, created: bool) -> None:
+        self.path = path
+        self._replaced = replaced
+        self._created = created
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a run that was here comes back on a rollback."""
+        return self._replaced is not None
+
+    def commit(self) -> None:
+        """The new run has something to show: the folder that it replaces goes."""
+        if self._replaced is not None:
+            shutil.rmtree(self._replaced, ignore_errors=True)
+            self._replaced = None
+
+    @contextmanager
+    def undone_if_empty(self) -> Iterator[None]:
+        """After a failure in this context, of whatever kind: a refused fit leaves nothing, and a replaced run comes
+        back unless a new model is there."""
+        try:
+            yield
+        except BaseException as error:
+            fitted = (self.path / "model.safetensors").exists() or (self.path / COMMITTED).exists()
+            if fitted:
+                self.commit()
+            elif getattr(error, "exit_code", 1) == 2 or self._replaced is not None:
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """The fit was refused after all: remove the folder, put the replaced one back."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._replaced is not None:
+            os.rename(self._replaced, self.path)
+            self._replaced = None
+        elif not self._created:
+            self.path.mkdir()
+
+
+def vacant(path: Path) -> bool:
+    """Whether a folder is empty, or holds no more than what a fit leaves that was killed before its first checkpoint:
+    nothing was fitted there yet, and nothing in it is the user's own."""
+    return all(entry.name == PENDING and entry.is_dir() for entry in path.iterdir())
+
+
+def check_free(out: Path | None, force: bool) -> None:
+    """Refuse an `--out` that exists (nothing is created here)."""
+    if out is None or not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"--out: '{out}' exists and is a file", "give the name of a new folder")
+    if vacant(out):
+        return
+    if not force:
+        raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
+    if not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+        raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
+
+
+def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> Claim:
+    """Create the folder of a new run; without `out` the next free `run1/`, `run2/`, … in `parent` (atomic)."""
+    if out is None:
+        parent = Path() if parent is None else parent
+        number = 1
+        while True:
+            path = parent / f"run{number}"
+            try:
+                path.mkdir()
+                return Claim(path, None, created=True)
+            except FileExistsError:
+                number += 1
+            except OSError as error:
+                raise RunError(f"cannot create '{path}': {error.strerror}", "choose a folder with --out") from None
+    check_free(out, force)
+    try:
+        if out.exists() and not vacant(out):
+            replaced = out.with_name(f".{out.name}.replaced.{os.getpid()}")
+            with sole_writer(out):
+                os.rename(out, replaced)
+            out.mkdir()
+            return Claim(out, replaced, created=False)
+        created = not out.exists()
+        out.mkdir(parents=True, exist_ok=not created)
+        if not created:
+            with sole_writer(out):  # another fit may be about to write its first checkpoint
+                shutil.rmtree(out / PENDING, ignore_errors=True)
+        return Claim(out, None, created)
+    except FileExistsError:
+        raise UsageError(f"--out: '{out}' exists", "another command has just taken it") from None
+    except OSError as error:
+        raise RunError(f"cannot create '{out}': {error.strerror}", "choose another folder with --out") from None
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Hold a run folder for writing; UsageError when another process does. The system lets go when a process ends."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"run '{path}' is being written by another process", "wait for it, or stop it") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class RunFolder:
+    """A run on disk. Opening finishes a checkpoint that was committed but not yet moved into place."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, path: Path, verify: bool = True) -> RunFolder:
+        """Open a run. RunError when it is none, damaged (SHA-256), or of a newer format."""
+        if not path.exists():
+            raise RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed")
+        if not path.is_dir():
+            raise RunError(f"'{path}' is a file, not a run folder", "give the folder that `vgi fit` printed")
+        while True:
+            finish_commit(path)
+            run = cls(path, _read_manifest(path))
+            try:
+                if verify:
+                    run.verify()
+                return run
+            except RunError:
+                if not (path / COMMITTED).exists() and _read_manifest(path) == run.manifest:
+                    raise  # nobody is writing here: it is damaged
+
+    def file(self, name: str) -> Path:
+        """Where a file of the run lies: at the top, or (for a folder that cannot be written) in the commit."""
+        committed = self.path / COMMITTED / name
+        return committed if committed.exists() else self.path / name
+
+    def verify(self) -> None:
+        """RunError unless every file of the manifest is there with its SHA-256."""
+        for name, expected in self.manifest.get("files", {}).items():
+            length = self.manifest.get("metrics_bytes") if name == METRICS else None
+            found = self._sha256(name, length)
+            if found is None:
+                raise RunError(f"run '{self.path}' is damaged: {name} is missing", HINT)
+            if found != expected:
+                raise RunError(
+                    f"run '{self.path}' is damaged: {name} does not match its SHA-256 in {MANIFEST}",
+                    "restore the file, or fit again (to change settings, copy recipe.yaml elsewhere)",
+                )
+
+    def _sha256(self, name: str, length: int | None) -> str | None:
+        """SHA-256 of a file, wherever it lies; none where it is missing."""
+        return wherever(self.path, name, lambda file: file_sha256(file, length))
+
+    @property
+    def record(self) -> Manifest:
+        """The manifest by its types: of a run that was opened."""
+        return record(self.manifest)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fit came to its end."""
+        return self.manifest.get("status") == "finished"
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a checkpoint with a model has been written."""
+        return "model.safetensors" in self.manifest.get("files", {})
+
+    def require_model(self) -> None:
+        """RunError while there is no model yet."""
+        if not self.fitted:
+            raise RunError(
+                f"run '{self.path}' holds no model yet", f"continue it with: vgi fit --resume --out {self.path}"
+            )
+
+    def recipe(self) -> Recipe:
+        """The resolved recipe."""
+        return load_recipe(self.file(RECIPE))
+
+    def schema_text(self) -> str:
+        """The schema, JSON."""
+        return self.file(SCHEMA).read_text(encoding="utf-8")
+
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """The tensors of one file, empty when the run has no such file."""
+        from vgi_cli.runs.tensors import read_tensors
+
+        return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
+
+    def parts(self) -> Parts:
+        """All tensors."""
+        return {stem: self.tensors(stem) for stem in STEMS}
+
+    def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+        """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
+        from vgi_cli.runs.tensors import write_tensors
+
+        manifest = {**self.manifest, **entries}
+        hashes = dict(self.manifest.get("files", {}))
+        metrics = self.path / METRICS
+        if metrics.exists():
+            hashes[METRICS] = file_sha256(metrics, manifest["metrics_bytes"])
+
+        def write(folder: Path) -> None:
+            for stem, tensors in parts.items():
+                if tensors or stem == "model":
+                    hashes[f"{stem}.safetensors"] = write_tensors(folder / f"{stem}.safetensors", tensors)
+            for name, text in (texts or {}).items():
+                write_synced(folder / name, text.encode())
+                hashes[name] = sha256(text.encode())
+            manifest["files"] = dict(sorted(hashes.items()))
+            write_synced(folder / MANIFEST, json_bytes(sealed(manifest)))
+
+        commit(self.path, write)
+        self.manifest = sealed(manifest)
+
+    def truncate_metrics(self) -> None:
+        """Drop lines that were logged after the last checkpoint."""
+        path = self.path / METRICS
+        if path.exists():
+            os.truncate(path, self.manifest.get("metrics_bytes", 0))
+
+    def last_metrics(self) -> dict[str, Any]:
+        """The last value of every metric that was logged; some are not logged in every epoch."""
+        last: dict[str, Any] = {}
+        with self.file(METRICS).open(encoding="utf-8") as lines:
+            for line in lines:
+                last |= json.loads(line)
+        return last
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        text = wherever(path, MANIFEST, Path.read_bytes)
+    except OSError as error:
+        raise RunError(f"run '{path}' is damaged: cannot read {MANIFEST} ({error})", HINT) from None
+    if text is None and vacant(path) and any(path.iterdir()):
+        raise RunError(
+            f"'{path}': the fit was stopped before it had saved anything", f"begin it again: vgi fit DATA --out {path}"
+        )
+    if text is None:
+        raise RunError(f"'{path}' is not a run: it has no {MANIFEST}", "give the folder that `vgi fit` printed")
+    return parse(text, path)
+
+
+def wherever(path: Path, name: str, read: Callable[[Path], Read]) -> Read | None:
+    """What `read` makes of a file of a run, in the commit or else at the top; none where it is in neither. In this
+    order: a file that is moved into place between two looks is at the top."""
+    for folder in (path / COMMITTED, path):
+        with contextlib.suppress(FileNotFoundError):
+            return read(folder / name)
+    return None

@@ -1,0 +1,60 @@
+"""Imputing on rows that are augmented by latents: what a sampler of columns does, on columns and latents."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.starts import Start
+
+LATENT = "\0z"
+"""Names of latents, to key their noise beside that of columns: no column has such a name."""
+
+
+@final
+class LatentStart(Start):
+    """Another start for the data columns, N(0, I) for the L latents after them."""
+
+    def __init__(self, otherwise: Start, latents: int) -> None:
+        self._otherwise = otherwise
+        self._latents = latents
+
+    def states(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """See Start; x [R, D] with the latents."""
+        d = x.shape[1] - self._latents
+        data = KeyedNoise(noise.seed, noise.columns[:d], noise.rows, noise.draws, noise.purpose)
+        first = self._otherwise.states(x[:, :d], missing[:, :d], data, Box(box.low[:d], box.high[:d]))
+        return torch.cat([first, noise.at("f0").normal(numbered(LATENT, self._latents)).to(x)], 2)
+
+
+@final
+class AugmentedImputer(Imputer):
+    """An imputer of augmented rows, asked for data columns: the latents of every incomplete row are missing too."""
+
+    def __init__(self, inner: Imputer, latents: int) -> None:
+        self._inner = inner
+        self._latents = latents
+
+    def rows_at_once(self, draws: int) -> int:
+        """See Imputer."""
+        return self._inner.rows_at_once(draws)
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """See Imputer."""
+        self._inner.watch = self.watch
+        L, d = self._latents, x.shape[1]
+        names = (*noise.columns, *numbered(LATENT, L))
+        wide = KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose)
+        free = box.low.new_full((L,), torch.inf)
+        bounds = Box(torch.cat([box.low, -free]), torch.cat([box.high, free]))
+        holes = torch.cat([missing, missing.any(1, keepdim=True).expand(-1, L)], 1)
+        rows = torch.cat([x, x.new_zeros(len(x), L)], 1)
+        return self._inner.sample(rows, holes, wide, bounds)[..., :d].contiguous()
+
+    def diagnostics(self) -> dict[str, object]:
+        """See Imputer."""
+        return self._inner.diagnostics()

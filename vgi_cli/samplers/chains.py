@@ -1,0 +1,66 @@
+"""What the training chains hold: the imputations with which the fit ended, without any further step."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.held import HeldChains
+
+
+@final
+class ChainsImputer(Imputer):
+    """Draw k is chain k. Only for the table that the run holds, and for at most K draws.
+
+    A row of chain k with a cell outside the box is taken from the next chain of that row that is inside (counted as
+    `replaced`); a row without such a chain is set to the nearest bound (counted as `bounded`).
+
+    single  whether a fit by the run's method has one chain whatever its settings are
+    """
+
+    def __init__(self, held: HeldChains, single: bool = False) -> None:
+        self._held = held
+        self._single = single
+        self._replaced = 0
+        self._bounded = 0
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """See Imputer. UsageError for more than K draws, InputError for rows that the run does not hold."""
+        held, K = self._held, self._held.K
+        wanted = int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0
+        if wanted > K:
+            raise UsageError(
+                f"sampler 'chains' has {K} draw{'s' * (K > 1)} of each cell, draw {wanted} was asked for",
+                f"use --m {K} or another sampler"
+                if self._single
+                else f"use --m {K} or less, another sampler, or a fit with --set method.imputations={wanted}",
+            )
+        found = held.find(noise.rows)
+        rows = found.clamp(min=0)
+        incomplete = missing.any(1)
+        known = (found >= 0) & (held.missing[rows] == missing).all(1)
+        if bool((incomplete & ~known).any()):
+            raise InputError(
+                "sampler 'chains' works only for the table that the run holds: "
+                f"{int((incomplete & ~known).sum())} rows are new or have other holes",
+                "use another sampler, or finetune the run on this table first (a fit by vgi)",
+            )
+        every = held.values(rows, torch.arange(K, device=rows.device)).to(x)  # [K, R, D]
+        inside = (box.contains(every) | ~missing).all(2)  # [K, R]
+        turn = (noise.draws.to(rows.device)[:, None] + torch.arange(K, device=rows.device)) % K  # [n, K]
+        first = inside[turn].to(torch.int8).argmax(1)  # [n, R] chains to skip before one is inside
+        chain = turn.gather(1, first)
+        drawn = every[chain, torch.arange(len(rows), device=rows.device)]
+        clamped = torch.where(missing, drawn.clamp(box.low.to(x), box.high.to(x)), x)
+        self._replaced += int((incomplete & inside.any(0) & (first > 0)).sum())
+        self._bounded += int((incomplete & ~inside.any(0)).sum()) * len(noise.draws)
+        return clamped
+
+    def diagnostics(self) -> dict[str, object]:
+        """Rows and draws that came from another chain or were set to a bound."""
+        return {"replaced": self._replaced, "bounded": self._bounded}

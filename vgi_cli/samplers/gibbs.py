@@ -1,0 +1,90 @@
+"""The paper's pseudo-Gibbs sampler (Algorithm 5): every draw of q_j is kept, so the chain targets what q defines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.kernels import random_scan
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
+from vgi_cli.samplers.starts import Start
+
+Step = Callable[..., Tensor]
+"""A step of PACK chains, a function of tensors: x, missing, box, the block j, which chains move, and the noise; gives x
+anew."""
+
+
+@final
+class GibbsImputer(Imputer):
+    """One chain per draw and row, of max(minimum, per_hole · holes) sweeps; draws of q outside the box are refused (the
+    cell keeps its value until the next sweep) and counted."""
+
+    def __init__(
+        self,
+        conditionals: Conditionals,
+        start: Start,
+        minimum: int = 20,
+        per_hole: float = 1.0,
+        capture: Callable[[Step], Step] | None = None,
+    ) -> None:
+        """`capture` makes a step faster (chains/captured.py)."""
+        self._q = conditionals
+        self._step: Step = self._plain_step if capture is None else capture(self._plain_step)
+        self._start = start
+        self._minimum = minimum
+        self._per_hole = per_hole
+        self._tally = torch.zeros(2, dtype=torch.int64)  # draws, refusals; on the device: it must not wait
+
+    def rows_at_once(self, draws: int) -> int:
+        """See Imputer."""
+        return rows_at_once(draws)
+
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """See Imputer."""
+        box = Box(box.low.to(x), box.high.to(x))
+        out = self._start.states(x, missing, noise, box)
+        if self._tally.device != x.device:
+            self._tally = self._tally.to(x.device)  # before the first step: a captured one keeps its place
+        with frozen(self._q):
+            chains = chains_of(out, missing, noise)
+            for index, part in packed(chains):
+                pack = pack_of(chains, chains.x, index)
+                out[chains.draw[index], chains.row[index]] = self._run(pack, box, part)[: pack.real]
+        return out
+
+    def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> Tensor:
+        """States [PACK, D] at the end; `part`: the share of the work that was done before, and the one that this is."""
+        x, missing = pack.x, pack.missing
+        holes = missing.sum(1)
+        sweeps = (self._per_hole * holes).clamp(min=self._minimum).ceil() * (holes > 0)
+        allowed = self._q.blocks(missing)
+        count = int(sweeps.max())
+        for sweep in range(count):
+            self.watch(part[0] + part[1] * sweep / count)
+            noise = sweep_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
+            scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
+            for g in range(scan.j.shape[1]):
+                j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
+                normal = self._q.noise_of(noise.normal, j)
+                x = self._step(x, missing, box.low, box.high, j, active, normal)
+        return x
+
+    def _plain_step(
+        self, x: Tensor, missing: Tensor, low: Tensor, high: Tensor, j: Tensor, active: Tensor, normal: Tensor
+    ) -> Tensor:
+        new = self._q.redraw(x, missing, j, normal)
+        inside = (Box(low, high).contains(new) | ~missing).all(1)
+        self._tally += torch.stack([active.sum(), (active & ~inside).sum()])
+        return torch.where((active & inside)[:, None], new, x)
+
+    def diagnostics(self) -> dict[str, object]:
+        """Draws of q taken and refused because they lay outside the box."""
+        draws, outside = self._tally.tolist()
+        return {"draws": draws, "outside_range": outside} if draws else {}

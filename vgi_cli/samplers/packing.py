@@ -1,0 +1,115 @@
+"""Chains in packs of fixed size.
+
+Draws × incomplete rows are sorted, so that the chains of a pack end together, and cut into packs of exactly PACK
+chains, zero-padded, so that rounding cannot depend on the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.noise import KeyedNoise, mix64
+from vgi_cli.samplers.base import ROW_BLOCK
+
+PACK = 512
+AT_ONCE = 16384
+"""So many chains are sorted together: enough for packs whose chains are alike, and for a last pack that is full."""
+
+
+def rows_at_once(draws: int) -> int:
+    """Rows whose chains are sorted together: a multiple of ROW_BLOCK."""
+    return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
+
+
+class Chains(NamedTuple):
+    """Q chains, one for every draw of every row with a hole.
+
+    x        [Q, D] first states
+    missing  [Q, D]
+    noise    randomness of these chains: one draw, one row key a chain
+    draw     [Q] index of each chain's draw
+    row      [Q] index of each chain's row
+    """
+
+    x: Tensor
+    missing: Tensor
+    noise: KeyedNoise
+    draw: Tensor
+    row: Tensor
+
+
+class Pack(NamedTuple):
+    """PACK chains; only the first `real` are real, the others are complete rows of zeros.
+
+    x        [PACK, D] states
+    missing  [PACK, D]
+    noise    randomness of these chains
+    real     number of real chains
+    """
+
+    x: Tensor
+    missing: Tensor
+    noise: KeyedNoise
+    real: int
+
+
+def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Chains:
+    """The chains of all (draw, row) with a hole, few holes first; states [n, R, D] completed rows, missing [R, D].
+
+    The key of a chain is made of the keys of its row and its draw: a chain's randomness is the same in any pack.
+    """
+    n = states.shape[0]
+    holes = missing.sum(1)
+    rows = torch.argsort(holes, stable=True)
+    rows = rows[holes[rows] > 0]
+    row = rows.repeat_interleave(n)
+    draw = torch.arange(n, device=row.device).repeat(len(rows))
+    keys = mix64(noise.rows.to(row.device)[row] ^ mix64(noise.draws.to(row.device)[draw] + 1))
+    one = torch.zeros(1, dtype=torch.int64, device=row.device)
+    own = KeyedNoise(noise.seed, noise.columns, keys, one, f"{noise.purpose}/chains")
+    return Chains(states[draw, row], missing[row], own, draw, row)
+
+
+def packed(chains: Chains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
+    """The chains of each pack, and which share of all came before and is in it."""
+    Q = len(chains.row)
+    for index in torch.arange(Q, device=chains.row.device).split(PACK):
+        before = 0.0 if len(index) == 0 else int(index[0]) / Q
+        yield index, (before, len(index) / max(Q, 1))
+
+
+def pack_of(chains: Chains, x: Tensor, index: Tensor) -> Pack:
+    """The pack of at most PACK chains `index`, in the states x [Q, D]."""
+    keys = padded(chains.noise.rows[index])
+    own = KeyedNoise(chains.noise.seed, chains.noise.columns, keys, chains.noise.draws, chains.noise.purpose)
+    return Pack(padded(x[index]), padded(chains.missing[index]), own, len(index))
+
+
+def padded(values: Tensor) -> Tensor:
+    """PACK lines: those of `values`, then zeros."""
+    sides = (0, 0) * (values.ndim - 1) + (0, PACK - len(values))
+    return torch.nn.functional.pad(values, sides)
+
+
+class SweepNoise(NamedTuple):
+    """Randomness of one sweep over PACK chains, in which a column is visited at most once: all keyed by column name.
+
+    order   [PACK, D] uniform: the order in which holes are visited
+    normal  [PACK, D, width] standard normal: what a proposal in that column needs
+    accept  [PACK, D] log of a uniform
+    """
+
+    order: Tensor
+    normal: Tensor
+    accept: Tensor
+
+
+def sweep_noise(noise: KeyedNoise, sweep: int, width: int, dtype: torch.dtype) -> SweepNoise:
+    """The randomness of sweep `sweep` for proposals that need `width` normals."""
+    at = noise.at(sweep)
+    normal = torch.stack([at.at(f"normal{i}").normal()[0] for i in range(width)], -1)
+    return SweepNoise(at.at("order").uniform()[0], normal.to(dtype), at.at("accept").uniform()[0].log().to(dtype))

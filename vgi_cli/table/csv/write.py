@@ -1,0 +1,67 @@
+"""Filled tables as CSV: the input's bytes with nothing changed but the filled cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.table.csv.text import CsvText
+from vgi_cli.table.fills import Holes
+
+
+class Template:
+    """A CSV text, the whole of a table or a block of its rows, cut at its holes: texts are put between the pieces."""
+
+    def __init__(self, csv: CsvText, holes: Sequence[Holes]) -> None:
+        begin = [csv.bounds[h.rows, h.place] for h in holes]
+        end = [csv.bounds[h.rows, h.place + 1] - 1 for h in holes]
+        self.csv = csv
+        self.holes = holes
+        begins, ends = (np.concatenate(x) if x else np.zeros(0, np.int64) for x in (begin, end))
+        self._begins, self._ends = begins, ends
+
+    def fill(self, draw: Floats, *, header: bool) -> bytes:
+        """The rows with the holes filled from one draw [N, D]; before them, with `header`, all that precedes them."""
+        texts = list(chain.from_iterable(h.texts(draw) for h in self.holes))
+        return self._splice(0 if header else self.csv.header[2], self._begins, self._ends, texts)
+
+    def long_header(self) -> bytes:
+        """The header with columns `.imp` and `.id` last, and what precedes it."""
+        csv = self.csv
+        extra = csv.delimiter + csv.delimiter.join(('".imp"', '".id"') if csv.quoted else (".imp", ".id"))
+        return csv.text[: csv.header[1]] + extra.encode() + self._newline
+
+    def long(self, number: int, draw: Floats | None, first: int) -> bytes:
+        """The rows of draw `number` [N, D] (none: with their holes), with `.imp` and with `.id` from `first` + 1 on."""
+        csv = self.csv
+        row_ends = csv.bounds[:, -1] - 1
+        begins, ends = np.concatenate([self._begins, row_ends]), np.concatenate([self._ends, row_ends])
+        texts = [h.blanks if draw is None else h.texts(draw) for h in self.holes]
+        rows = range(first + 1, first + csv.N + 1)
+        tails = [f"{csv.delimiter}{number}{csv.delimiter}{row}".encode() for row in rows]
+        tails[-1] += self._newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
+        return self._splice(csv.header[2], begins, ends, list(chain.from_iterable([*texts, tails])))
+
+    @property
+    def _newline(self) -> bytes:
+        return self.csv.text[self.csv.header[1] : self.csv.header[2]] or b"\n"
+
+    def _splice(self, start: int, begins: np.ndarray, ends: np.ndarray, texts: list[bytes]) -> bytes:
+        """The text from byte `start` with the ranges [begin, end) replaced.
+
+        A hole that is the last cell of its row begins where the row's end is inserted when it is empty: the sort is
+        stable and holes come first.
+        """
+        order = np.argsort(begins, kind="stable")
+        text = self.csv.text
+        pieces: list[bytes] = [b""] * (2 * len(order) + 1)
+        at = start
+        for i, (begin, end) in enumerate(zip(begins[order].tolist(), ends[order].tolist(), strict=True)):
+            pieces[2 * i] = text[at:begin]
+            at = end
+        pieces[-1] = text[at:]
+        pieces[1::2] = [texts[i] for i in order.tolist()]
+        return b"".join(pieces)

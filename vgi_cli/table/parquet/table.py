@@ -1,0 +1,163 @@
+"""A Parquet file, or a folder of them, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgi_cli.columns.numerals import Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
+from vgi_cli.table.base import Bools, Table
+from vgi_cli.table.cells import Ints, quote_if_needed
+from vgi_cli.table.csv.text import CsvText, header_cell, split_csv
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Integers, floats and decimals; truth values are categories."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Strings, dictionary-encoded or not."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+class ParquetTable(Table):
+    """A table read from Parquet: the Arrow table stays as it was read."""
+
+    def __init__(
+        self,
+        arrow: pa.Table,
+        *,
+        index: Sequence[str],
+        na_values: Sequence[str],
+        sha256: str,
+        label: str,
+        stem: str,
+        suffix: str,
+        hidden: Bools | None = None,
+        first: int = 0,
+        decimals: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """`decimals`: those of float32 columns, where these are rows of a larger table."""
+        super().__init__(
+            arrow.column_names,
+            arrow.num_rows,
+            format="parquet",
+            sha256=sha256,
+            label=label,
+            stem=stem,
+            suffix=suffix,
+            index=index,
+            hidden=hidden,
+            first=first,
+            na_values=na_values,
+        )
+        self._decimals = decimals
+        self.arrow = arrow
+
+    def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
+        i = self.place(name)
+        column = self.arrow.column(i)
+        if pa.types.is_string_view(self._type(i)) or pa.types.is_binary_view(self._type(i)):  # Arrow cannot take from
+            column = column.cast(pa.large_string() if is_text(self._type(i)) else pa.large_binary())
+        column = column if rows is None else column.take(pa.array(rows))
+        if pa.types.is_floating(self._type(i)):
+            absent = np.asarray(pc.is_null(column).to_numpy(), bool)
+            values = self._floats(i) if rows is None else self._floats(i)[rows]
+            cells = [None if a else plain(v) for v, a in zip(values.tolist(), absent.tolist(), strict=True)]
+        else:
+            cells = [None if v is None else str(v) for v in column.to_pylist()]
+        return np.array(cells, dtype=object)
+
+    def typed(self, name: str) -> bool:
+        return not is_number(self._type(self.place(name)))
+
+    def textual(self, name: str) -> bool:
+        return is_text(self._type(self.place(name)))
+
+    def whole(self, name: str) -> bool:
+        return bool(pa.types.is_integer(self._type(self.place(name))))
+
+    def single(self, name: str) -> bool:
+        kind = self._type(self.place(name))
+        return bool(pa.types.is_float32(kind) or pa.types.is_float16(kind))
+
+    def limits(self, name: str) -> tuple[float, float] | None:
+        kind = self._type(self.place(name))
+        if pa.types.is_decimal(kind):
+            most = float(Decimal(10**kind.precision - 1).scaleb(-kind.scale))
+            return -most, most
+        if not pa.types.is_integer(kind):
+            return None
+        info = np.iinfo(kind.to_pandas_dtype())
+        most = float(info.max)  # the float64 next to it may be one too many
+        return float(info.min), most if int(most) <= info.max else float(np.nextafter(most, 0.0))
+
+    def spelling(self, name: str) -> Spelling | None:
+        return None
+
+    def where(self, row: int) -> str:
+        return f"row {self.first + row + 1}"
+
+    def binary(self, name: str) -> Floats:
+        i = self.place(name)
+        if pa.types.is_boolean(self._type(i)):
+            return np.asarray(self.arrow.column(i).cast(pa.int8()).cast(pa.float64()).to_numpy(), np.float64)
+        return self.numeric(name)
+
+    def in_quotes(self, name: str, rows: Ints) -> Bools:
+        return np.zeros(len(rows), bool)
+
+    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
+        return self.arrow.schema
+
+    def as_arrow(self, schema: pa.Schema) -> pa.Table:
+        return self.arrow
+
+    def as_csv(self) -> CsvText:
+        columns = [["" if c is None else c for c in self.raw_text(name)] for name in self.names]
+        lines = [",".join(header_cell(name, ",") for name in self.names)]
+        lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
+        return split_csv(("\n".join(lines) + "\n").encode(), self.label, ",")
+
+    def _type(self, i: int) -> pa.DataType:
+        return self.arrow.schema.field(i).type
+
+    def _missing(self, i: int) -> Bools:
+        column = self.arrow.column(i)
+        absent = np.asarray(pc.is_null(column, nan_is_null=True).to_numpy(), bool)
+        if self.tokens and is_text(self._type(i)):
+            absent |= self.tokens.in_texts(self._strings(i).fill_null(""))
+        elif self.tokens and is_number(self._type(i)):
+            absent |= self.tokens.in_numbers(self._floats(i))
+        return absent
+
+    def _strings(self, i: int) -> pa.Array:
+        column = self.arrow.column(i).cast(pa.large_string()).combine_chunks()
+        return pc.ascii_trim_whitespace(column)
+
+    def _floats(self, i: int) -> Floats:
+        column = self.arrow.column(i)
+        if pa.types.is_decimal(self._type(i)):
+            column = column.cast(pa.string())  # the cast of decimals to float64 is not correctly rounded
+        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+        if not self.single(self.names[i]):
+            return values
+        known = self._decimals
+        return shorten(values) if known is None else at_decimals(values, known.get(self.names[i]))
+
+    def _read_numbers(self, i: int, missing: Bools) -> Numbers:
+        kind = self._type(i)
+        if is_number(kind):
+            return Numbers(np.where(missing, np.nan, self._floats(i)), ~missing, np.zeros(self.N, bool))
+        if is_text(kind):
+            return parse(self._strings(i), missing)
+        nothing = np.zeros(self.N, bool)
+        return Numbers(np.full(self.N, np.nan), nothing, nothing)

@@ -1,0 +1,195 @@
+"""The types of filled columns as Arrow: those of the input; wider ones, with a line that says so, where a fill does not
+fit in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Context, Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from vgi_cli.columns.numerals import EXACT, Floats, plain
+from vgi_cli.errors import InputError
+from vgi_cli.table.fills import Holes, spell
+from vgi_cli.table.pandas_notes import told_to_pandas
+
+FLOATING = (pa.float16(), pa.float32(), pa.float64())
+FRACTION = 17
+"""Digits after the point of a decimal that stands in for whole numbers beyond those of float64."""
+_CONTEXT = Context(prec=400)
+
+
+class Extent:
+    """What the type of one column must hold.
+
+    low, high  the least and the greatest fill
+    broken     a fill that is not whole, None where all are
+    largest    the largest size of an observed number, of a column of 64 bits
+    texts      the distinct texts of a dictionary with few places for them
+    """
+
+    def __init__(self) -> None:
+        self.low, self.high = np.inf, -np.inf
+        self.broken: float | None = None
+        self.largest = 0.0
+        self.texts: set[str] = set()
+
+    def add(self, hole: Holes, values: Floats, observed: pa.ChunkedArray) -> None:
+        """Look at the fills of some rows and at the column that they belong to."""
+        self.low = min(self.low, float(values.min(initial=np.inf)))
+        self.high = max(self.high, float(values.max(initial=-np.inf)))
+        broken = np.flatnonzero(values != np.rint(values))
+        if len(broken) and self.broken is None:
+            self.broken = float(values[broken[0]])
+        if observed.type in (pa.int64(), pa.uint64()):
+            numbers = observed.drop_null().cast(pa.float64(), safe=False).to_numpy()
+            self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
+        if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
+            self.texts.update(observed.cast(observed.type.value_type).unique().drop_null().to_pylist())
+            self.texts.update(spell(hole.column, values, hole.fewest))
+
+    @property
+    def farthest(self) -> float:
+        """The fill of the largest size."""
+        return self.low if -self.low > self.high else self.high
+
+
+class Extents:
+    """What the types of a table must hold, which may come in blocks and with several draws."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """`schema`: the types of the table."""
+        self._schema = schema
+        self._extents: dict[str, Extent] = {}
+
+    def add(self, arrow: pa.Table, holes: Sequence[Holes], draw: Floats) -> None:
+        """Look at some rows [n] and their fills from one draw [n, D]."""
+        for hole in holes:
+            values = hole.values(draw)
+            self._extents.setdefault(hole.column.name, Extent()).add(hole, values, arrow.column(hole.place))
+
+    def filled(self) -> pa.Schema:
+        """The types of the table whose holes are filled; columns without a hole keep theirs. InputError where no type
+        holds the fills."""
+        changed = {name: kind for name, (kind, _) in self._changes().items()}
+        schema = self._schema
+        for i, field in enumerate(schema):
+            if field.name in changed:
+                schema = schema.set(i, field.with_type(changed[field.name]))
+        return told_to_pandas(schema, changed)
+
+    def lines(self) -> list[str]:
+        """One line for each column that changes its type."""
+        return [
+            f"column '{name}' is written as {kind}, not {self._schema.field(name).type}: {why}"
+            for name, (kind, why) in self._changes().items()
+        ]
+
+    def _changes(self) -> dict[str, tuple[pa.DataType, str]]:
+        """New type and reason, by column."""
+        changes = {}
+        for name, extent in self._extents.items():
+            given = self._schema.field(name).type
+            kind, why = _wide_enough(given, extent)
+            if kind is None:
+                message = f"column '{name}': no type holds its numbers and the fill {plain(extent.farthest)}"
+                raise InputError(message, "cast the column to double in the file")
+            if kind != given:
+                changes[name] = kind, why
+        return changes
+
+
+def replaceable(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow can replace cells of a column."""
+    if pa.types.is_dictionary(kind):
+        return replaceable(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
+
+
+def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
+    """The fills [n] of a column in a type that is wide enough."""
+    if pa.types.is_decimal(kind):
+        most = _most(kind)
+        return pa.array([_decimal(text, kind, most) for text in spell(hole.column, values, 0)], kind)
+    if pa.types.is_floating(kind):
+        return pa.array(values, pa.float64()).cast(kind, safe=False)
+    if pa.types.is_integer(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        return pa.array([min(int(v), limits.max) for v in values.tolist()], kind)
+    return pa.array(spell(hole.column, values, hole.fewest), kind)
+
+
+def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
+    """The type, or the next one that holds the fills (None: there is none), and why it has to change."""
+    if math.isinf(fills.low):  # no hole
+        return given, ""
+    why = f"the fill {plain(fills.farthest)} does not fit in"
+    if pa.types.is_null(given):
+        whole = fills.broken is None and max(-fills.low, fills.high) < EXACT
+        return pa.int64() if whole else pa.float64(), "it was empty"
+    if pa.types.is_integer(given):
+        if fills.broken is not None:
+            return _fractional(fills), f"the fill {plain(fills.broken)} is not whole"
+        return _integer(given, fills), why
+    if pa.types.is_floating(given):
+        wide = FLOATING[FLOATING.index(given) :]
+        return next(kind for kind in wide if _finite(fills.farthest, kind)), why
+    if pa.types.is_decimal(given):
+        return _decimal_type(given, given.scale, fills.farthest), why
+    if pa.types.is_dictionary(given) and len(fills.texts) > np.iinfo(given.index_type.to_pandas_dtype()).max:
+        wide = pa.dictionary(pa.int32(), given.value_type, given.ordered)
+        return wide, f"the fills make {len(fills.texts)} different texts of it"
+    return given, ""
+
+
+def _integer(given: pa.DataType, fills: Extent) -> pa.DataType | None:
+    """The type, else int64, else a decimal."""
+    for kind in (given,) if given == pa.uint64() else (given, pa.int64()):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        # From 2^53 on the float64 next to the greatest number may lie above it: it stands for that number.
+        if limits.min <= fills.low and (fills.high <= limits.max or fills.high == float(limits.max)):
+            return kind
+    return _decimal_type(pa.decimal128(20, 0), 0, fills.farthest)
+
+
+def _fractional(fills: Extent) -> pa.DataType | None:
+    """double, unless it would change observed numbers."""
+    if fills.largest <= EXACT:
+        return pa.float64()
+    return _decimal_type(pa.decimal128(20 + FRACTION, FRACTION), FRACTION, fills.farthest)
+
+
+def _finite(value: float, kind: pa.DataType) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.asarray(value).astype(kind.to_pandas_dtype())))
+
+
+def _decimal_type(given: pa.DataType, scale: int, value: float) -> pa.DataType | None:
+    """The given decimal type, or a wider one of that scale that holds a number."""
+    if abs(value) <= float(_most(given)):
+        return given
+    digits = _rounded(plain(value), scale).adjusted() + 1 + scale
+    if digits <= 38:
+        return pa.decimal128(digits, scale)
+    return pa.decimal256(digits, scale) if digits <= 76 else None
+
+
+def _most(kind: pa.DataType) -> Decimal:
+    """The greatest number of a decimal type."""
+    return Decimal(10**kind.precision - 1).scaleb(-kind.scale, _CONTEXT)
+
+
+def _decimal(text: str, kind: pa.DataType, most: Decimal) -> Decimal:
+    """A number at the scale of a decimal type; the float64 next to the greatest number may lie above it."""
+    value = _rounded(text, kind.scale)
+    return max(min(value, most), most.copy_negate())  # the minus sign would round
+
+
+def _rounded(text: str, scale: int) -> Decimal:
+    return Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_CONTEXT)

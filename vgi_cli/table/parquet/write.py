@@ -1,0 +1,123 @@
+"""Filled tables as Parquet: the input's types, as far as the fills fit in."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.table.fills import Holes
+from vgi_cli.table.pandas_notes import KEY
+from vgi_cli.table.parquet.types import cells, replaceable
+
+GROUP_CELLS = 1 << 22
+"""A row group has about so many cells, whatever the blocks that a table comes in."""
+
+
+def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema) -> pa.Table:
+    """The table with the holes filled from one draw [N, D], in the types of `Extents`; other columns stay."""
+    for hole in holes:
+        column = _fill(arrow.column(hole.place), hole, draw, types.field(hole.place).type)
+        arrow = arrow.set_column(hole.place, types.field(hole.place), column)
+    return arrow.replace_schema_metadata(types.metadata)
+
+
+def blank_arrow(arrow: pa.Table, holes: Sequence[Holes]) -> pa.Table:
+    """The table with null in every hole, hidden cells and codes for missing included."""
+    for hole in holes:
+        kind = arrow.schema.field(hole.place).type
+        column = arrow.column(hole.place).cast(replaceable(kind))
+        mask = np.zeros(arrow.num_rows, bool)
+        mask[hole.rows] = True
+        column = pc.if_else(pa.array(mask), pa.scalar(None, column.type), column).cast(kind)
+        arrow = arrow.set_column(hole.place, arrow.schema.field(hole.place), column)
+    return arrow
+
+
+def in_types(arrow: pa.Table, types: pa.Schema) -> pa.Table:
+    """Rows in the types of a filled table."""
+    for i, (field, old) in enumerate(zip(types, arrow.schema, strict=True)):
+        if field.type != old.type:  # Arrow cannot cast every type to itself
+            arrow = arrow.set_column(i, field, arrow.column(i).cast(field.type))
+    return arrow.replace_schema_metadata(types.metadata)
+
+
+def numbered(arrow: pa.Table, number: int, first: int) -> pa.Table:
+    """Rows of draw `number` with columns `.imp` and `.id` last; the first row's id is `first` + 1."""
+    ids = pa.array(np.arange(first + 1, first + arrow.num_rows + 1))
+    return arrow.append_column(".imp", pa.array(np.full(arrow.num_rows, number))).append_column(".id", ids)
+
+
+def long_schema(filled: pa.Schema) -> pa.Schema:
+    """The types of the long layout, given those of a draw."""
+    metadata = {k: v for k, v in (filled.metadata or {}).items() if k != KEY}  # its row index is gone
+    return numbered(filled.empty_table(), 0, 0).schema.with_metadata(metadata or None)
+
+
+def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
+    """A Parquet file, from the rows of its table in any blocks; row groups are of one size."""
+    rows = max(1, GROUP_CELLS // max(len(schema), 1))
+    sink = _Drain()
+    held: list[pa.Table] = []
+    with pq.ParquetWriter(sink, schema) as writer:
+        for part in parts:
+            held.append(part)
+            while sum(table.num_rows for table in held) >= rows:
+                whole = pa.concat_tables(held)
+                writer.write_table(whole.slice(0, rows))
+                held = [whole.slice(rows)]
+                yield sink.drain()
+        if sum(table.num_rows for table in held):
+            writer.write_table(pa.concat_tables(held))
+    yield sink.drain()
+
+
+class _Drain(io.RawIOBase):
+    """A file that is taken away as it is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[bytes] = []
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self._pieces.append(piece)
+        self._at += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._at
+
+    def drain(self) -> bytes:
+        """What was written since."""
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def parquet_bytes(arrow: pa.Table) -> bytes:
+    """A Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType) -> pa.Array:
+    """A column in type `kind` with its holes filled."""
+    mask = np.zeros(len(column), bool)
+    mask[hole.rows] = True
+    plain = replaceable(kind)
+    fills = cells(hole, hole.values(draw), plain)
+    filled = pc.replace_with_mask(column.cast(plain).combine_chunks(), pa.array(mask), fills)
+    if pa.types.is_dictionary(kind):
+        filled = filled.dictionary_encode()
+    return filled.cast(kind)
