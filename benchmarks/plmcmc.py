@@ -40,7 +40,7 @@ from vgi_cli.registry import names as registry
 
 WIDE = {"auxiliary_std": 0.5, "perturb_std": 0.3}
 ENTRANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "vgi": ("vgi", dict(Flow.suited["vgi"])),
+    "vgi": ("vgi", dict(Flow.method_defaults["vgi"])),
     "plmcmc": ("plmcmc", {}),
     "plmcmc-wide": ("plmcmc", WIDE),
     "impute-then-fit": ("impute-then-fit", {"imputer": "empirical"}),

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from vgi_cli.chains.store.placement import SHARE, Room, ample, choose_place, no_file, place_of
+from vgi_cli.chains.store.placement import SHARE, MemoryBudget, ample, choose_place, no_file, place_of
 
 GB = 10**9
 
@@ -37,11 +37,11 @@ def test_the_share_of_the_memory_is_a_bound():
 def test_a_setting_overrides_what_is_free(setting, device):
     expected = "device" if setting == "host" and device is None else setting
     for ram in (0, 100 * GB):
-        assert place_of(setting, GB, Room(device, ram, no_file)) == expected
+        assert place_of(setting, GB, MemoryBudget(device, ram, no_file)) == expected
 
 
 def test_auto_asks_the_rule():
-    assert [place_of("auto", GB, Room(None, ram, no_file)) for ram in (GB, 2 * GB)] == ["disk", "device"]
+    assert [place_of("auto", GB, MemoryBudget(None, ram, no_file)) for ram in (GB, 2 * GB)] == ["disk", "device"]
 
 
 def test_an_ample_room_takes_everything():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from vgi_cli.chains.store import lines
 from vgi_cli.chains.store.packed import Chains, index_type, make_chains
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.errors import FitError
 
 
@@ -143,14 +143,14 @@ def test_a_table_without_holes_or_rows_has_no_chains(place):
 )
 def test_chains_live_where_the_setting_or_the_room_puts_them(setting, ram, place):
     x, missing = table(8)
-    chains = make_chains(x, missing, 2, setting, Room(None, ram, in_memory))
+    chains = make_chains(x, missing, 2, setting, MemoryBudget(None, ram, in_memory))
     assert chains.place == place and chains.size == 16 * chains.C
 
 
 def test_a_caller_that_names_no_room_has_chains_on_the_device_only():
     x, missing = table(9)
     assert make_chains(x, missing, 2, "auto").place == "device"
-    with pytest.raises(ValueError, match="chains on disk need a Room that can map a file"):
+    with pytest.raises(ValueError, match="chains on disk need a MemoryBudget that can map a file"):
         make_chains(x, missing, 2, "disk")
 
 

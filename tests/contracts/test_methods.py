@@ -5,7 +5,7 @@ import torch
 
 from vgi_cli.data import Blocks, make_table
 from vgi_cli.fitting.plan import merged
-from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.base import EpochEnd, StepEnd
 from vgi_cli.models.base import Latent, Model
 from vgi_cli.registry import names as registry
 
@@ -66,11 +66,11 @@ def table(holes=True):
 
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
-    fresh = cls.build(cls.Config(**SMALL_MODELS.get(model, {}), **made.fixes), 4).double()
+    fresh = cls.build(cls.Config(**SMALL_MODELS.get(model, {}), **made.fixed), 4).double()
     small = SMALL.get(method, {"epochs": 4})
     if "latent" in registry.MODELS[model].provides:
         small = SMALL_LATENT.get(method, small)
-    config = made.Config.model_validate(merged(cls.suited.get(method, {}), small))
+    config = made.Config.model_validate(merged(cls.method_defaults.get(method, {}), small))
     rows = table(method not in COMPLETE)
     rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))
     return made, made.init(fresh, rows, config, torch.Generator().manual_seed(seed))
@@ -117,7 +117,7 @@ def test_parts_are_tensors_that_do_not_share_memory_with_the_state(model, method
 def test_events_end_at_the_last_epoch(model, method):
     made, state = start(model, method)
     seen = events(made, state)
-    assert all(isinstance(event, (Step, EpochEnd)) for event in seen)
+    assert all(isinstance(event, (StepEnd, EpochEnd)) for event in seen)
     ends = [event for event in seen if isinstance(event, EpochEnd)]
     assert ends[-1].epoch == state.epoch <= state.epochs
     assert isinstance(state.model, Model)

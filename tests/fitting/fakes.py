@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.machine.signals import Stop
-from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, State, Step
+from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, State, StepEnd
 from vgi_cli.models.base import Model, ModelConfig
 from vgi_cli.reporting import Silent
 from vgi_cli.runs.folder import RunFolder, claim
@@ -93,7 +93,7 @@ class FakeState(State):
         self.epoch, self.position = parts["state"]["counters"].tolist()
 
 
-def run(state: FakeState) -> Iterator[Step | EpochEnd]:
+def run(state: FakeState) -> Events:
     while state.epoch < state.epochs:
         while state.position < STEPS:
             noise = torch.randn(state.model.mean.shape, dtype=torch.float64, generator=state.generator)
@@ -106,7 +106,7 @@ def run(state: FakeState) -> Iterator[Step | EpochEnd]:
             if state.poison_at == state.epoch:
                 with torch.no_grad():
                     state.model.mean[0] = torch.nan
-            yield Step({})
+            yield StepEnd()
         state.epoch, state.position = state.epoch + 1, 0
         yield EpochEnd(state.epoch, {"objective": float(state.model.mean.detach().sum())})
 

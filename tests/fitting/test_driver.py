@@ -22,7 +22,7 @@ from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.fitting import driver
 from vgi_cli.machine.signals import Stop
-from vgi_cli.methods.base import EpochEnd, State, Step
+from vgi_cli.methods.base import EpochEnd, Events, State, StepEnd
 from vgi_cli.runs.folder import RunFolder
 
 TOTAL = 10 * (STEPS + 1)
@@ -51,10 +51,10 @@ def resumed(path: Path, **changes: object) -> driver.Drive:
     return drive
 
 
-def stopping(at: int, stop: Stop, number: int = signal.SIGTERM) -> Callable[[Any], Iterator[Step | EpochEnd]]:
+def stopping(at: int, stop: Stop, number: int = signal.SIGTERM) -> Callable[[Any], Events]:
     """The fake method, with a signal after `at` whole steps."""
 
-    def run(state: FakeState) -> Iterator[Step | EpochEnd]:
+    def run(state: FakeState) -> Events:
         for count, event in enumerate(METHOD.run(state), 1):
             if count == at:
                 stop.handle(number, None)
@@ -177,7 +177,7 @@ def test_validation_every_few_epochs_and_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_fit_that_converges_between_two_validations_is_validated_at_its_end(tmp_path: Path) -> None:
-    def converging(state: FakeState) -> Iterator[Step | EpochEnd]:
+    def converging(state: FakeState) -> Events:
         for event in METHOD.run(state):
             yield event
             if isinstance(event, EpochEnd) and event.epoch == 6:
@@ -232,7 +232,7 @@ def test_a_matrix_that_is_no_longer_positive_definite_fails_and_names_the_column
     drive = new_drive(new_run(tmp_path / "run"))
 
     def advance(state: Any) -> Iterator[Any]:
-        yield Step({})
+        yield StepEnd()
         torch.linalg.cholesky(torch.tensor([[-1.0]]))
 
     drive.advance = advance

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from vgi_cli.fitting import pilot
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up
-from vgi_cli.methods.base import EpochEnd, State, Step
+from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.sizing import choose_size
@@ -235,7 +235,7 @@ def test_a_step_that_would_end_too_late_is_not_begun(tmp_path: Path, monkeypatch
     clock = Ticking(0.0)
     monkeypatch.setattr("time.monotonic", clock)
 
-    def slow(state: FakeState) -> Iterator[Step | EpochEnd]:
+    def slow(state: FakeState) -> Events:
         for event in METHOD.run(state):
             clock.now += 3.0
             yield event
@@ -249,10 +249,10 @@ def test_a_long_step_that_asks_on_its_way_needs_no_room(tmp_path: Path, monkeypa
     clock = Ticking(0.0)
     monkeypatch.setattr("time.monotonic", clock)
 
-    def run(state: Any) -> Iterator[Step | EpochEnd]:
+    def run(state: Any) -> Events:
         state.stop_now()
         clock.now = 9.0  # an imputation
-        yield Step({})
+        yield StepEnd()
         yield from METHOD.run(state)
 
     drive = new_drive(new_run(tmp_path / "run"), epochs=2, deadline=10.0)
@@ -303,7 +303,7 @@ def no_time_in(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     def go(self: Drive) -> Any:
         advance = self.advance
 
-        def slowly(state: Any) -> Iterator[Step | EpochEnd]:
+        def slowly(state: Any) -> Events:
             for event in advance(state):
                 clock.now += 1.0
                 yield event

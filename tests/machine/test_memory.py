@@ -11,7 +11,7 @@ import torch
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.errors import FitError
 from vgi_cli.machine import memory
-from vgi_cli.machine.memory import free_on, free_ram, in_words, mapped_lines, room_for_chains, say_where
+from vgi_cli.machine.memory import free_on, free_ram, in_words, mapped_lines, memory_for_chains, say_where
 from vgi_cli.reporting import Lines
 
 
@@ -40,9 +40,9 @@ def test_the_file_lies_in_the_nearest_folder_that_exists(tmp_path: Path, monkeyp
     asked = []
     monkeypatch.setattr(memory, "mapped_lines", lambda folder, *_: asked.append(folder))
     for folder in (tmp_path, tmp_path / "new" / "deeper"):
-        room_for_chains(torch.device("cpu"), folder).mapped(1, 1, torch.float32)
+        memory_for_chains(torch.device("cpu"), folder).mapped(1, 1, torch.float32)
     monkeypatch.chdir(tmp_path)
-    room_for_chains(torch.device("cpu"), Path("new")).mapped(1, 1, torch.float32)
+    memory_for_chains(torch.device("cpu"), Path("new")).mapped(1, 1, torch.float32)
     assert asked == [tmp_path] * 3
 
 

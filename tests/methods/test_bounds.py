@@ -139,7 +139,7 @@ def started(method: str, holes: float | None = None, data: Any = None, model: An
     made = registry.load_method(method)
     config = made.Config.model_validate({"epochs": 2, "optim": {"batch_size": 32}, **settings})
     values = {"latents": 2, "encoder": (8,), "decoder": (8,), "cell": (6, 6), "embedding": 4, "components": 3}
-    fresh = VariationalAutoencoder.build(VaeConfig(**{**values, **made.fixes, **(model or {})}), D).double()
+    fresh = VariationalAutoencoder.build(VaeConfig(**{**values, **made.fixed, **(model or {})}), D).double()
     state = made.init(fresh, table() if data is None else data, config, generator(4))
     if holes is not None:
         state.chains.values.fill_(holes)
@@ -255,7 +255,7 @@ def test_a_linear_decoder_comes_close_to_em(method: str, prior: str, share: floa
     made = registry.load_method(method)
     values = {"latents": 1, "encoder": (32,), "activation": "tanh", "cell": (20, 20), "decoder": (), "floor": 0.0}
     vae = VariationalAutoencoder.build(
-        VaeConfig(components=2, **{**values, "prior": prior, **made.fixes}), width
+        VaeConfig(components=2, **{**values, "prior": prior, **made.fixed}), width
     ).double()
     settings: dict[str, Any] = {"epochs": 80, "optim": {"batch_size": 50, "lr": 0.01}}
     settings |= {"samples": 20} if method == "miwae" else {}

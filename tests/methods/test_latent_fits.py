@@ -62,7 +62,7 @@ def test_vgi_comes_near_the_truth_where_plain_imputations_do_not() -> None:
     table = make_table(x, missing)
     truth = torch.distributions.MultivariateNormal(torch.zeros(D, dtype=torch.float64), SIGMA)
     values = {
-        **VariationalAutoencoder.suited["vgi"],
+        **VariationalAutoencoder.method_defaults["vgi"],
         "epochs": 80,
         "gibbs_steps": 2,
         "trunk": (),
@@ -99,7 +99,7 @@ def fitted(method: str, N: int, epochs: int = 120, **settings: object) -> Model:
     x = rows(N)
     missing = torch.rand(N, D, generator=torch.Generator().manual_seed(1)) < 0.4
     made = registry.load_method(method)
-    values = {**VariationalAutoencoder.suited.get(method, {}), **settings, "epochs": epochs}
+    values = {**VariationalAutoencoder.method_defaults.get(method, {}), **settings, "epochs": epochs}
     state = made.init(
         linear(), make_table(x, missing), made.Config.model_validate(values), torch.Generator().manual_seed(0)
     )

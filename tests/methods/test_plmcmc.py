@@ -97,8 +97,8 @@ def test_a_round_draws_given_the_row_and_says_what_it_cost() -> None:
 
 def test_chains_that_have_not_arrived_are_doubted() -> None:
     state = start(table())
-    assert plmcmc.doubt(state, {}) is None and plmcmc.doubt(state, {"strain": 1.9}) is None
-    doubt = plmcmc.doubt(state, {"strain": 1.93e5})
+    assert plmcmc.warning(state, {}) is None and plmcmc.warning(state, {"strain": 1.9}) is None
+    doubt = plmcmc.warning(state, {"strain": 1.93e5})
     assert doubt is not None and doubt.startswith(
         "the imputations of the fit do not follow their rows yet (strain 1.93e+05 after"
     )

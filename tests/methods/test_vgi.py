@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from torch import nn
 
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Draw, Rows, Univariate
 from vgi_cli.data import make_table
-from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.base import EpochEnd, StepEnd
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi import vgi
@@ -228,7 +228,7 @@ def fit(table, steps=None, state=None, seed=0, **settings):
     for i, event in enumerate(vgi.run(state)):
         if steps is not None and i + 1 == steps:
             break
-        assert isinstance(event, (Step, EpochEnd))
+        assert isinstance(event, (StepEnd, EpochEnd))
     return state
 
 
@@ -262,7 +262,7 @@ def test_resuming_gives_bit_for_bit_what_not_stopping_gives(settings, stop):
 @pytest.mark.parametrize("stop", [3, 9, 14])
 def test_chains_elsewhere_change_nothing_and_can_move_in_the_middle_of_an_epoch(stop):
     table = toy()
-    room = Room(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
+    room = MemoryBudget(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
     config = VgiConfig(**SMALL, optim=QUICK)
     whole = fit(table)
     broken = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), room)

@@ -21,7 +21,7 @@ from vgi_cli.fitting.prepare import match, rows_of, training_rows
 from vgi_cli.fitting.session import chain_context
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.clock import TimeUp, limit_of
-from vgi_cli.machine.memory import room_for_chains, say_where
+from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.signals import watch_signals
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
@@ -77,7 +77,7 @@ def finetune(
         inside = inside_of(fitted, data)
         epochs = value_of(settings, "epochs")
         folder = Path().absolute() if out is None else out.absolute().parent
-        room = room_for_chains(device, folder)
+        room = memory_for_chains(device, folder)
         generator = stream(seed, "finetune")
         state = algorithm.init(
             fitted.model.to(device), q.to(device), data, config, generator, epochs, room, target_of(fitted.recipe)

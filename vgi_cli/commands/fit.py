@@ -115,7 +115,7 @@ def _start(
             reporter.say(f"method {recipe.method['name']} computes on the CPU")
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
-    registry.load_method(recipe.method["name"]).admit(train.table)
+    registry.load_method(recipe.method["name"]).check_table(train.table)
     reporter.plan(_stages(recipe, train))
     _require_time(limit, "the table had been read")
     size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter, limit)
@@ -273,8 +273,8 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
     named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
     recipe = recipe.model_copy(update=named)
     raise_problems(check_families(recipe, {**as_settings(recipe), **settings}))
-    fixes = registry.load_method(method).fixes
-    return recipe.model_copy(update={"model": {**recipe.model, **fixes}})
+    fixed = registry.load_method(method).fixed
+    return recipe.model_copy(update={"model": {**recipe.model, **fixed}})
 
 
 def _title(name: str) -> str:

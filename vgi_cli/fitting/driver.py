@@ -12,7 +12,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.machine.clock import OutOfTime
 from vgi_cli.machine.signals import Stop
-from vgi_cli.methods.base import EpochEnd, Parts, State, Step
+from vgi_cli.methods.base import EpochEnd, Events, Parts, State
 from vgi_cli.reporting import Reporter, Stage
 from vgi_cli.runs.folder import METRICS, RunFolder
 from vgi_cli.stages import TRAINING
@@ -85,7 +85,7 @@ class Drive:
     resume_with the command that continues this fit
     """
 
-    advance: Callable[[Any], Iterator[Step | EpochEnd]]
+    advance: Callable[[Any], Events]
     state: State
     run: RunFolder
     table: TensorTable

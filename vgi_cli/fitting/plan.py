@@ -15,7 +15,7 @@ from vgi_cli.maths.noise import hash64
 from vgi_cli.methods.vgi.scans import check_scan
 from vgi_cli.registry import names as registry
 from vgi_cli.settings.components import (
-    check_fixes,
+    check_fixed,
     check_idle,
     check_method,
     check_model,
@@ -69,7 +69,7 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         registry.check_pair(model, method)
         config = registry.load_model(model).Config
         problems += check_model(config, recipe, settings)
-        problems += check_fixes(registry.load_method(method).fixes, config, recipe, settings, model, method)
+        problems += check_fixed(registry.load_method(method).fixed, config, recipe, settings, model, method)
     if method is None:
         return problems + unnamed_method(settings)
     entry = registry.method_entry(method)
@@ -79,12 +79,12 @@ def check_families(recipe: Recipe, settings: Settings, resumed: bool = False) ->
         problems += check_pairing(settings["table.blocks"], model, method)
     if model != "auto" and not problems:
         family = registry.load_model(model)
-        config = suited_config(family, method, recipe)
+        config = configured_for(family, method, recipe)
         made.check(family, config)
         if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
             check_scan(config)
         if not resumed:
-            fixed = {**model_values(recipe), **made.fixes}
+            fixed = {**model_values(recipe), **made.fixed}
             problems += check_idle("method", config, settings)
             problems += check_idle("model", load_config(family.Config, fixed), settings)
     if isinstance(recipe.bootstrap, int) and not entry.likelihood:
@@ -105,7 +105,7 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
     registry.check_pair(model, method)
     family = registry.load_model(model)
     config = load_config(family.Config, {**model_values(recipe), **model_settings})
-    chosen = suited_config(family, method, recipe).model_dump(mode="json")
+    chosen = configured_for(family, method, recipe).model_dump(mode="json")
     optim = chosen.pop("optim", {})
     epochs = chosen.pop("epochs", None)
     return recipe.model_copy(
@@ -118,10 +118,12 @@ def with_family(recipe: Recipe, model: str, method: str, model_settings: dict[st
     )
 
 
-def suited_config(family: Any, method: str, recipe: Recipe) -> Any:
+def configured_for(family: Any, method: str, recipe: Recipe) -> Any:
     """The Config of a method: what the recipe says over what suits the family."""
-    suited = family.suited.get(method) or family.suited.get(registry.METHODS[method].like or method, {})
-    values = merged(suited, method_values(recipe))
+    defaults = family.method_defaults.get(method) or family.method_defaults.get(
+        registry.METHODS[method].like or method, {}
+    )
+    values = merged(defaults, method_values(recipe))
     return load_config(registry.load_method(method).Config, values)
 
 

@@ -23,7 +23,7 @@ from vgi_cli.fitting.resume import DONE
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.clock import TimeLimit, TimeUp
 from vgi_cli.machine.device import default_threads, set_threads
-from vgi_cli.machine.memory import room_for_chains, say_where
+from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.signals import Stop
 from vgi_cli.methods.base import Parts, State
 from vgi_cli.registry import names as registry
@@ -81,7 +81,7 @@ def start(job: Job, folder: Path) -> State:
     inputs = (model, table, method_config(recipe), stream(recipe.seed, "fit"))
     state: Any
     if "imputations" in registry.METHODS[recipe.method["name"]].makes:
-        state = method.init(*inputs, room_for_chains(job.device, folder))
+        state = method.init(*inputs, memory_for_chains(job.device, folder))
         say_where(state.chains, folder, job.reporter)
     else:
         state = method.init(*inputs)
@@ -278,8 +278,8 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         job.reporter.warn("stopped before training had done one epoch: do not use this run")
     if drive.validator is not None:
         job.reporter.say(_selection(drive, drive.validator))
-    doubt = registry.load_method(recipe.method["name"]).doubt
-    found = None if doubt is None else doubt(drive.state, run.last_metrics())
+    warning = registry.load_method(recipe.method["name"]).warning
+    found = None if warning is None else warning(drive.state, run.last_metrics())
     if found is not None:
         job.reporter.warn(found)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.errors import FitError
 from vgi_cli.reporting import Reporter
 
@@ -27,10 +27,10 @@ GROUPS = (
 """Limit and use of a container's memory (both versions of control groups), and what of the use is cached files."""
 
 
-def room_for_chains(device: torch.device, folder: Path) -> Room:
+def memory_for_chains(device: torch.device, folder: Path) -> MemoryBudget:
     """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists)."""
     folder = existing(folder)
-    return Room(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
+    return MemoryBudget(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
 
 
 def existing(folder: Path) -> Path:

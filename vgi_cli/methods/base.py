@@ -39,15 +39,13 @@ class MethodConfig(BaseModel):
         """Settings that exclude each other, or need what is not installed here: refused before data are read."""
         return ()
 
-    def idle(self) -> Mapping[str, str]:
+    def without_effect(self) -> Mapping[str, str]:
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}
 
 
-class Step(NamedTuple):
-    """One whole step was taken: a moment at which the state may be saved. Metrics are device scalars."""
-
-    metrics: dict[str, Tensor]
+class StepEnd(NamedTuple):
+    """One whole step was taken: a moment at which the state may be saved."""
 
 
 class EpochEnd(NamedTuple):
@@ -55,6 +53,10 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     metrics: dict[str, Any]
+
+
+Events: TypeAlias = Iterator[StepEnd | EpochEnd]
+"""What running a fit yields."""
 
 
 class Standing(NamedTuple):
@@ -98,7 +100,7 @@ class State(ABC):
         return Standing(self.epoch / max(self.epochs, 1), self.epoch, self.epochs, "epochs")
 
 
-Tuning: TypeAlias = tuple[Any, Iterator[Step | EpochEnd]]
+Tuning: TypeAlias = tuple[Any, Events]
 """A fit to other rows that has not begun (a State with `chains`), and what runs it."""
 
 
@@ -116,8 +118,8 @@ class Method(NamedTuple):
     requires   types that the model must have (`Marginal`, …); empty: any Model
     Config     pydantic settings
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
-               imputations also takes a Room (chains/store/placement.py), which changes no result
-    run        run(state) -> Iterator[Step | EpochEnd]; ends when state.epoch == state.epochs or it has converged
+               imputations also takes a MemoryBudget (chains/store/placement.py), which changes no result
+    run        run(state) -> Events; ends when state.epoch == state.epochs or it has converged
     check      check(family, config): UsageError for settings that cannot work with a family of models, before data are
                read
     speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
@@ -127,21 +129,22 @@ class Method(NamedTuple):
                (conditionals, encoder; copies) to other rows, the rest of the published model frozen. The objective of
                its epochs is the method's own loss on those rows; the first proposals stay in the box inside [2, D].
                None: the method's objective is the log-likelihood itself, or bounds none
-    fixes      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
+    fixed      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
-    admit      admit(table): UsageError for a table that cannot be fitted, before the size of a model is asked of it
-    doubt      doubt(state, metrics) -> what speaks against a fit that has ended, a line for its user; None: nothing.
-               `metrics` has the last value of every metric of the fit's epochs
+    check_table  check_table(table): UsageError for a table that cannot be fitted, asked before the size of a model is
+               chosen
+    warning    warning(state, metrics) -> a line for the user about a fit that has ended and should not be trusted as it
+               is; None: nothing speaks against it. `metrics` has the last value of every metric of the fit's epochs
     """
 
     requires: tuple[type[Model], ...]
     Config: type[MethodConfig]
     init: Callable[[Model, TensorTable, Any, torch.Generator], State]
-    run: Callable[[Any], Iterator[Step | EpochEnd]]
+    run: Callable[[Any], Events]
     check: Callable[[type[Model], Any], None] = anything_goes
     speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
     target: Callable[[type[Model], Any], Any] | None = None
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
-    fixes: Mapping[str, Any] = MappingProxyType({})
-    admit: Callable[[TensorTable], None] = any_table
-    doubt: Callable[[Any, Mapping[str, Any]], str | None] | None = None
+    fixed: Mapping[str, Any] = MappingProxyType({})
+    check_table: Callable[[TensorTable], None] = any_table
+    warning: Callable[[Any, Mapping[str, Any]], str | None] | None = None

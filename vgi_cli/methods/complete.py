@@ -11,7 +11,7 @@ from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, cha
 from vgi_cli.models.base import Model
 
 
-def admit(table: TensorTable) -> None:
+def check_table(table: TensorTable) -> None:
     """UsageError where a cell is missing."""
     holes = int(torch.count_nonzero(table.missing))
     if holes:
@@ -22,11 +22,11 @@ def admit(table: TensorTable) -> None:
 
 
 def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
-    """State before the first step. Raises UsageError as `admit`."""
-    admit(table)
+    """State before the first step. Raises UsageError as `check_table`."""
+    check_table(table)
     seed = int(torch.randint(2**62, (), generator=generator))
     model.initialise(table.x.cpu(), generator)
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 
-METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run, admit=admit)
+METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run, check_table=check_table)

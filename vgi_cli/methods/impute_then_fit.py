@@ -4,7 +4,7 @@ combining multiple imputations), and the imputations know nothing of the model. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -12,12 +12,12 @@ from pydantic import model_validator
 
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import make_chains
-from vgi_cli.chains.store.placement import Room, Setting
+from vgi_cli.chains.store.placement import MemoryBudget, Setting
 from vgi_cli.completers.base import GivenUp
 from vgi_cli.completers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.methods.base import EpochEnd, Method, Step, Unusable
+from vgi_cli.methods.base import EpochEnd, Events, Method, Unusable
 from vgi_cli.methods.bounds import gradient
 from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, log_likelihood
 from vgi_cli.methods.vgi.vgi import initial_rows
@@ -85,7 +85,11 @@ class ImputeThenFitConfig(LikelihoodConfig):
 
 
 def init(
-    model: Model, table: TensorTable, config: ImputeThenFitConfig, generator: torch.Generator, room: Room | None = None
+    model: Model,
+    table: TensorTable,
+    config: ImputeThenFitConfig,
+    generator: torch.Generator,
+    room: MemoryBudget | None = None,
 ) -> GradientState:
     """State before the first imputation: chains at f0 (draws from the marginals). `room`: see Method.
 
@@ -105,7 +109,7 @@ def init(
     return state
 
 
-def run(state: GradientState) -> Iterator[Step | EpochEnd]:
+def run(state: GradientState) -> Events:
     """Make the imputations that are still missing, then climb. Each imputation is a stage that can be saved; one that
     is given up on its way (see State.stop_now) leaves nothing, and no epochs follow."""
     while state.refreshed < -1:

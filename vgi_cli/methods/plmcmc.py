@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.bounds.gradient import GradientState, ImputingConfig, log_likelihood, run
@@ -31,7 +31,7 @@ CHAINS, CHAINS_GPU = 1024, 32_768
 SEGMENT = 25
 """Metropolis steps between two moments at which a fit can stop."""
 MOST_STRAIN = 2.0
-"""The strain of the last round above which a fit is doubted: 1 at the target, give or take a few hundredths."""
+"""The strain of the last round above which a fit gets a warning: 1 at the target, give or take a few hundredths."""
 
 
 class PlmcmcConfig(ImputingConfig):
@@ -81,7 +81,7 @@ def round_before(config: PlmcmcConfig, epoch: int, epochs: int) -> Round:
 
 
 def init(
-    model: Model, table: TensorTable, config: PlmcmcConfig, generator: torch.Generator, room: Room | None = None
+    model: Model, table: TensorTable, config: PlmcmcConfig, generator: torch.Generator, room: MemoryBudget | None = None
 ) -> GradientState:
     """State before the first step. `room`: where chains may live; none: there is room for everything."""
     box = observed_range(table) if config.outside != "keep" else None
@@ -166,7 +166,7 @@ def _count(
         state.report["strain"] = work["strain"].cpu() / int(work["chains"])
 
 
-def doubt(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
+def warning(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
     """See Method: whether the chains were still far from the observed cells at the end of the last round."""
     strain = metrics.get("strain")
     if strain is None or strain <= MOST_STRAIN:
@@ -177,4 +177,4 @@ def doubt(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-METHOD = Method(requires=(Bijective,), Config=PlmcmcConfig, init=init, run=run, doubt=doubt)
+METHOD = Method(requires=(Bijective,), Config=PlmcmcConfig, init=init, run=run, warning=warning)

@@ -35,7 +35,7 @@ class ModelConfig(BaseModel):
         """The settings with what they leave open filled in as a model of D columns takes it."""
         return self
 
-    def idle(self) -> Mapping[str, str]:
+    def without_effect(self) -> Mapping[str, str]:
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}
 
@@ -46,7 +46,7 @@ class Model(nn.Module, ABC):
     Config: ClassVar[type[ModelConfig]]
     exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
     learning_rate: ClassVar[float] = 0.02  # of Adam on standardised data, where a recipe gives none
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
 
     @classmethod

@@ -79,12 +79,17 @@ def _unnamed(key: str, section: str, known: Mapping[str, Sequence[str]], setting
     return Problem(where, f"{key} needs a named {section}", f"say --{section} {' or '.join(able)}")
 
 
-def check_fixes(
-    fixes: Mapping[str, Any], config: type[BaseModel], recipe: Recipe, settings: Settings, model: str, method: str
+def check_fixed(
+    fixed: Mapping[str, Any],
+    config: type[BaseModel],
+    recipe: Recipe,
+    settings: Settings,
+    model: str,
+    method: str,
 ) -> list[Problem]:
-    """Problems of `model.*` against what the named method fixes of the model (see Method)."""
+    """Problems of `model.*` against what the named method demands of the model (see Method)."""
     problems = []
-    for name, value in fixes.items():
+    for name, value in fixed.items():
         said = recipe.model.get(name, value)
         key = f"model.{name}"
         if name not in config.model_fields:
@@ -122,7 +127,7 @@ def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Sett
 def check_idle(section: str, config: Any, settings: Settings) -> list[Problem]:
     """Settings of a Config that do nothing beside the others, where somebody said them and not as they come."""
     problems = []
-    for key, why in config.idle().items():
+    for key, why in config.without_effect().items():
         value, name = getattr(config, key), f"{section}.{key}"
         if name in settings and value != type(config).model_fields[key].default:
             shown = list(value) if isinstance(value, tuple) else value

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.lines import DeviceLines, Lines, StagedLines
-from vgi_cli.chains.store.placement import Mapped, Place, Room, Setting, ample, no_file, place_of
+from vgi_cli.chains.store.placement import Mapped, MemoryBudget, Place, Setting, ample, no_file, place_of
 
 PIECE = 4096
 """Rows that `completed` fills at a time."""
@@ -37,7 +37,7 @@ class Chains:
     """
 
     def __init__(self, x: Tensor, missing: Tensor, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
-        """x [N, D] (absent cells 0), missing [N, D]; all values start at 0. `mapped`: as in Room, for `disk`."""
+        """x [N, D] (absent cells 0), missing [N, D]; all values start at 0. `mapped`: see MemoryBudget, for `disk`."""
         self.x = x
         self.missing = missing
         self.K = K
@@ -108,7 +108,7 @@ class Chains:
         return out
 
 
-def make_chains(x: Tensor, missing: Tensor, K: int, setting: Setting, room: Room | None = None) -> Chains:
+def make_chains(x: Tensor, missing: Tensor, K: int, setting: Setting, room: MemoryBudget | None = None) -> Chains:
     """Chains where the setting says, or where they fit; none: there is room for everything."""
     room = ample(x.device) if room is None else room
     size = int(torch.count_nonzero(missing)) * K * x.element_size()

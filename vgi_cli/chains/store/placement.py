@@ -18,7 +18,7 @@ SHARE = 0.6
 """Of the free memory, what chains may take: the rest is for the model, its optimiser, a batch and what it leaves."""
 
 
-class Room(NamedTuple):
+class MemoryBudget(NamedTuple):
     """What a machine has left for chains.
 
     device  free bytes of a device that has memory of its own; none: the numbers are computed on the CPU, in RAM
@@ -33,16 +33,16 @@ class Room(NamedTuple):
 
 def no_file(lines: int, K: int, dtype: torch.dtype) -> Tensor:
     """The `mapped` of a room without a folder. ValueError."""
-    raise ValueError("chains on disk need a Room that can map a file")
+    raise ValueError("chains on disk need a MemoryBudget that can map a file")
 
 
-def ample(device: torch.device) -> Room:
+def ample(device: torch.device) -> MemoryBudget:
     """The room of a caller that does not measure: everything fits."""
-    return Room(None if device.type == "cpu" else sys.maxsize, sys.maxsize, no_file)
+    return MemoryBudget(None if device.type == "cpu" else sys.maxsize, sys.maxsize, no_file)
 
 
 def choose_place(size: int, device: int | None, ram: int) -> Place:
-    """The first place that chains of `size` bytes fit: device, host, disk. `device` and `ram` as in Room."""
+    """The first place that chains of `size` bytes fit: device, host, disk. `device` and `ram` as in MemoryBudget."""
     if device is None:
         return "device" if size <= SHARE * ram else "disk"
     if size <= SHARE * device:
@@ -50,7 +50,7 @@ def choose_place(size: int, device: int | None, ram: int) -> Place:
     return "host" if size <= SHARE * ram else "disk"
 
 
-def place_of(setting: Setting, size: int, room: Room) -> Place:
+def place_of(setting: Setting, size: int, room: MemoryBudget) -> Place:
     """What a setting means in a room; on the CPU the host's memory is that of the device."""
     if setting == "auto":
         return choose_place(size, room.device, room.ram)

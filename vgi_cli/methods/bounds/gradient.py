@@ -6,16 +6,16 @@ A method hands in the objective of a batch, and where it has imputations, how th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import final
 
 import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.packed import Batch, Chains, make_chains
-from vgi_cli.chains.store.placement import Room, Setting
+from vgi_cli.chains.store.placement import MemoryBudget, Setting
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import EpochEnd, MethodConfig, Parts, Standing, Step
+from vgi_cli.methods.base import EpochEnd, Events, MethodConfig, Parts, Standing, StepEnd
 from vgi_cli.methods.chain_state import ChainState, Stage
 from vgi_cli.methods.optimisation import (
     GradientConfig,
@@ -139,27 +139,27 @@ class GradientState(ChainState):
         restore_optimiser("optim_theta", self.optim_theta, state)
 
 
-def chains_of(table: TensorTable, config: LikelihoodConfig, room: Room | None = None) -> Chains:
+def chains_of(table: TensorTable, config: LikelihoodConfig, room: MemoryBudget | None = None) -> Chains:
     """Chains of a table, all values 0: as many as the settings say, else one."""
     if isinstance(config, ImputingConfig):
         return make_chains(table.x, table.missing, config.imputations, config.chains, room)
     return make_chains(table.x, table.missing, 1, "device")
 
 
-def run(state: GradientState) -> Iterator[Step | EpochEnd]:
+def run(state: GradientState) -> Events:
     """Climb, epoch after epoch. Yields after every whole step and every epoch."""
     while state.stage_epoch < state.epochs:
         while state.refreshed < state.stage_epoch:
             if state.refresh(state):
                 state.piece += 1
-                yield Step({"objective": state.total})
+                yield StepEnd()
             else:
                 state.refreshed, state.piece = state.stage_epoch, 0
                 state.work.clear()
         while state.position < state.batches:
             step(state)
             state.position += 1
-            yield Step({"objective": state.total})
+            yield StepEnd()
         yield _end_epoch(state)
 
 

@@ -7,7 +7,6 @@ Frellsen 2019; paper, section 6.3). Missing cells are integrated out of the deco
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import EpochEnd, Method, Step
+from vgi_cli.methods.base import Events, Method
 from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, Objective, chains_of, run
 from vgi_cli.methods.vgi.vgi import initial_rows
 from vgi_cli.models.base import Latent, Model, only_encoder
@@ -52,7 +51,7 @@ def evidence_bound(state: GradientState, batch: Batch, generator: torch.Generato
 
 def tune(
     state: GradientState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
-) -> tuple[GradientState, Iterator[Step | EpochEnd]]:
+) -> tuple[GradientState, Events]:
     """See Method: the bound on other rows, which climbs in the encoder alone. Nothing is proposed, nothing boxed.
 
     Random numbers are the fit's own, the same at every call, so that two calls differ by their models and no more."""

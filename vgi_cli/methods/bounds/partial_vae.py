@@ -10,5 +10,10 @@ from vgi_cli.methods.bounds.gradient import LikelihoodConfig, run
 from vgi_cli.models.base import Latent
 
 METHOD = Method(
-    requires=(Latent,), Config=LikelihoodConfig, init=mvae.init, run=run, tune=mvae.tune, fixes={"encoding": "set"}
+    requires=(Latent,),
+    Config=LikelihoodConfig,
+    init=mvae.init,
+    run=run,
+    tune=mvae.tune,
+    fixed={"encoding": "set"},
 )

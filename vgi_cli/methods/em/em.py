@@ -22,7 +22,7 @@ the sequence of objectives never falls.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
-from vgi_cli.methods.base import EpochEnd, Method, MethodConfig, Parts, Standing, State, Step
+from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
 from vgi_cli.methods.em.steps import iteration
 from vgi_cli.methods.vgi.em_start import gaussian_draws
 from vgi_cli.models.base import Model
@@ -131,7 +131,7 @@ def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
     return x
 
 
-def run(state: EmState) -> Iterator[Step | EpochEnd]:
+def run(state: EmState) -> Events:
     """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
     rows = state.table.weights.sum()
     while state.epoch < state.epochs and not state.converged:
@@ -149,7 +149,7 @@ def run(state: EmState) -> Iterator[Step | EpochEnd]:
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
 
 
-def doubt(state: EmState, metrics: Mapping[str, Any]) -> str | None:
+def warning(state: EmState, metrics: Mapping[str, Any]) -> str | None:
     """See Method: whether the iterations were used up before the gain fell below the tolerance."""
     if state.converged or state.epoch < state.epochs:
         return None
@@ -157,4 +157,4 @@ def doubt(state: EmState, metrics: Mapping[str, Any]) -> str | None:
     return f"the fit has not converged after {count}: --resume with a larger --epochs goes on"
 
 
-METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, doubt=doubt)
+METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, warning=warning)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import Method
@@ -48,7 +48,7 @@ class McemConfig(ImputingConfig):
 
 
 def init(
-    model: Model, table: TensorTable, config: McemConfig, generator: torch.Generator, room: Room | None = None
+    model: Model, table: TensorTable, config: McemConfig, generator: torch.Generator, room: MemoryBudget | None = None
 ) -> GradientState:
     """State before the first step. `room`: where chains may live; none: there is room for everything."""
     if config.refresh == "step":
@@ -61,7 +61,7 @@ def imputing_state(
     table: TensorTable,
     config: ImputingConfig,
     generator: torch.Generator,
-    room: Room | None,
+    room: MemoryBudget | None,
     objective: Objective,
     refresh: Refresh,
 ) -> GradientState:

@@ -80,7 +80,7 @@ class VgiConfig(MethodConfig):
     epochs: Epochs | None = None
     optim: OptimConfig = OptimConfig()
 
-    def idle(self) -> Mapping[str, str]:
+    def without_effect(self) -> Mapping[str, str]:
         """See MethodConfig."""
         why: dict[str, str] = {}
         if self.conditional == "gaussian":

@@ -7,7 +7,6 @@ Its result, the fine-tuned objective, is not a log-likelihood: it leaves out the
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -15,10 +14,10 @@ from torch import Tensor
 from vgi_cli.chains.blocks import whole_sweep
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch, make_chains
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import EpochEnd, Step
+from vgi_cli.methods.base import Events, StepEnd
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.optimisation import default_batch_size, set_rate
 from vgi_cli.methods.vgi.config import VgiConfig
@@ -39,7 +38,7 @@ def init(
     config: VgiConfig,
     generator: torch.Generator,
     epochs: int | None = None,
-    room: Room | None = None,
+    room: MemoryBudget | None = None,
     target: Target | None = None,
 ) -> VgiState:
     """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed.
@@ -67,7 +66,7 @@ def init(
 
 def tune(
     state: VgiState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
-) -> tuple[VgiState, Iterator[Step | EpochEnd]]:
+) -> tuple[VgiState, Events]:
     """See Method: the published model and the conditionals of a fit, for rows that are few."""
     batch_size = state.batch_size_for(int((~table.missing.all(1)).sum()))
     optim = state.config.optim.model_copy(update={"batch_size": batch_size})
@@ -76,13 +75,13 @@ def tune(
     return tuned, run(tuned, inside)
 
 
-def run(state: VgiState, inside: Tensor) -> Iterator[Step | EpochEnd]:
+def run(state: VgiState, inside: Tensor) -> Events:
     """Algorithm 6, lines 4 to 13. `inside` [2, D]: the box of the first epoch's proposals, encoded."""
     while state.stage_epoch < state.epochs:
         while state.position < state.batches:
             finetune_step(state, state.batch(), inside)
             state.position += 1
-            yield Step({"objective": state.tally["objective"]})
+            yield StepEnd()
         yield end_epoch(state)
 
 

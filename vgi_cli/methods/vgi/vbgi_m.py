@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.vgi import finetune, vgi
@@ -28,7 +28,7 @@ def target_of(family: type[Model], config: VgiConfig) -> Target:
 
 
 def init(
-    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
+    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: MemoryBudget | None = None
 ) -> VgiState:
     """See `vgi.begin`."""
     check(type(model), config)

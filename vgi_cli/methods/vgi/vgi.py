@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import cast
 
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from vgi_cli.chains.captured import FEWEST_STEPS, CapturedSteps, compiled_density
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch, Chains, make_chains
-from vgi_cli.chains.store.placement import Room
+from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import OfColumns, Univariate
 from vgi_cli.data import Blocks, TensorTable, spread_rows
 from vgi_cli.errors import UsageError
-from vgi_cli.methods.base import EpochEnd, Method, Step
+from vgi_cli.methods.base import Events, Method, StepEnd
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.optimisation import default_batch_size, rate_factor, set_rate
 from vgi_cli.methods.vgi import finetune
@@ -58,7 +58,7 @@ def target_of(family: type[Model], config: VgiConfig) -> Target:
 
 
 def init(
-    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: Room | None = None
+    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: MemoryBudget | None = None
 ) -> VgiState:
     """See `begin`. Raises UsageError for settings that the model cannot have (see `check`)."""
     check(type(model), config)
@@ -70,7 +70,7 @@ def begin(
     table: TensorTable,
     config: VgiConfig,
     generator: torch.Generator,
-    room: Room | None,
+    room: MemoryBudget | None,
     target: Target,
 ) -> VgiState:
     """State before the first step: Algorithm 1, lines 1 and 2. `generator` is on the CPU. UsageError for a scan of
@@ -133,7 +133,7 @@ def initial_rows(chains: Chains) -> Tensor:
     return out.view(-1, out.shape[2])
 
 
-def run(state: VgiState) -> Iterator[Step | EpochEnd]:
+def run(state: VgiState) -> Events:
     """Algorithm 1. Yields after every whole step and every epoch."""
     optim = state.config.optim
     stages: list[tuple[Stage, int, Callable[[VgiState, Batch], None]]] = [
@@ -148,7 +148,7 @@ def run(state: VgiState) -> Iterator[Step | EpochEnd]:
             while state.position < state.batches:  # 5: for mini-batch B_K in D_K
                 step(state, state.batch())
                 state.position += 1
-                yield Step({"objective": state.tally["objective"]})
+                yield StepEnd()
             yield end_epoch(state)
         if stage < Stage.MAIN:
             state.stage, state.stage_epoch = Stage(stage + 1), 0

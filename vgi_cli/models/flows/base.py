@@ -54,7 +54,7 @@ class SplineFlow(Bijective):
 
     Config: ClassVar[type[ModelConfig]] = FlowConfig
     learning_rate = 3e-3
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
+    method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, config: FlowConfig, D: int) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class MixtureConfig(ModelConfig):
     factors: Factors | None = None
     outliers: bool | None = None
 
-    def idle(self) -> Mapping[str, str]:
+    def without_effect(self) -> Mapping[str, str]:
         """See ModelConfig."""
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
 
@@ -50,7 +50,7 @@ class GaussianMixture(GaussianFamily):
     tolerance = 1e-5
     slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
     undescribed = 0.0
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
+    method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
     def __init__(self, learnt: Gaussians, broad: Gaussians | None = None) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any."""

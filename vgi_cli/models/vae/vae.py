@@ -51,7 +51,7 @@ class VaeConfig(ModelConfig):
         encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
         return self.model_copy(update={"latents": latents, "encoder": encoder})
 
-    def idle(self) -> Mapping[str, str]:
+    def without_effect(self) -> Mapping[str, str]:
         """See ModelConfig."""
         why: dict[str, str] = {}
         if self.encoding == "masked":
@@ -67,7 +67,7 @@ class VariationalAutoencoder(Relaxable):
 
     Config = VaeConfig
     learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
-    suited: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "vgi": {"accept": "gibbs"},
         "vbgi": BLOCKS | {"trunk": (200,)},  # of q(x_mis | z, x_obs), as in the paper
         "vbgi-m": BLOCKS,
