@@ -270,7 +270,7 @@ def uci(name: str, epochs: int, vgi: tuple[float, ...], theirs: tuple[float, ...
         from vgi_cli.settings.recipe import load_recipe
 
         base = load_recipe(recipe)
-        kept = {f"model.{key}": value for key, value in base.model.items() if key != "name"}
+        kept = {f"model.{key}": value for key, value in base.model.settings.items()}
         for key in ("lr", "batch_size", "schedule", "clip", "average"):
             kept[f"optim.{key}"] = base.optim[key]
         settings = {"table.transform": "none", **kept, **more}

@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "methods": _FITS | {"completers"},
     "evaluation": _FITS | {"columns", "samplers"},
     "registry": _CORE | {"models", "methods", "completers", "reporting"},
-    "settings": _CORE | {"columns", "methods", "registry"},
+    "settings": _CORE | {"columns", "models", "methods", "registry"},
     "machine": _CORE | {"chains", "reporting", "settings"},
     "runs": _CORE | {"methods", "settings"},
     "fitting": _OUTER | {"registry", "settings", "machine", "runs"},

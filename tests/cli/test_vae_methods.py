@@ -46,7 +46,7 @@ def test_fit_resume_evaluate_and_impute(vgi: Vgi, data: Path, method: str) -> No
     assert vgi("fit", "data.csv", *flags, "--out", "run").code == 0
     assert METHODS[method] in Path("run/recipe.yaml").read_text()
     fitted = load_run(Path("run"), Silent())
-    assert fitted.recipe.method["name"] == method and fitted.recipe.model["name"] == "vae"
+    assert fitted.recipe.method.name == method and fitted.recipe.model.name == "vae"
     assert vgi("fit", "--recipe", "run/recipe.yaml", "--out", "again").code == 0
     assert same_tensors(fitted.model.state_dict(), load_run(Path("again"), Silent()).model.state_dict())
     ask = ["evaluate", "--checkpoint", "run", "data.csv", "--json", "--samples", "100", "--refit-epochs", "3"]

@@ -68,7 +68,7 @@ def test_a_fit_goes_on_with_its_chains_elsewhere(frame: pd.DataFrame, tmp_path: 
         options = {"method.chains": after}
         run = vgi_cli.fit(frame, out=tmp_path / name, resume=True, epochs=3, set=options)
         assert same(run, whole)
-        assert RunFolder.open(run.path).recipe().method["chains"] == after
+        assert RunFolder.open(run.path).recipe().method.settings["chains"] == after
 
 
 def test_a_place_that_does_not_exist_is_refused(vgi: Vgi) -> None:

@@ -69,7 +69,7 @@ def test_a_table_without_modelled_holes_is_fitted_cheaply_and_fills_new_rows(tmp
     )
     assert not any("held-out" in line for line in said)
     recipe = load_recipe(tmp_path / "run" / "recipe.yaml")
-    assert (recipe.model["components"], recipe.bootstrap) == (1, "none")
+    assert (recipe.model.settings["components"], recipe.bootstrap) == (1, "none")
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["bootstrap"] == 0
     new = frame().astype({"b": float})
     new.loc[5, "b"] = None
@@ -82,4 +82,4 @@ def test_what_was_said_stands_in_a_table_without_holes(tmp_path: Path) -> None:
     assert run.manifest["bootstrap"] == 3
     settings = {"model.components": 2, "bootstrap": "none"}
     run = vgi_cli.fit(frame(), model="mixture", out=tmp_path / "full", threads=1, set=settings)
-    assert load_recipe(tmp_path / "full" / "recipe.yaml").model["components"] == 2
+    assert load_recipe(tmp_path / "full" / "recipe.yaml").model.settings["components"] == 2

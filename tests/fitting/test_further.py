@@ -101,9 +101,9 @@ def test_without_the_fitted_table_the_refits_serve_again(
 def test_every_size_of_table_has_refits(table: Path) -> None:
     recipe = load_run(fit().path, Silent()).recipe
     assert bootstrap.refit_count(recipe) == 2
-    assert bootstrap.refit_count(recipe.model_copy(update={"bootstrap": "none"})) == 0
-    assert bootstrap.refit_count(recipe.model_copy(update={"model": {"name": "flow"}})) == 0
-    assert bootstrap.refit_count(recipe.model_copy(update={"bootstrap": 7})) == 7
+    assert bootstrap.refit_count(recipe.replace(bootstrap="none")) == 0
+    assert bootstrap.refit_count(recipe.with_model("flow")) == 0
+    assert bootstrap.refit_count(recipe.replace(bootstrap=7)) == 7
 
 
 def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

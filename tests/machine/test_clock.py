@@ -38,7 +38,7 @@ from vgi_cli.methods.em.sizing import choose_size
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import Lines
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 __all__ = ["vgi"]
 
@@ -164,7 +164,7 @@ def test_refits_that_were_made_are_kept_if_they_say_anything(
 ) -> None:
     one = Refit({"w": torch.zeros(1)}, True)
     monkeypatch.setattr(bootstrap, "refits", lambda *_, **__: iter([one] * made))
-    recipe = Recipe(model={"name": "mixture"}, method={"name": "em"}, bootstrap=20)
+    recipe = Recipe(model=ModelChoice("mixture"), method=MethodChoice("em"), bootstrap=20)
     said: list[str] = []
     limit = TimeLimit(60.0)
     named = bootstrap.refit(recipe, mixture(), table(), Lines(said.append), limit).tensors
@@ -194,7 +194,7 @@ def test_a_pilot_that_is_cut_leaves_the_planned_epochs(monkeypatch: pytest.Monke
 def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, **recipe: Any) -> pilot.Allowance:
     monkeypatch.setattr(pilot, "_epoch_seconds", lambda *_: 1.0)
     limit = TimeLimit(1e6, started=room - 1e6 + 3.0, clock=lambda: 0.0)
-    made = Recipe(model={"name": "flow"}, method={"name": "vgi"}, **recipe)
+    made = Recipe(model=ModelChoice("flow"), method=MethodChoice("vgi"), **recipe)
     return pilot.allowance(made, None, torch.device("cpu"), limit, said)  # type: ignore[arg-type]
 
 

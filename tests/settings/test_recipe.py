@@ -21,7 +21,7 @@ from vgi_cli.methods.base import MethodConfig
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.registry import names as registry
 from vgi_cli.settings import yaml_strict
-from vgi_cli.settings.components import check_method, check_model, method_values
+from vgi_cli.settings.components import check_method, check_model
 from vgi_cli.settings.problems import raise_problems, range_of
 from vgi_cli.settings.recipe import Recipe, as_settings, gather, load_recipe, parse_duration, to_recipe
 
@@ -393,7 +393,7 @@ def test_families_without_settings() -> None:
 
 def test_epochs_and_optim_reach_the_method() -> None:
     recipe = to_recipe(gather({"epochs": (7, "--epochs")}, ["method=m", "optim.lr=1e-2", "method.imputations=3"]))
-    assert method_values(recipe) == {"imputations": 3, "optim": {"lr": 1e-2}, "epochs": 7}
+    assert recipe.method_values == {"imputations": 3, "optim": {"lr": 1e-2}, "epochs": 7}
     assert isinstance(recipe, Recipe)
 
 
@@ -407,6 +407,6 @@ def test_null_switches_a_setting_of_a_family_off(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(to_recipe(gather({}, ["method=m", "optim.clip=null", "seed=2"])).text())
     recipe = load_recipe(path)
-    assert Clipped.model_validate(method_values(recipe)).optim.clip is None
+    assert Clipped.model_validate(recipe.method_values).optim.clip is None
     assert as_settings(recipe)["optim.clip"].value is None and "epochs" not in as_settings(recipe)
     assert to_recipe(as_settings(recipe)) == recipe

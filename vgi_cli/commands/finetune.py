@@ -139,7 +139,7 @@ def _texts(fitted: Fitted, manifest: dict[str, Any], settings: Settings) -> dict
     """Recipe and schema of the new run: those of the old one, on another table."""
     data = manifest["data"]
     reading = table_settings(settings, fitted.recipe.table)
-    recipe = fitted.recipe.model_copy(update={"data": tuple(data["paths"]), "mask": data["mask"], "table": reading})
+    recipe = fitted.recipe.replace(data=tuple(data["paths"]), mask=data["mask"], table=reading)
     return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()}
 
 
@@ -149,7 +149,7 @@ NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood
 def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "fine-tuning") -> Conditionals:
     """The run's conditionals, and what for; UsageError where its method fits none, or nothing was fitted."""
     if fitted.conditionals is None:
-        method = fitted.recipe.method.get("name")
+        method = fitted.recipe.method.name
         if method is None:
             raise UsageError(
                 f"run '{fitted.run.path}' models no column: none of its table's columns varied",

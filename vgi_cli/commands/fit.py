@@ -16,7 +16,7 @@ from vgi_cli.fitting import pilot
 from vgi_cli.fitting.auto import choose
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.partition import choose_blocks
-from vgi_cli.fitting.plan import Plan, absolute, check_families, make_plan, origin, stream, with_family
+from vgi_cli.fitting.plan import Plan, absolute, make_plan, stream
 from vgi_cli.fitting.prepare import (
     Rows,
     check_same_data,
@@ -39,7 +39,8 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
-from vgi_cli.settings.problems import Settings, raise_problems
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings, origin, raise_problems
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.stages import PILOT, READING, REFITS, SAVING, SIZE, TRAINING
 from vgi_cli.table.reader import Table
@@ -110,21 +111,21 @@ def _start(
         return _nothing_to_fit(job, settings, out, force)
     recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
-    if plan.device.type != "cpu" and not registry.METHODS[recipe.method["name"]].gpu:
+    if plan.device.type != "cpu" and not recipe.method.entry.gpu:
         if recipe.device != "auto":
-            reporter.say(f"method {recipe.method['name']} computes on the CPU")
+            reporter.say(f"method {recipe.method.name} computes on the CPU")
         plan = plan._replace(device=torch.device("cpu"))
     train, held = _training_and_held(recipe, rows, schema, reporter)
-    registry.load_method(recipe.method["name"]).check_table(train.table)
+    recipe.method.algorithm.check_table(train.table)
     reporter.plan(_stages(recipe, train))
     _require_time(limit, "the table had been read")
     size = model_size(recipe, train.table, stream(recipe.seed, "size"), reporter, limit)
-    recipe = with_family(recipe, recipe.model["name"], recipe.method["name"], size)
+    recipe = components.in_full(recipe, **size)
     recipe = _absolute(recipe, plan)
     if pilot.needed(recipe, train):
         choice = pilot.choose_epochs(recipe, train, table, schema, plan.device, reporter, limit)
         reporter.say(choice.reason)
-        recipe = recipe.model_copy(update={"epochs": choice.epochs})
+        recipe = recipe.replace(epochs=choice.epochs)
     recipe, epochs = pilot.allowance(recipe, train, plan.device, limit, settings)
     job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
@@ -132,7 +133,7 @@ def _start(
     if epochs is not None and epochs < state.epochs:
         reporter.say(f"the time limit leaves room for about {epochs} of {state.epochs} epochs")
         job.planned, state.epochs = state.epochs, epochs
-    job.recipe = job.recipe.model_copy(update={"epochs": state.epochs})
+    job.recipe = job.recipe.replace(epochs=state.epochs)
     claimed = claim(out, force)
     with sole_writer(claimed.path), claimed.undone_if_empty():
         return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
@@ -140,11 +141,9 @@ def _start(
 
 def _stages(recipe: Recipe, train: Rows | None) -> list[str]:
     """What comes after the table was read (`train`: its rows, once they are known), as far as the recipe decides it."""
-    model, method = recipe.model["name"], recipe.method.get("name")
-    model = "mixture" if model == "auto" else model
-    named = recipe.model_copy(update={"method": {**recipe.method, "name": method or registry.MODELS[model].method}})
-    named = named.model_copy(update={"model": {**recipe.model, "name": model}})
-    gaussian = "gaussian" in registry.MODELS[model].provides
+    named = recipe.with_model("mixture") if recipe.model.name == "auto" else recipe
+    named = named.with_method(recipe.method.name or named.model.entry.method)
+    gaussian = "gaussian" in named.model.entry.provides
     sized = gaussian if train is None else size_is_open(named, train.table)
     piloted = train is not None and pilot.needed(named, train)
     refits = refit_count(named)
@@ -163,19 +162,17 @@ def _require_time(limit: TimeLimit, moment: str) -> None:
 
 def _absolute(recipe: Recipe, plan: Plan) -> Recipe:
     """The recipe with paths that hold from everywhere, and the device by name."""
-    return recipe.model_copy(
-        update={
-            "data": tuple(absolute(path) for path in recipe.data),
-            "mask": None if recipe.mask is None else absolute(recipe.mask),
-            "val": absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
-            "device": str(plan.device),
-        }
+    return recipe.replace(
+        data=tuple(absolute(path) for path in recipe.data),
+        mask=None if recipe.mask is None else absolute(recipe.mask),
+        val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
+        device=str(plan.device),
     )
 
 
 def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool) -> RunFolder:
     """The run of a table in which no column varies: it carries columns and fills constants."""
-    job.recipe = job.recipe.model_copy(update={"threads": job.recipe.threads or 1})
+    job.recipe = job.recipe.replace(threads=job.recipe.threads or 1)
     claimed = claim(out, force)
     with sole_writer(claimed.path), claimed.undone_if_empty():
         run = create_run(claimed, job, settings)
@@ -194,9 +191,8 @@ def _resume(
         return run
     if not run.fitted:
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
-    names = recipe.model["name"], recipe.method.get("name")
-    used = plugins.require(recipe.plugins, *names, f"run '{run.path}'", reporter)
-    recipe = recipe.model_copy(update={"plugins": used})
+    used = plugins.require(recipe.plugins, recipe.model.name, recipe.method.name, f"run '{run.path}'", reporter)
+    recipe = recipe.replace(plugins=used)
     plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
     refits = [REFITS] if refit_count(recipe) else []
@@ -236,21 +232,20 @@ def _check_plugins(settings: Settings, reporter: Reporter) -> None:
 
 def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
     """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
-    model, method = recipe.model["name"], recipe.method.get("name")
+    model, method = recipe.model.name, recipe.method.name
     plugins.say_unused(model, method, reporter)
-    return recipe.model_copy(update={"plugins": plugins.in_use(model, method)})
+    return recipe.replace(plugins=plugins.in_use(model, method))
 
 
 def _choose_transform(recipe: Recipe) -> Recipe:
     """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule."""
-    name = recipe.model["name"]
-    transform = recipe.table.transform or ("normal" if name == "auto" else registry.MODELS[name].transform)
-    return recipe.model_copy(update={"table": recipe.table.model_copy(update={"transform": transform})})
+    own = "normal" if recipe.model.name == "auto" else recipe.model.entry.transform
+    return recipe.with_table(transform=recipe.table.transform or own)
 
 
 def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Reporter) -> Recipe:
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
-    model, method = recipe.model["name"], recipe.method.get("name")
+    model, method = recipe.model.name, recipe.method.name
     if model == "auto":
         table, missing = rows.table, rows.table.missing
         partial = int((missing.any(1) & ~missing.all(1)).sum())
@@ -262,19 +257,17 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
             model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
             why = f"{model} has what this method needs: {registry.words(requires)}"
         else:
-            recipe = recipe.model_copy(update={"model": {**recipe.model, **choice.settings}})
+            recipe = recipe.with_model(**choice.settings)
         if not choice.refits and recipe.bootstrap == "auto":
-            recipe = recipe.model_copy(update={"bootstrap": "none"})
+            recipe = recipe.replace(bootstrap="none")
         method = method or choice.method
         reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
     elif method is None:
         method = registry.MODELS[model].method
         reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].because})")
-    named = {"model": {**recipe.model, "name": model}, "method": {**recipe.method, "name": method}}
-    recipe = recipe.model_copy(update=named)
-    raise_problems(check_families(recipe, {**as_settings(recipe), **settings}))
-    fixed = registry.load_method(method).fixed
-    return recipe.model_copy(update={"model": {**recipe.model, **fixed}})
+    recipe = recipe.with_model(model).with_method(method)
+    raise_problems(components.check(recipe, {**as_settings(recipe), **settings}))
+    return recipe.with_model(**recipe.method.algorithm.fixed)
 
 
 def _title(name: str) -> str:
@@ -307,5 +300,5 @@ def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Rep
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)
         held = _Held(rows_of(table, schema, recipe.seed), table.sha256)
-    keep_empty = "imputations" in registry.METHODS[recipe.method["name"]].makes
+    keep_empty = "imputations" in recipe.method.entry.makes
     return training_rows(rows, keep_empty), held

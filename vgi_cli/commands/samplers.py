@@ -70,7 +70,7 @@ def make_imputer(
         models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
         reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
-        if sampler != "chains" or registry.METHODS[fitted.recipe.method["name"]].likelihood:
+        if sampler != "chains" or fitted.recipe.method.entry.likelihood:
             reporter.say(NOT_INCLUDED)
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
@@ -86,7 +86,7 @@ def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str
 
 def _refit_hint(fitted: Fitted) -> str:
     """What to do about a run without refits: fit again, in a way that can have them."""
-    model, method = fitted.recipe.model["name"], fitted.recipe.method.get("name")
+    model, method = fitted.recipe.model.name, fitted.recipe.method.name
     models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
     methods = [
         name
@@ -124,7 +124,7 @@ def build_imputer(
 
 def _single(fitted: Fitted) -> bool:
     """Whether the run's table was filled by an imputer that gives one imputation only."""
-    imputer = fitted.recipe.method.get("imputer")
+    imputer = fitted.recipe.method.settings.get("imputer")
     return imputer is not None and registry.IMPUTERS[imputer].single
 
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from vgi_cli.fitting.plan import method_config
 from vgi_cli.methods.base import State
-from vgi_cli.registry import names as registry
 from vgi_cli.settings.recipe import Recipe, as_settings
 
 OPEN = (None, "auto")
@@ -19,8 +17,8 @@ OF_THE_TABLE = ("optim.batch_size", "method.scan", "method.block_columns")
 
 def settled(recipe: Recipe, state: State) -> Recipe:
     """The recipe with what the state took where the settings left it open."""
-    taken = {key: value for key, value in state.chosen().items() if _value(recipe, key) in OPEN}
-    return _with(recipe, taken)
+    taken = {key: value for key, value in state.chosen().items() if recipe.value(key) in OPEN}
+    return recipe.with_values(taken)
 
 
 def chosen(recipe: Recipe, said: Container[str]) -> dict[str, Any]:
@@ -32,21 +30,7 @@ def chosen(recipe: Recipe, said: Container[str]) -> dict[str, Any]:
 def adapting_config(recipe: Recipe, before: Mapping[str, Any]) -> Any:
     """The Config of a recipe's method for fine-tuning to other rows; `before`: what the fit chose (see `chosen`)."""
     anew = {key: "auto" if key == "method.scan" else None for key in OF_THE_TABLE if key in before}
-    return method_config(_with(recipe, anew))
-
-
-def _value(recipe: Recipe, key: str) -> Any:
-    section, name = key.split(".")
-    return getattr(recipe, section).get(name)
-
-
-def _with(recipe: Recipe, values: Mapping[str, Any]) -> Recipe:
-    """The recipe with some settings of its model, method and optimisation changed."""
-    changes: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        section, name = key.split(".")
-        changes.setdefault(section, dict(getattr(recipe, section)))[name] = value
-    return recipe.model_copy(update=changes)
+    return recipe.with_values(anew).method_settings
 
 
 def _open_settings(recipe: Recipe) -> set[str]:
@@ -54,9 +38,10 @@ def _open_settings(recipe: Recipe) -> set[str]:
     keys = {name for name, field in Recipe.model_fields.items() if field.default in OPEN}
     keys |= {f"table.{name}" for name, field in type(recipe.table).model_fields.items() if field.default in OPEN}
     keys |= {"model.name", "method.name"}
-    model = registry.load_model(recipe.model["name"]).Config.model_fields
-    method = registry.load_method(recipe.method["name"]).Config.model_fields
+    model = recipe.model.family.Config.model_fields
+    method = recipe.method.algorithm.Config.model_fields
     keys |= {f"model.{name}" for name, field in model.items() if field.default in OPEN}
     keys |= {f"method.{name}" for name, field in method.items() if field.default in OPEN}
-    optim = method["optim"].annotation.model_fields if "optim" in method else {}
+    inner: Any = method["optim"].annotation if "optim" in method else None
+    optim = getattr(inner, "model_fields", {})
     return keys | {f"optim.{name}" for name, field in optim.items() if field.default in OPEN}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.partition import partition
-from vgi_cli.fitting.plan import method_config, model_config
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.models.base import Model
 from vgi_cli.models.empty import EmptyModel
@@ -47,20 +47,20 @@ class Fitted(NamedTuple):
     @property
     def marginal(self) -> bool:
         """Whether the model has exact marginals under any mask."""
-        return not self.empty and "marginal" in registry.MODELS[self.recipe.model["name"]].provides
+        return not self.empty and "marginal" in self.recipe.model.entry.provides
 
     @property
     def latent(self) -> bool:
         """Whether the model has latents with an encoder."""
-        return not self.empty and "latent" in registry.MODELS[self.recipe.model["name"]].provides
+        return not self.empty and "latent" in self.recipe.model.entry.provides
 
     def sampler(self, name: str) -> str:
         """The sampler to use; UsageError where the run cannot offer it."""
         if self.empty:
             return "exact"
-        chosen = registry.choose_sampler(name, self.recipe.model["name"], self.recipe.method["name"])
+        chosen = registry.choose_sampler(name, self.recipe.model.name, self.recipe.method.named)
         if chosen == "chains" and not self.held:
-            other = registry.choose_sampler("auto", self.recipe.model["name"], self.recipe.method["name"])
+            other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named)
             raise UsageError(
                 f"sampler 'chains': run '{self.run.path}' stores no imputations of its table", f"use --sampler {other}"
             )
@@ -82,11 +82,11 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
         reporter.warn(f"{path} was stopped before training had done one epoch: do not use this run")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
-    names = recipe.model["name"], recipe.method["name"]
+    names = recipe.model.name, recipe.method.named
     used = plugins.require(recipe.plugins, *names, f"run '{path}'", reporter)
     if alone:
         plugins.say_unused(*names, reporter)
-    recipe = recipe.model_copy(update={"plugins": used})
+    recipe = recipe.replace(plugins=used)
     _check_settings(recipe, path)
     tensors, refits = split_bootstrap(run.tensors("model"))
     model = build_model(recipe, schema, tensors, path)
@@ -98,9 +98,13 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
 def _check_settings(recipe: Recipe, path: Path) -> None:
     """RunError where the run's model or method has settings that this version does not take."""
     wrong = []
-    for prefix, config in (("model.", model_config), ("method.", method_config)):
+    typed: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("model.", lambda: recipe.model_settings),
+        ("method.", lambda: recipe.method_settings),
+    )
+    for prefix, read in typed:
         try:
-            config(recipe)
+            read()
         except ValidationError as error:
             keys = (".".join(map(str, problem["loc"])) for problem in error.errors())
             wrong += [key if key.startswith("optim.") else prefix + key for key in keys]
@@ -113,7 +117,7 @@ def _check_settings(recipe: Recipe, path: Path) -> None:
 
 def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Model:
     """The model of a recipe with the parameters of a file."""
-    model: Model = registry.load_model(recipe.model["name"]).build(model_config(recipe), len(schema.modelled))
+    model = recipe.model.family.build(recipe.model_settings, len(schema.modelled))
     _load(model, tensors, path)
     return model.eval()
 
@@ -124,7 +128,7 @@ def _conditionals(
     target = target_of(recipe)
     if not tensors or target is None:
         return None
-    config, blocks = method_config(recipe), partition(recipe, schema)
+    config, blocks = recipe.method_settings, partition(recipe, schema)
     conditionals: Conditionals = target.conditionals(model, config, len(schema.modelled), blocks)
     _load(conditionals, tensors, path)
     target.bind(conditionals, model)
@@ -133,10 +137,8 @@ def _conditionals(
 
 def target_of(recipe: Recipe) -> Any:
     """The Target (methods/vgi/targets.py) of a recipe; none where its method fits no conditionals."""
-    method = registry.load_method(recipe.method["name"])
-    if method.target is None:
-        return None
-    return method.target(registry.load_model(recipe.model["name"]), method_config(recipe))
+    method = recipe.method.algorithm
+    return None if method.target is None else method.target(recipe.model.family, recipe.method_settings)
 
 
 def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:

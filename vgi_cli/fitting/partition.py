@@ -10,25 +10,8 @@ from vgi_cli.data import Blocks, missing_together
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.prepare import Rows
-from vgi_cli.registry import names as registry
-from vgi_cli.registry.entries import MethodEntry
 from vgi_cli.reporting import Reporter
-from vgi_cli.settings.problems import Problem, Setting
 from vgi_cli.settings.recipe import MOST_IN_BLOCK, Recipe
-
-
-def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
-    """Problems of `table.blocks` with a method that has no conditionals of columns."""
-    provides = registry.MODELS[model].provides
-
-    def cuts(entry: MethodEntry) -> bool:
-        return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
-
-    if not setting.value or cuts(registry.METHODS[method]):
-        return []
-    able = [name for name, entry in registry.METHODS.items() if cuts(entry)]
-    message = f"method '{method}' has no conditionals of single columns of a '{model}', so none to put into a block"
-    return [Problem(setting.origin, message, f"with --model {model} say --method {' or '.join(able)}")]
 
 
 def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Recipe, Rows]:
@@ -37,14 +20,13 @@ def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter
     Where nobody names blocks, the method says whether they are found from the mask (`auto`).
     """
     said: Any = recipe.table.blocks
-    method = registry.METHODS[recipe.method["name"]]
-    if said is None and not method.own_blocks & registry.MODELS[recipe.model["name"]].provides:
+    method = recipe.method.entry
+    if said is None and not method.own_blocks & recipe.model.entry.provides:
         said = method.blocks
     if said is None:
         return recipe, rows
     names = found(rows, schema, reporter) if said == "auto" else said
-    table = recipe.table.model_copy(update={"blocks": tuple(map(tuple, names))})
-    recipe = recipe.model_copy(update={"table": table})
+    recipe = recipe.with_table(blocks=tuple(map(tuple, names)))
     return recipe, rows._replace(table=rows.table._replace(blocks=partition(recipe, schema)))
 
 

@@ -22,13 +22,13 @@ from vgi_cli.encoding.encoder import log_volume
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
-from vgi_cli.fitting.plan import load_config, method_config, model_config, stream
+from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows, refitted, rows_of, split
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.optimisation import GradientConfig, default_batch_size
-from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
+from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.stages import PILOT
 from vgi_cli.table.reader import Table
@@ -69,8 +69,8 @@ class Allowance(NamedTuple):
 def needed(recipe: Recipe, rows: Rows) -> bool:
     """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
     pilot knows) and lets itself be piloted, and the rows few enough for it to matter."""
-    entry = registry.MODELS[recipe.model["name"]]
-    config = method_config(recipe)
+    entry = recipe.model.entry
+    config: Any = recipe.method_settings
     gradient = isinstance(getattr(config, "optim", None), GradientConfig)
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
@@ -114,7 +114,7 @@ def choose_epochs(
     until = limit.until(TIME_SHARE)
     kept, held, volume = divide(recipe, rows, table, schema)
     state, events = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
-    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    dtype = getattr(torch, recipe.method.entry.precision)
     scored, keys = held.table.to(dtype=dtype, device=device), held.keys.to(device)
     best, best_epoch, worse, due, note = -float("inf"), 1, 0, 1.0, ""
     ended = False
@@ -132,7 +132,7 @@ def choose_epochs(
             if not isinstance(event, EpochEnd) or event.epoch != state.epoch or event.epoch < int(due):
                 continue
             due = max(due * GROWTH, event.epoch + 1.0)
-            q = state.q if "conditionals" in registry.METHODS[recipe.method["name"]].makes else None
+            q = state.q if "conditionals" in recipe.method.entry.makes else None
             try:
                 result = observed_log_prob(
                     state.model,
@@ -175,7 +175,7 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     """How many epochs a time limit has room for, so that the learning rate falls and the parameters are averaged within
     it; `said`: keys of settings that somebody gave, which stay. Nothing where the epochs are given, or where a few
     steps do not tell how long one takes."""
-    config: Any = method_config(recipe)
+    config: Any = recipe.method_settings
     optim = getattr(config, "optim", None)
     if not limit or "epochs" in said or not isinstance(optim, GradientConfig) or not config.paced:
         return Allowance(recipe)
@@ -185,7 +185,7 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     if total > WARM_SHARE * room:
         factor = WARM_SHARE * room / total
         fewer = {key: int(value * factor) for key, value in warm.items() if f"optim.{key}" not in said}
-        recipe = recipe.model_copy(update={"optim": {**recipe.optim, **fewer}})
+        recipe = recipe.with_optim(**fewer)
         total = WARM_COST * sum({**warm, **fewer}.values())
     return Allowance(recipe, max(1, int(room - total)))
 
@@ -213,13 +213,13 @@ def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: Grad
 
 def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> tuple[Any, Any]:
     """A fit to some rows, which are few, that is thrown away: its state, and what runs it. `optim`: other settings."""
-    method = registry.load_method(recipe.method["name"])
-    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    method = recipe.method.algorithm
+    dtype = getattr(torch, recipe.method.entry.precision)
     table = rows.table.to(dtype=dtype, device=device)
-    values = method_config(recipe).model_dump(mode="json")
+    values = recipe.method_settings.model_dump(mode="json")
     values["optim"] |= optim
     if "chains" in values:
         values["chains"] = "device"
-    model = registry.load_model(recipe.model["name"]).build(model_config(recipe), table.D).to(dtype).to(device)
-    state: Any = method.init(model, table, load_config(method.Config, values), stream(recipe.seed, purpose))
+    model = recipe.model.family.build(recipe.model_settings, table.D).to(dtype).to(device)
+    state: Any = method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
     return state, method.run(state)

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.fitting.plan import method_config, stream
+from vgi_cli.fitting.plan import stream
 from vgi_cli.machine.clock import TimeLimit
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.stages import REFITS
@@ -38,8 +37,7 @@ class Refitted(NamedTuple):
 
 def refit_count(recipe: Recipe) -> int:
     """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
-    method = registry.METHODS[recipe.method["name"]]
-    able = method.likelihood and "gaussian" in registry.MODELS[recipe.model["name"]].provides
+    able = recipe.method.entry.likelihood and "gaussian" in recipe.model.entry.provides
     if recipe.bootstrap == "none" or not able:
         return 0
     return COUNT if recipe.bootstrap == "auto" else recipe.bootstrap
@@ -76,7 +74,7 @@ def made_refits(
     if not numbers:
         return
     family = cast(GaussianFamily, model)
-    config = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
+    config = em_settings(recipe)
     table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
     size = size_of(family, table.missing)
     if size.rows < table.N:
@@ -98,6 +96,12 @@ def made_refits(
             f"{unsettled} of {done} bootstrap refits were stopped after {size.steps} EM steps, before they had "
             "settled: standard errors from the imputations may be a little too small"
         )
+
+
+def em_settings(recipe: Recipe) -> EmConfig:
+    """The settings of EM: those of a fit by it, else its defaults."""
+    settings = recipe.method_settings
+    return settings if isinstance(settings, EmConfig) else EmConfig()
 
 
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:

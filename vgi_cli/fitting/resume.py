@@ -54,7 +54,7 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
         changes |= {} if without is None else {"epochs": without}
     for key, setting in settings.items():
         value, where = setting
-        before = value_of(recipe, key)
+        before = recipe.value(key)
         if key == "epochs":
             if before is not None and value < before:
                 problems.append(Problem(where, f"epochs may grow but not shrink: the run has {before}, got {value}"))
@@ -64,7 +64,7 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
             if limit is not None and parse_duration(value) < parse_duration(limit):
                 problems.append(Problem(where, f"time_limit may grow but not shrink: the run has {limit}, got {value}"))
         elif key == "method.chains":
-            changes["method"] = {**recipe.method, "chains": value}
+            recipe = recipe.with_method(chains=value)
         elif not _equal(key, value, before, requested.get(key)):
             shown = requested.get(key, before)
             problems.append(Problem(where, f"{key} differs from the run's: it has {shown!r}, got {value!r}"))
@@ -72,15 +72,7 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
         first = problems[0]
         hint = "leave the setting out, or start another run"
         raise_problems([first._replace(hint=hint)] if len(problems) == 1 else problems)
-    return recipe.model_copy(update=changes)
-
-
-def value_of(recipe: Recipe, key: str) -> Any:
-    """A setting of a recipe by its dotted key; None when it has none."""
-    value: Any = recipe.model_dump(mode="json")
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
+    return recipe.replace(**changes)
 
 
 def _equal(key: str, value: Any, before: Any, requested: Any) -> bool:

@@ -16,7 +16,7 @@ from vgi_cli.errors import Interrupted
 from vgi_cli.fitting.chosen import chosen, settled
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import build_model
-from vgi_cli.fitting.plan import method_config, model_config, stream
+from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows
 from vgi_cli.fitting.refits import Refitted, refit, refit_count, split_bootstrap
 from vgi_cli.fitting.resume import DONE
@@ -26,13 +26,12 @@ from vgi_cli.machine.device import default_threads, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.signals import Stop
 from vgi_cli.methods.base import Parts, State
-from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import Claim, RunFolder
 from vgi_cli.runs.provenance import provenance
 from vgi_cli.settings.problems import Settings
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.recipe import ModelChoice, Recipe
 from vgi_cli.stages import REFITS, SAVING, TRAINING
 from vgi_cli.table.reader import Table
 from vgi_cli.version import __version__
@@ -66,21 +65,21 @@ def start(job: Job, folder: Path) -> State:
     folder  where chains too large for the memory may lie
     """
     recipe = job.recipe
-    method = registry.load_method(recipe.method["name"])
-    dtype = getattr(torch, registry.METHODS[recipe.method["name"]].precision)
+    method: Any = recipe.method.algorithm
+    dtype = getattr(torch, recipe.method.entry.precision)
     table = job.train.table.to(dtype=dtype, device=job.device)
-    config = model_config(recipe).settled(table.D)
-    recipe = recipe.model_copy(update={"model": {"name": recipe.model["name"], **config.model_dump(mode="json")}})
-    model = registry.load_model(recipe.model["name"]).build(config, table.D)
+    config = recipe.model_settings.settled(table.D)
+    recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
+    model = recipe.model.family.build(config, table.D)
     model = model.to(dtype=dtype, device=job.device)
     threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
     if recipe.threads is None:
         job.reporter.detail(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
-    recipe = recipe.model_copy(update={"threads": threads})
-    inputs = (model, table, method_config(recipe), stream(recipe.seed, "fit"))
+    recipe = recipe.replace(threads=threads)
+    inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any
-    if "imputations" in registry.METHODS[recipe.method["name"]].makes:
+    if "imputations" in recipe.method.entry.makes:
         state = method.init(*inputs, memory_for_chains(job.device, folder))
         say_where(state.chains, folder, job.reporter)
     else:
@@ -89,7 +88,7 @@ def start(job: Job, folder: Path) -> State:
         decided = method.speed_up(state, recipe.compile, job.reporter.warn)
         job.reporter.detail(f"compile: {decided}")
     elif recipe.compile == "on":
-        job.reporter.say(f"--compile on: method {recipe.method['name']} has no step to compile")
+        job.reporter.say(f"--compile on: method {recipe.method.name} has no step to compile")
     job.recipe = settled(recipe, state)
     return cast(State, state)
 
@@ -124,8 +123,8 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
                 "rows_held_out": job.held.table.N if job.held is not None and isinstance(recipe.val, float) else 0,
                 "val_sha256": job.val_sha256,
             },
-            "model": recipe.model["name"],
-            "method": recipe.method.get("name"),
+            "model": recipe.model.name,
+            "method": recipe.method.name,
             "plugins": recipe.plugins,
             "device": str(job.device),
             "threads": recipe.threads,
@@ -134,7 +133,7 @@ def create_run(claimed: Claim, job: Job, settings: Settings) -> RunFolder:
         },
     )
     texts = {
-        "recipe.yaml": job.recipe.model_copy(update={"time_limit": None}).text(),
+        "recipe.yaml": job.recipe.replace(time_limit=None).text(),
         "schema.json": job.schema.to_json(),
     }
     run.save({}, {}, texts)
@@ -150,7 +149,7 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
     recipe = job.recipe
     more = refit_count(recipe) > 0
     drive = Drive(
-        advance=registry.load_method(recipe.method["name"]).run,
+        advance=recipe.method.algorithm.run,
         state=state,
         run=run,
         table=job.train.table,
@@ -210,13 +209,13 @@ def _validator(job: Job, state: State) -> Validator | None:
         return None
     dtype = next(state.model.parameters()).dtype
     train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
-    tune = registry.load_method(job.recipe.method["name"]).tune
+    tune = job.recipe.method.algorithm.tune
     volume = log_volume(job.held.table.missing, job.held.table.x, job.schema)
     return make_validator(job.recipe.select, tune, train, held, job.held.keys, volume, state.epochs, job.recipe.seed)
 
 
 def _held_rows(job: Job, state: Any) -> Parts:
-    if "imputations" not in registry.METHODS[job.recipe.method["name"]].makes:
+    if "imputations" not in job.recipe.method.entry.makes:
         return {}
     table = job.train.table
     holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too
@@ -242,11 +241,11 @@ def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
 
 def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     """Bootstrap refits, the final recipe and the final manifest."""
-    recipe = job.recipe.model_copy(update={"time_limit": None})
+    recipe = job.recipe.replace(time_limit=None)
     tensors, _ = split_bootstrap(run.tensors("model"))
     refits = Refitted({}, 0)
     if outcome.stopped_by == "time_limit":
-        recipe = recipe.model_copy(update={"stop_after": outcome.steps})
+        recipe = recipe.replace(stop_after=outcome.steps)
         job.limit.cut.append(TRAINING)
     model = build_model(recipe, job.schema, tensors, run.path)
     try:
@@ -256,7 +255,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
     made = len({name.split("/")[1] for name in refits.tensors})
     if REFITS in job.limit.cut or recipe.bootstrap == "auto":
-        recipe = recipe.model_copy(update={"bootstrap": made or "none"})
+        recipe = recipe.replace(bootstrap=made or "none")
     entries: dict[str, Any] = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
@@ -278,7 +277,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
         job.reporter.warn("stopped before training had done one epoch: do not use this run")
     if drive.validator is not None:
         job.reporter.say(_selection(drive, drive.validator))
-    warning = registry.load_method(recipe.method["name"]).warning
+    warning = recipe.method.algorithm.warning
     found = None if warning is None else warning(drive.state, run.last_metrics())
     if found is not None:
         job.reporter.warn(found)

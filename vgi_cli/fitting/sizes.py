@@ -8,12 +8,10 @@ import torch
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.plan import method_config, model_config
+from vgi_cli.fitting.refits import em_settings
 from vgi_cli.machine.clock import TimeLimit
-from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.sizing import FEWEST_ROWS, choose_size, open_size
 from vgi_cli.models.gaussian.full import FEWEST
-from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.stages import SIZE
@@ -24,9 +22,8 @@ TIME_SHARE = 0.4
 
 def size_is_open(recipe: Recipe, table: TensorTable) -> bool:
     """Whether a size has to be chosen by the data."""
-    name = recipe.model["name"]
-    gaussian = "gaussian" in registry.MODELS[name].provides
-    return gaussian and open_size(registry.load_model(name), model_config(recipe), table)
+    family: Any = recipe.model.family
+    return "gaussian" in recipe.model.entry.provides and open_size(family, recipe.model_settings, table)
 
 
 def model_size(
@@ -40,17 +37,16 @@ def model_size(
 
     Models that are no mixture of Gaussians keep what their Config says.
     """
-    name = recipe.model["name"]
-    config = model_config(recipe)
-    if "gaussian" not in registry.MODELS[name].provides:
+    config: Any = recipe.model_settings
+    if "gaussian" not in recipe.model.entry.provides:
         return dict(config.model_dump(mode="json"))
     factors = getattr(config, "factors", None)
     if factors is not None and factors > table.D:
         columns = f"{table.D} column{'s' if table.D > 1 else ''} to model"
         raise UsageError(f"model.factors={factors}: the table has {columns}", f"at most {table.D}, or leave it out")
-    em = method_config(recipe) if recipe.method["name"] == "em" else EmConfig()
+    em = em_settings(recipe)
     limit = TimeLimit() if limit is None else limit
-    family = registry.load_model(name)
+    family: Any = recipe.model.family
     if open_size(family, config, table):
         until = limit.until(TIME_SHARE)
         with reporter.stage(SIZE, until=until) as stage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,25 +9,89 @@ from pydantic import BaseModel
 
 from vgi_cli.errors import nearest
 from vgi_cli.methods.base import MethodConfig
+from vgi_cli.methods.vgi.scans import check_scan
 from vgi_cli.registry import names as registry
+from vgi_cli.registry.entries import MethodEntry
 from vgi_cli.registry.names import NAMES_METHOD
-from vgi_cli.settings.problems import Problem, Settings, describe, validate
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.problems import Problem, Setting, Settings, describe, from_plain, origin, validate
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
 
 
-def model_values(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the model's Config."""
-    return {key: value for key, value in recipe.model.items() if key != "name"}
+def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Problem]:
+    """Problems of model, method, their settings and what depends on them. Names and pairs are refused at once.
+
+    resumed  the settings are those of a run: that some have no effect is no reason not to go on
+    """
+    model, method = recipe.model.name, recipe.method.name
+    problems: list[Problem] = []
+    if recipe.select == "objective" and recipe.val is None:
+        message = "selecting by the objective needs held-out rows"
+        hint = "hold some out, for example --val 0.2, or leave it out"
+        problems.append(Problem(origin(settings, "select", "--select"), message, hint))
+    if model == "auto":
+        problems += unnamed_model(settings)
+    else:
+        registry.model_entry(model)
+        method = method or recipe.model.entry.method
+        registry.check_pair(model, method)
+        config = recipe.model.family.Config
+        problems += check_model(config, recipe, settings)
+        problems += check_fixed(registry.load_method(method).fixed, config, recipe, settings, model, method)
+    if method is None:
+        return problems + unnamed_method(settings)
+    recipe = recipe.with_method(method)
+    entry, algorithm = recipe.method.entry, recipe.method.algorithm
+    problems += check_method(algorithm.Config, method, recipe, settings)
+    if "table.blocks" in settings and model != "auto":
+        problems += check_pairing(settings["table.blocks"], model, method)
+    if model != "auto" and not problems:
+        chosen: Any = method_in_full(recipe)
+        algorithm.check(recipe.model.family, chosen)
+        if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
+            check_scan(chosen)
+        if not resumed:
+            problems += check_without_effect("method", chosen, settings)
+            problems += check_without_effect("model", recipe.with_model(**algorithm.fixed).model_settings, settings)
+    if isinstance(recipe.bootstrap, int) and not entry.likelihood:
+        where = origin(settings, "bootstrap", "bootstrap")
+        message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
+        problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
+    if recipe.select == "objective" and not entry.tunes:
+        able = frozenset.union(*(other.provides for name, other in registry.MODELS.items() if model in (name, "auto")))
+        tuning = [name for name, other in registry.METHODS.items() if other.tunes and other.requires <= able]
+        message = f"method '{method}' has no loss of its own on held-out rows"
+        hint = "leave it out" + (f", or take --method {' or '.join(tuning)}" if tuning else "")
+        problems.append(Problem(origin(settings, "select", "--select"), message, hint))
+    return problems
 
 
-def method_values(recipe: Recipe) -> dict[str, Any]:
-    """The settings of the method's Config: `method.*` at its top, `optim.*` nested, and `epochs`."""
-    values = {key: value for key, value in recipe.method.items() if key not in ("name", "epochs", "optim")}
-    if recipe.optim:
-        values["optim"] = recipe.optim
-    if recipe.epochs is not None:
-        values["epochs"] = recipe.epochs
-    return values
+def in_full(recipe: Recipe, **model: Any) -> Recipe:
+    """The recipe of a named model and method with all their settings written out, those of `model` said too."""
+    registry.check_pair(recipe.model.name, recipe.method.named)
+    settings = recipe.with_model(**model).model_settings.model_dump(mode="json")
+    chosen = method_in_full(recipe).model_dump(mode="json")
+    return recipe.replace(
+        model=ModelChoice(recipe.model.name, settings),
+        optim=chosen.pop("optim", {}),
+        epochs=chosen.pop("epochs", None),
+        method=MethodChoice(recipe.method.named, chosen),
+    )
+
+
+def method_in_full(recipe: Recipe) -> MethodConfig:
+    """The settings of the named method: what the recipe says, else what the model has as its defaults for it."""
+    defaults, method = recipe.model.family.method_defaults, recipe.method.named
+    values = defaults.get(method) or defaults.get(recipe.method.entry.like or method, {})
+    return from_plain(recipe.method.algorithm.Config, merged(values, recipe.method_values))
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, the second winning; nested mappings are merged alike."""
+    out = {**first, **second}
+    for key in first.keys() & second.keys():
+        if isinstance(first[key], Mapping) and isinstance(second[key], Mapping):
+            out[key] = merged(first[key], second[key])
+    return out
 
 
 def model_keys(config: type[BaseModel]) -> list[str]:
@@ -49,8 +112,8 @@ def method_keys(config: type[MethodConfig]) -> list[str]:
 
 def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `model.*` against the settings of the named model."""
-    known, found = model_keys(config), validate(config, model_values(recipe))
-    return [_family(error, "model", recipe.model["name"], recipe, settings, known) for error in found]
+    known, found = model_keys(config), validate(config, recipe.model.settings)
+    return [_family(error, "model", recipe.model.name, recipe, settings, known) for error in found]
 
 
 def unnamed_model(settings: Settings) -> list[Problem]:
@@ -90,7 +153,7 @@ def check_fixed(
     """Problems of `model.*` against what the named method demands of the model (see Method)."""
     problems = []
     for name, value in fixed.items():
-        said = recipe.model.get(name, value)
+        said = recipe.model.settings.get(name, value)
         key = f"model.{name}"
         if name not in config.model_fields:
             message = f"method '{method}' needs {key}={value}, a setting that model '{model}' does not have"
@@ -110,7 +173,7 @@ def check_method(config: type[MethodConfig], method: str, recipe: Recipe, settin
         for name in ("epochs", "optim")
         if f"method.{name}" in settings
     ]
-    values = method_values(recipe)
+    values = recipe.method_values
     malformed = [_family(error, "method", method, recipe, settings, known) for error in validate(config, values)]
     return [*misplaced, *malformed] or _unusable(config, values, settings)
 
@@ -118,13 +181,13 @@ def check_method(config: type[MethodConfig], method: str, recipe: Recipe, settin
 def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Settings) -> list[Problem]:
     """Well-formed settings of a method that cannot be used together, or not here."""
     problems = []
-    for key, message, hint in config.model_validate_json(json.dumps(values), strict=True).check():
+    for key, message, hint in from_plain(config, values).check():
         said = settings.get(f"method.{key}") or settings.get("method.name")
         problems.append(Problem(said.origin if said else "", message, hint))
     return problems
 
 
-def check_idle(section: str, config: Any, settings: Settings) -> list[Problem]:
+def check_without_effect(section: str, config: Any, settings: Settings) -> list[Problem]:
     """Settings of a Config that do nothing beside the others, where somebody said them and not as they come."""
     problems = []
     for key, why in config.without_effect().items():
@@ -148,3 +211,17 @@ def _family(error: Any, section: str, name: str, recipe: Recipe, settings: Setti
             hint = f"it belongs to --method {NAMES_METHOD[key]}"
         return Problem(problem.where, f"unknown key '{key}' for {section} '{name}'", hint)
     return problem
+
+
+def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
+    """Problems of `table.blocks` with a method that has no conditionals of columns."""
+    provides = registry.MODELS[model].provides
+
+    def cuts(entry: MethodEntry) -> bool:
+        return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
+
+    if not setting.value or cuts(registry.METHODS[method]):
+        return []
+    able = [name for name, entry in registry.METHODS.items() if cuts(entry)]
+    message = f"method '{method}' has no conditionals of single columns of a '{model}', so none to put into a block"
+    return [Problem(setting.origin, message, f"with --model {model} say --method {' or '.join(able)}")]

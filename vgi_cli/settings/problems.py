@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -24,6 +24,11 @@ class Setting(NamedTuple):
 
 Settings = dict[str, Setting]
 """Dotted key (`model.factors`) -> value and origin: only what somebody said, no defaults."""
+
+
+def origin(settings: Settings, key: str, default: str) -> str:
+    """Where a setting was said."""
+    return settings[key].origin if key in settings else default
 
 
 class Problem(NamedTuple):
@@ -53,10 +58,19 @@ SHOWN = 60
 """Characters of a wrong value that a message shows."""
 
 
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+def from_plain(kind: type[_Kind], values: Mapping[str, Any]) -> _Kind:
+    """The typed settings that plain values (of YAML or JSON) stand for: a list is a tuple, but `"3"` is no number.
+    pydantic's ValidationError where they are malformed."""
+    return kind.model_validate_json(json.dumps(values), strict=True)
+
+
 def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
     """The errors of pydantic, one for each setting, with the `range` of the setting where it has one."""
     try:
-        model.model_validate_json(json.dumps(values), strict=True)
+        from_plain(model, values)
     except ValidationError as error:
         seen: dict[Any, Any] = {}
         errors = error.errors(include_url=False)

@@ -9,17 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from vgi_cli.columns.limits import parse_limits
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import LONGEST, Epochs, Patience, Refits, Seed, StopAfter, Threads
-from vgi_cli.registry.names import NAMES_METHOD
+from vgi_cli.registry import names as registry
+from vgi_cli.registry.entries import MethodEntry, ModelEntry
 from vgi_cli.settings import shipped, yaml_strict
-from vgi_cli.settings.problems import Problem, Setting, Settings, describe, raise_problems, shown, validate
+from vgi_cli.settings.problems import Problem, Setting, Settings, describe, from_plain, raise_problems, shown, validate
+
+if TYPE_CHECKING:
+    from vgi_cli.methods.base import Method, MethodConfig
+    from vgi_cli.models.base import Model, ModelConfig
 
 
 class TableSettings(BaseModel):
@@ -39,10 +46,73 @@ class TableSettings(BaseModel):
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
 
-class Recipe(BaseModel):
-    """Everything that decides a fit. `model`, `method` and `optim` hold the settings of the named families.
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model by name (`auto`: the table decides), and what was said of its settings: the keys `model.*`."""
 
-    `plugins` is a record, file name -> SHA-256 of the plugins that a fit used: nothing imports them from here.
+    name: str = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def entry(self) -> ModelEntry:
+        """What the registry says of it. UsageError where there is no such model."""
+        return registry.model_entry(self.name)
+
+    @property
+    def family(self) -> type[Model]:
+        """Its class (imports torch)."""
+        family: type[Model] = registry.load_model(self.name)
+        return family
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method by name (None: the model's own), and what was said of its settings: the keys `method.*`."""
+
+    name: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def named(self) -> str:
+        """The name, where one has been chosen."""
+        if self.name is None:
+            raise ValueError("no method has been chosen yet")
+        return self.name
+
+    @property
+    def entry(self) -> MethodEntry:
+        """What the registry says of it. UsageError where there is no such method."""
+        return registry.method_entry(self.named)
+
+    @property
+    def algorithm(self) -> Method:
+        """What runs it (imports torch)."""
+        method: Method = registry.load_method(self.named)
+        return method
+
+
+def _choice(kind: type[ModelChoice] | type[MethodChoice]) -> BeforeValidator:
+    """Reads a choice as it stands in YAML: the name beside the settings."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        named = {"name": value["name"]} if "name" in value else {}
+        return kind(**named, settings={key: item for key, item in value.items() if key != "name"})
+
+    return BeforeValidator(read)
+
+
+def _plain(choice: ModelChoice | MethodChoice) -> dict[str, Any]:
+    return {**({} if choice.name is None else {"name": choice.name}), **choice.settings}
+
+
+class Recipe(BaseModel):
+    """Everything that decides a fit.
+
+    model, method  by name, each with its settings
+    optim, epochs  settings of the method too, which stand by themselves
+    plugins        a record, file name -> SHA-256 of the plugins that a fit used: nothing imports them from here
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,8 +120,8 @@ class Recipe(BaseModel):
     data: tuple[str, ...] = ()
     mask: str | None = None
     table: TableSettings = TableSettings()
-    model: dict[str, Any] = Field(default_factory=lambda: {"name": "auto"})
-    method: dict[str, Any] = Field(default_factory=dict)
+    model: Annotated[ModelChoice, _choice(ModelChoice), PlainSerializer(_plain)] = ModelChoice()
+    method: Annotated[MethodChoice, _choice(MethodChoice), PlainSerializer(_plain)] = MethodChoice()
     optim: dict[str, Any] = Field(default_factory=dict)
     epochs: Epochs | None = None
     seed: Seed = 0
@@ -68,7 +138,65 @@ class Recipe(BaseModel):
 
     def text(self) -> str:
         """YAML of this recipe: `vgi fit --recipe` on it runs the same fit."""
-        return yaml_strict.dump(json.loads(self.model_dump_json()))
+        return yaml_strict.dump(self.model_dump(mode="json"))
+
+    @cached_property
+    def model_settings(self) -> ModelConfig:
+        """All settings of the named model."""
+        return from_plain(self.model.family.Config, self.model.settings)
+
+    @property
+    def method_values(self) -> dict[str, Any]:
+        """What the recipe says of the settings of its method: `method.*`, `optim.*` nested, and `epochs`."""
+        values = dict(self.method.settings)
+        if self.optim:
+            values["optim"] = self.optim
+        if self.epochs is not None:
+            values["epochs"] = self.epochs
+        return values
+
+    @cached_property
+    def method_settings(self) -> MethodConfig:
+        """All settings of the named method."""
+        return from_plain(self.method.algorithm.Config, self.method_values)
+
+    def value(self, key: str) -> Any:
+        """A setting by its dotted key, as it stands in YAML; None where nothing is said of it."""
+        value: Any = self.model_dump(mode="json")
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    def replace(self, **fields: Any) -> Recipe:
+        """A copy with other values of some fields, which are not checked."""
+        if unknown := fields.keys() - Recipe.model_fields.keys():
+            raise TypeError(f"a recipe has no {', '.join(sorted(unknown))}")
+        return Recipe.model_construct(**{name: getattr(self, name) for name in Recipe.model_fields} | fields)
+
+    def with_model(self, name: str | None = None, **settings: Any) -> Recipe:
+        """With another model (None: the same), and some of its settings changed."""
+        return self.replace(model=ModelChoice(name or self.model.name, {**self.model.settings, **settings}))
+
+    def with_method(self, name: str | None = None, **settings: Any) -> Recipe:
+        """With another method (None: the same), and some of its settings changed."""
+        return self.replace(method=MethodChoice(name or self.method.name, {**self.method.settings, **settings}))
+
+    def with_optim(self, **settings: Any) -> Recipe:
+        """With some settings of the optimisation changed."""
+        return self.replace(optim={**self.optim, **settings})
+
+    def with_values(self, values: Mapping[str, Any]) -> Recipe:
+        """With some settings of the model, the method and the optimisation changed, by dotted key."""
+        recipe = self
+        for key, value in values.items():
+            section, name = key.split(".")
+            change = {"model": recipe.with_model, "method": recipe.with_method, "optim": recipe.with_optim}[section]
+            recipe = change(**{name: value})
+        return recipe
+
+    def with_table(self, **settings: Any) -> Recipe:
+        """With some settings of reading the table changed, which are not checked."""
+        return self.replace(table=self.table.model_copy(update=settings))
 
 
 MOST_BYTES = 4_000_000
@@ -142,7 +270,7 @@ def gather(
             named = key if setting.origin in ("--set", "set") else ""
             problems.append(Problem(setting.origin, f"{named}: {expected}".removeprefix(": ")))
             del settings[key]
-    for key, method in NAMES_METHOD.items():
+    for key, method in registry.NAMES_METHOD.items():
         if key in settings:
             settings.setdefault("method.name", Setting(method, settings[key].origin))
     problems += check_fixed(settings)
@@ -330,8 +458,7 @@ def as_settings(recipe: Recipe) -> Settings:
 def to_recipe(settings: Settings) -> Recipe:
     """The recipe of checked settings."""
     nested = _nest(settings)
-    nested.setdefault("model", {}).setdefault("name", "auto")
-    return Recipe.model_validate_json(json.dumps(nested), strict=True)
+    return from_plain(Recipe, nested)
 
 
 def load_recipe(path: Path) -> Recipe:
