@@ -39,7 +39,7 @@ import pandas as pd
 import yaml
 from safetensors import safe_open
 
-LIBRARIES = ("torch", "numpy", "pyarrow", "pandas", "scikit-learn", "lightgbm")
+LIBRARIES = ("torch", "numpy", "pyarrow", "pandas", "scipy", "scikit-learn", "lightgbm")
 CLOCK_AND_PLACE = ("data", "mask", "val", "plugins", "seconds", "versions", "paths", "path", "time", "timings")
 """Keys of JSON and YAML that may differ between two runs of the same case."""
 
@@ -84,7 +84,8 @@ CASES: dict[str, Case] = {
     "mixture-em": Case(f"""
         fit plain.csv {MIXTURE} --method em --epochs 3 -o run
         impute --checkpoint run --m 3 -o draws
-        evaluate --checkpoint run plain.csv --json"""),
+        fit plain.csv {MIXTURE} --method em --epochs 2 --seed 1 -o truth
+        evaluate --checkpoint run plain.csv --truth-model truth --json"""),
     "mixture-em-factor": Case(f"""
         fit plain.csv {MIXTURE} --method em --epochs 3 --set model.covariance=factor --set model.factors=1 -o run
         impute --checkpoint run --m 2 -o draws"""),

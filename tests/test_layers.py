@@ -128,6 +128,8 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: click is typer's own business"
         if top == "torch" and item.runs_on_import and part in ("cli", "__init__", "__main__"):
             yield f"{module}:{item.line}: torch at module level in {part}"
+        if top == "scipy" and item.runs_on_import:
+            yield f"{module}:{item.line}: scipy at module level"
         if top in CODE_RUNNING or item.name in ("torch.load", "torch.save"):
             yield f"{module}:{item.line}: {item.name} can run code when it loads a file"
 
@@ -265,6 +267,7 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.cli.app", "import torch", "torch at module level in cli"),
         ("vgi_cli.cli.app", "if True:\n    from torch import nn", "torch at module level in cli"),
         ("vgi_cli", "import torch", "torch at module level in __init__"),
+        ("vgi_cli.evaluation.imputation", "from scipy.optimize import minimize", "scipy at module level"),
         ("vgi_cli.models.base", "print(1)", "print outside cli/"),
         ("vgi_cli.fitting.driver", "import sys\nsys.exit(1)", "the process is ended outside cli/"),
         ("vgi_cli.fitting.driver", "raise SystemExit(2)", "the process is ended outside cli/"),

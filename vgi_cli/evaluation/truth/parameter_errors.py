@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from vgi_cli.evaluation.truth.laws import Factors, Normals
-from vgi_cli.maths.assignment import assignment
 from vgi_cli.maths.divergences import gaussian_wasserstein2_squared, procrustes
 
 
@@ -40,9 +39,11 @@ def component_errors(ours: Normals, theirs: Normals, sd: Tensor) -> dict[str, An
     Component by component, in the order in which their squared 2-Wasserstein distances have the least sum
     (standardised units, in both units the same order).
     """
+    from scipy.optimize import linear_sum_assignment  # takes half a second, and only this report needs it
+
     zero = torch.zeros_like(sd)
     a, b = ours.moved(zero, 1 / sd), theirs.moved(zero, 1 / sd)
-    order = torch.tensor(assignment(_distances(b, a)))
+    order = torch.from_numpy(linear_sum_assignment(_distances(b, a).numpy(force=True))[1])
     out: dict[str, Any] = {"weights": _rms(ours.weights[order] - theirs.weights)} if len(order) > 1 else {}
     pairs = {"standardised": (a, b), "data": (ours, theirs)}
     out["means"] = {unit: _rms(one.means[order] - two.means) for unit, (one, two) in pairs.items()}
