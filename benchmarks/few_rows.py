@@ -13,6 +13,7 @@ from unittest.mock import patch
 import torch
 
 from vgi_cli.data import make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods.em.em import METHOD, EmConfig
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -34,7 +35,7 @@ def score(N: int, D: int, noise: float, seed: int) -> tuple[float, int]:
     mean = seen.nanmean(0)
     sd = (seen - mean).square().nanmean(0).sqrt()
     sd = torch.where(sd > 0, sd, 1.0)
-    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), D)
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), Layout.plain(D))
     state = METHOD.init(model, make_table((x - mean) / sd, missing), EmConfig(), torch.Generator().manual_seed(0))
     epochs = sum(1 for _ in METHOD.run(state))
     hidden = torch.rand(300, D, generator=g) < 0.3

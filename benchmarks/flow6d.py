@@ -55,7 +55,7 @@ def fit(table: TensorTable, epochs: int, **settings: Any) -> tuple[VgiState, flo
         {"epochs": epochs, "conditional": "spline", **settings, "optim": {"lr": LR, "batch_size": BATCH, **warm}}
     )
     table = table.to(dtype=torch.float32)
-    state = vgi.init(Flow.build(FlowConfig(), table.D), table, config, torch.Generator().manual_seed(0))
+    state = vgi.init(Flow.build(FlowConfig(), table.layout), table, config, torch.Generator().manual_seed(0))
     started = time.process_time()
     for _ in vgi.run(state):
         pass
@@ -65,7 +65,7 @@ def fit(table: TensorTable, epochs: int, **settings: Any) -> tuple[VgiState, flo
 
 def stacked(table: TensorTable, K: int) -> TensorTable:
     """K tables, each filled with draws from the marginals, as one complete table."""
-    chains = Chains(table.x, table.missing, K)
+    chains = Chains(table, K)
     empirical(chains, torch.Generator().manual_seed(0))
     x = torch.cat([chains.completed(k) for k in range(K)])
     return make_table(x, torch.zeros_like(x, dtype=torch.bool))

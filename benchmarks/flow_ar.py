@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from works import curved_rows
 
+from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("|---:" * (len(titles) + 1) + "|")
     for hidden in args.hidden:
         config = FlowConfig(steps=args.steps, hidden=hidden, bins=args.bins, blocks=args.blocks)
-        models = {name: family.build(config, args.columns) for name, family in FAMILIES.items()}
+        models = {name: family.build(config, Layout.plain(args.columns)) for name, family in FAMILIES.items()}
         for model in models.values():
             model.initialise(x, torch.Generator().manual_seed(1))
         if args.learn:

@@ -101,7 +101,7 @@ class Encoded:
 def fitted(table: TensorTable, components: int, seed: int) -> GaussianMixture:
     """A mixture as the choice of a size fits it."""
     (path,) = GaussianMixture.sizes(MixtureConfig(components=components), table.N, table.D)
-    model = GaussianMixture.build(path[0], table.D).double()
+    model = GaussianMixture.build(path[0], table.layout).double()
     generator = torch.Generator().manual_seed(seed)
     model.initialise(completed(table, generator), generator)
     penalty = model.penalty(None, EmConfig().floor)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Marginal, Model, ModelConfig
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.models.gaussian.fa import FactorAnalysis
@@ -92,7 +93,7 @@ def curved(n: int, D: int, g: torch.Generator) -> Tensor:
 
 
 def fitted_flow(D: int, g: torch.Generator, steps: int = 400) -> Flow:
-    flow = Flow.build(FlowConfig(steps=3, hidden=32), D).double()
+    flow = Flow.build(FlowConfig(steps=3, hidden=32), Layout.plain(D)).double()
     x = curved(4000, D, g)
     flow.initialise(x, g)
     optimiser = torch.optim.Adam(flow.parameters(), 3e-3)
@@ -124,12 +125,12 @@ def by_quadrature(name: str, flow: Flow, rows: int, D: int, g: torch.Generator, 
 def cases(rows: int) -> Iterator[Callable[[], Case]]:
     def fa() -> Case:
         g = torch.Generator().manual_seed(0)
-        model = FactorAnalysis.build(FactorAnalysis.Config(factors=4), 43).double()
+        model = FactorAnalysis.build(FactorAnalysis.Config(factors=4), Layout.plain(43)).double()
         return closed_form("fa, 43 columns, 20 holes", fit_em_like(model, correlated(4000, 43, 1, g), g), rows, g)
 
     def mixture() -> Case:
         g = torch.Generator().manual_seed(1)
-        model = GaussianMixture.build(GaussianMixture.Config(components=4), 43).double()
+        model = GaussianMixture.build(GaussianMixture.Config(components=4), Layout.plain(43)).double()
         return closed_form("mixture, 43 columns, 20 holes", fit_em_like(model, correlated(4000, 43, 4, g), g), rows, g)
 
     yield fa

@@ -26,6 +26,7 @@ from gaussians import divergence
 from tables import SIXTHS, write, write_masked
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
@@ -77,7 +78,7 @@ def fit_truth(columns: Sequence[str], x: np.ndarray, iterations: int) -> Truth:
     """Maximum likelihood of a factor analysis on complete rows, standardised while it is fitted."""
     centre, sd = x.mean(0), x.std(0)
     rows: Tensor = torch.from_numpy((x - centre) / sd)
-    model = FactorAnalysis.build(FaConfig(factors=FACTORS), len(columns)).double()
+    model = FactorAnalysis.build(FaConfig(factors=FACTORS), Layout.plain(len(columns))).double()
     model.initialise(rows, torch.Generator().manual_seed(0))
     none = torch.zeros(rows.shape, dtype=torch.bool)
     climb(model, em_table(rows, none), model.penalty(None, 1e-3), epochs=iterations, tolerance=1e-4)

@@ -75,7 +75,7 @@ class Entrant:
         if method == "vgi":
             common["optim"] |= {"warmup_conditionals": min(10, args.epochs), "warmup_model": min(5, args.epochs)}
         config = self.method.Config.model_validate(merged(common, settings))
-        flow = Flow.build(FlowConfig(steps=args.flow_steps, hidden=args.hidden, bins=args.bins), parts.whole.D)
+        flow = Flow.build(FlowConfig(steps=args.flow_steps, hidden=args.hidden, bins=args.bins), parts.whole.layout)
         table: TensorTable = parts.whole if method == "complete" else parts.holes
         generator = torch.Generator().manual_seed(args.seed)
         self.state = self.method.init(flow.to(args.device), table, config, generator)

@@ -33,6 +33,7 @@ from works import Work, config, incomplete, works
 
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable
+from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.chain_state import Stage
 from vgi_cli.methods.vgi import vgi
@@ -254,7 +255,7 @@ def slopes(args: argparse.Namespace, device: torch.device) -> dict[str, float]:
 def _normal(D: int) -> Any:
     from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
-    return FactorAnalysis.build(FaConfig(factors=1), D)
+    return FactorAnalysis.build(FaConfig(factors=1), Layout.plain(D))
 
 
 def show(results: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
@@ -87,19 +88,20 @@ def works(miniboone: Path | None = None) -> dict[str, Work]:
     frey = {"kernel": "standard", "layout": "shared", "conditional": "gaussian", "trunk": (100, 100), "hidden": (50,)}
     return {
         "a": Work(
-            "toy FA, 6 columns", 6, 6400, 2048, lambda: FactorAnalysis.build(FaConfig(factors=2), 6), fa_rows(6, 2),
+            "toy FA, 6 columns", 6, 6400, 2048, lambda: FactorAnalysis.build(FaConfig(factors=2), Layout.plain(6)),
+            fa_rows(6, 2),
             {**common, **toy},
         ),
         "b": Work(
-            "FA, 560 columns", 560, 2400, 512, lambda: FactorAnalysis.build(FaConfig(factors=43), 560),
+            "FA, 560 columns", 560, 2400, 512, lambda: FactorAnalysis.build(FaConfig(factors=43), Layout.plain(560)),
             fa_rows(560, 43), {**common, **frey},
         ),
         "c": Work(
-            "flow, 43 columns", 43, 3284, 128, lambda: Flow.build(c, 43),
+            "flow, 43 columns", 43, 3284, 128, lambda: Flow.build(c, Layout.plain(43)),
             curved_rows(43) if miniboone is None else table_rows(miniboone), {**common, **FLOW_CONDITIONALS},
         ),
         "d": Work(
-            "flow, 6 columns", 6, 200_000, 512, lambda: Flow.build(d, 6), curved_rows(6),
+            "flow, 6 columns", 6, 200_000, 512, lambda: Flow.build(d, Layout.plain(6)), curved_rows(6),
             {**common, **FLOW_CONDITIONALS},
         ),
     }  # fmt: skip

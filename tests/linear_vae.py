@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 
@@ -15,7 +16,9 @@ def linear_vae(
     The loadings F are orthogonal in the metric of Psi, so that p(z | x) is a diagonal normal, which the encoder is set
     to; `exact_encoder=False` spoils it.
     """
-    vae = VariationalAutoencoder.build(VaeConfig(latents=L, encoder=(), decoder=(), floor=0.0), D).double()
+    vae = VariationalAutoencoder.build(
+        VaeConfig(latents=L, encoder=(), decoder=(), floor=0.0), Layout.plain(D)
+    ).double()
     psi = 0.3 + torch.rand(D, generator=generator, dtype=torch.float64)
     basis = torch.linalg.qr(torch.randn(D, L, generator=generator, dtype=torch.float64)).Q
     strength = torch.linspace(2.5, 1.2, L, dtype=torch.float64)

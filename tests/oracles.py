@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Draw, Proposal, Rows, Univariate
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -24,8 +25,8 @@ class GaussianModel(Model):
         self.register_buffer("factor", torch.linalg.cholesky(covariance))
 
     @classmethod
-    def build(cls, config: ModelConfig, D: int) -> GaussianModel:
-        return cls(torch.zeros(D, dtype=torch.float64), torch.eye(D, dtype=torch.float64))
+    def build(cls, config: ModelConfig, layout: Layout) -> GaussianModel:
+        return cls(torch.zeros(layout.D, dtype=torch.float64), torch.eye(layout.D, dtype=torch.float64))
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         self.mean.copy_(x.mean(0))

@@ -18,6 +18,7 @@ from scipy.stats import kstest, multivariate_t, t
 
 import vgi_cli
 from tests.program import Vgi, vgi
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
@@ -53,7 +54,7 @@ def numbers(path: str) -> np.ndarray:
 
 
 def test_the_example_is_short_and_the_package_does_not_know_it() -> None:
-    assert sum(bool(line.strip()) for line in STUDENT.splitlines()) <= 60
+    assert sum(bool(line.strip()) for line in STUDENT.splitlines()) <= 61
     assert sum(bool(line.strip()) for line in OBSERVED.splitlines()) < 20
     assert "student" not in registry.MODELS and "observed" not in registry.METHODS
 
@@ -62,7 +63,7 @@ def test_the_numerics_of_the_example(folder: Path) -> None:
     """Density and marginals against scipy; draws of two cells given the third against their closed form."""
     with plugged("student.py"), torch.no_grad():
         family = registry.load_model("student")
-        model = family.build(family.Config(dof=5), 3).double()
+        model = family.build(family.Config(dof=5), Layout.plain(3)).double()
         g = torch.Generator().manual_seed(0)
         x = 2.0 * torch.randn(30, 3, generator=g, dtype=torch.float64)
         model.initialise(x, g)

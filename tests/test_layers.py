@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
 _BASE = {"errors", "notation", "version", "ranges"}
-_CORE = _BASE | {"data", "maths"}
+_CORE = _BASE | {"data", "layout", "maths"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
     "methods",
@@ -35,9 +35,10 @@ _OUTER = _FITS | {
 ALLOWED: dict[str, set[str]] = {
     # what each part of the package may import, besides itself
     **{part: set[str]() for part in ("errors", "notation", "ranges", "version", "reporting", "stages")},
-    "data": _BASE,
+    "layout": _BASE,
+    "data": _BASE | {"layout"},
     "maths": _BASE,
-    "columns": _CORE,
+    "columns": _BASE | {"layout"},
     "table": _CORE | {"columns"},
     "encoding": _CORE | {"columns", "table"},
     "models": _CORE,

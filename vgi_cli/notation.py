@@ -3,9 +3,9 @@
 | symbol   | meaning                                                                            |
 |----------|------------------------------------------------------------------------------------|
 | `N`      | rows of a table                                                                    |
-| `d`      | encoded data columns                                                               |
-| `D`      | columns of the augmented row, `D >= d` (latents come after the data)               |
-| `S`      | blocks: the D columns are cut into S blocks, and what is missing is missing by block |
+| `d`      | encoded dimensions of the modelled columns, one of each number                     |
+| `D`      | dimensions of the augmented row, `D >= d` (latents come after the data)            |
+| `S`      | blocks: the D dimensions are cut into S blocks, each redrawn as one                |
 | `C`      | missing cells                                                                      |
 | `K`      | chains: persistent imputations of each incomplete row                              |
 | `R`      | flattened rows: an incomplete row K times at weight 1/K, a complete row once       |

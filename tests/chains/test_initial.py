@@ -6,6 +6,7 @@ import torch
 from vgi_cli.chains import initial
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.data import make_table
 
 
 def table(N, D=5, dtype=torch.float64, share=0.4):
@@ -16,7 +17,7 @@ def table(N, D=5, dtype=torch.float64, share=0.4):
 
 
 def draws(x, missing, K):
-    chains = Chains(x, missing, K)
+    chains = Chains(make_table(x, missing), K)
     empirical(chains, torch.Generator().manual_seed(0))
     return chains.values[:-1]
 

@@ -9,7 +9,7 @@ from tests.conditionals.test_amortised import conditionals
 from tests.conditionals.test_blocks import block_conditionals, exact_conditionals
 from vgi_cli.chains.kernels import Scan, holes_scan, metropolis_step, random_scan
 from vgi_cli.chains.sweeps import SweepNoise, gibbs_sweep, metropolis_path, metropolis_sweep
-from vgi_cli.data import Blocks
+from vgi_cli.layout import Blocks
 
 D, R = 4, 10_000
 MIX = torch.tensor([[1.0, 0, 0, 0], [0.8, 0.6, 0, 0], [-0.5, 0.3, 0.8, 0], [0.2, -0.7, 0.1, 0.6]], dtype=torch.float64)

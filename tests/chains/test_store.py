@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from vgi_cli.chains.store import lines
 from vgi_cli.chains.store.packed import Chains, index_type, make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
+from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 
 
@@ -29,7 +30,7 @@ everywhere = pytest.mark.parametrize("place", PLACES)
 @given(st.integers(0, 50), st.integers(1, 4), st.floats(0, 1), st.sampled_from(PLACES))
 def test_stored_values_come_back_and_observed_cells_stay(seed, K, share, place):
     x, missing = table(seed, share=share)
-    chains = Chains(x, missing, K, place, in_memory)
+    chains = Chains(make_table(x, missing), K, place, in_memory)
     assert int(missing.sum()) == chains.C
     rows = chains.incomplete[torch.randperm(len(chains.incomplete))[:7]]
     new = torch.randn(len(rows) * K, x.shape[1], dtype=torch.float64)
@@ -47,7 +48,7 @@ def test_stored_values_come_back_and_observed_cells_stay(seed, K, share, place):
 def test_batch_has_incomplete_rows_k_times_and_complete_rows_once(place):
     x, missing = table(1)
     missing[:4] = False
-    chains = Chains(x, missing, 3, place, in_memory)
+    chains = Chains(make_table(x, missing), 3, place, in_memory)
     batch = chains.batch(chains.incomplete, chains.complete)
     assert batch.x.shape[0] == 3 * len(chains.incomplete) + len(chains.complete)
     torch.testing.assert_close(batch.weight.sum(), torch.tensor(1.0, dtype=torch.float64))
@@ -59,7 +60,7 @@ def test_batch_has_incomplete_rows_k_times_and_complete_rows_once(place):
 def test_completed_tables_hold_one_chain_each(place, monkeypatch):
     monkeypatch.setattr("vgi_cli.chains.store.packed.PIECE", 7)
     x, missing = table(2)
-    chains = Chains(x, missing, 2, place, in_memory)
+    chains = Chains(make_table(x, missing), 2, place, in_memory)
     chains.values[:-1] = torch.arange(chains.C * 2, dtype=torch.float64).view(-1, 2)
     for k in range(2):
         filled = chains.completed(k)
@@ -71,7 +72,7 @@ def test_completed_tables_hold_one_chain_each(place, monkeypatch):
 @everywhere
 def test_rows_that_were_announced_are_those_that_come(place):
     x, missing = table(4)
-    chains = Chains(x, missing, 2, place, in_memory)
+    chains = Chains(make_table(x, missing), 2, place, in_memory)
     first, second = chains.incomplete[:9], chains.incomplete[9:20]
     new = torch.randn(len(second) * 2, 5, dtype=torch.float64)
     chains.store(second, new)
@@ -87,7 +88,7 @@ def test_rows_that_were_announced_are_those_that_come(place):
 @everywhere
 def test_what_was_fetched_ahead_is_forgotten_when_it_changes(place):
     x, missing = table(5)
-    chains = Chains(x, missing, 2, place, in_memory)
+    chains = Chains(make_table(x, missing), 2, place, in_memory)
     rows = chains.incomplete[:6]
     chains.prefetch(rows)
     chains.store(rows[3:], torch.ones(6, 5, dtype=torch.float64))
@@ -101,7 +102,7 @@ def test_what_was_fetched_ahead_is_forgotten_when_it_changes(place):
 
 def test_the_next_batch_is_gathered_before_it_is_asked_for(monkeypatch):
     x, missing = table(6)
-    chains = Chains(x, missing, 2, "disk", in_memory)
+    chains = Chains(make_table(x, missing), 2, "disk", in_memory)
     gathered = []
     gather = lines.StagedLines._gather
     monkeypatch.setattr(
@@ -116,7 +117,7 @@ def test_the_next_batch_is_gathered_before_it_is_asked_for(monkeypatch):
 
 def test_what_goes_wrong_while_storing_is_raised(monkeypatch):
     x, missing = table(7)
-    chains = Chains(x, missing, 2, "disk", in_memory)
+    chains = Chains(make_table(x, missing), 2, "disk", in_memory)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -130,12 +131,12 @@ def test_what_goes_wrong_while_storing_is_raised(monkeypatch):
 @everywhere
 def test_a_table_without_holes_or_rows_has_no_chains(place):
     x = torch.ones(3, 2)
-    chains = Chains(x, torch.zeros(3, 2, dtype=torch.bool), 4, place, in_memory)
+    chains = Chains(make_table(x, torch.zeros(3, 2, dtype=torch.bool)), 4, place, in_memory)
     assert chains.C == chains.size == 0 and len(chains.incomplete) == 0
     batch = chains.batch(chains.incomplete, chains.complete)
     assert torch.equal(batch.x, x)
     chains.store(batch.rows, batch.x[:0])
-    assert len(Chains(x[:0], x[:0] > 0, 4, place, in_memory).completed(0)) == 0
+    assert len(Chains(make_table(x[:0], x[:0] > 0), 4, place, in_memory).completed(0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -143,15 +144,15 @@ def test_a_table_without_holes_or_rows_has_no_chains(place):
 )
 def test_chains_live_where_the_setting_or_the_room_puts_them(setting, ram, place):
     x, missing = table(8)
-    chains = make_chains(x, missing, 2, setting, MemoryBudget(None, ram, in_memory))
+    chains = make_chains(make_table(x, missing), 2, setting, MemoryBudget(None, ram, in_memory))
     assert chains.place == place and chains.size == 16 * chains.C
 
 
 def test_a_caller_that_names_no_room_has_chains_on_the_device_only():
     x, missing = table(9)
-    assert make_chains(x, missing, 2, "auto").place == "device"
+    assert make_chains(make_table(x, missing), 2, "auto").place == "device"
     with pytest.raises(ValueError, match="chains on disk need a MemoryBudget that can map a file"):
-        make_chains(x, missing, 2, "disk")
+        make_chains(make_table(x, missing), 2, "disk")
 
 
 def test_row_numbers_are_as_small_as_they_can_be():
@@ -176,7 +177,7 @@ def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
     x, missing = (part.cuda() for part in table(10, N=2000))
     kept = []
     for place in PLACES:
-        chains = Chains(x, missing, 3, place, in_memory)
+        chains = Chains(make_table(x, missing), 3, place, in_memory)
         generator = torch.Generator("cuda").manual_seed(0)
         rows = chains.incomplete.to(chains.lines.rows_on)
         batches = [rows[i : i + 200] for i in range(0, 1200, 200)]

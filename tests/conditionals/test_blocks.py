@@ -12,7 +12,8 @@ from vgi_cli.conditionals.blocks import BlockConditionals
 from vgi_cli.conditionals.families.joint import JointFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
-from vgi_cli.data import Blocks, missing_together
+from vgi_cli.data import make_table, missing_together
+from vgi_cli.layout import Blocks
 
 D = 5
 PARTITION = Blocks.grouped(D, [(0, 2, 3)])  # blocks (0, 2, 3), (1,), (4,)
@@ -74,8 +75,8 @@ kernels = pytest.mark.parametrize("extended", [False, True])
 def test_blocks_partition_the_columns_and_know_their_members():
     assert PARTITION.of == ((0, 2, 3), (1,), (4,)) and (PARTITION.S, PARTITION.W, PARTITION.D) == (3, 3, 5)
     columns, real = PARTITION.members()
-    assert columns.tolist() == [[0, 2, 3], [1, 1, 1], [4, 4, 4]]
-    assert real.sum(1).tolist() == [3, 1, 1] and bool(real[:, 0].all())
+    assert columns == [[0, 2, 3], [1, 1, 1], [4, 4, 4]]
+    assert list(map(sum, real)) == [3, 1, 1] and all(row[0] for row in real)
     with pytest.raises(ValueError, match="partition"):
         Blocks.grouped(3, [(0, 1), (1, 2)])
 
@@ -86,10 +87,11 @@ def test_columns_that_are_missing_together_are_found():
     missing[:, 5] = missing[:, 1]
     missing[:, 4] = missing[:, 1]
     missing[:, 2] = False
-    assert missing_together(missing) == [(0, 3), (1, 4, 5)]
+    assert missing_together(make_table(0.0 * missing, missing)) == [(0, 3), (1, 4, 5)]
     missing[7, 4] ^= True
-    assert missing_together(missing) == [(0, 3), (1, 5)]
-    assert missing_together(torch.zeros(5, 3, dtype=torch.bool)) == []  # columns without holes are no group
+    assert missing_together(make_table(0.0 * missing, missing)) == [(0, 3), (1, 5)]
+    none = torch.zeros(5, 3, dtype=torch.bool)
+    assert missing_together(make_table(0.0 * none, none)) == []  # columns without holes are no group
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from vgi_cli.data import Blocks, make_table
+from vgi_cli.data import make_table
 from vgi_cli.fitting.plan import merged
+from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd, StepEnd
 from vgi_cli.models.base import Latent, Model
 from vgi_cli.registry import names as registry
@@ -49,7 +50,7 @@ SMALL_LATENT = {  # where latents are a block
 FLOW = {"steps": 1, "hidden": 6, "bins": 4, "blocks": 1}
 VAE = {"encoder": (6,), "decoder": (6,)}
 SMALL_MODELS = {"flow": FLOW, "flow-ar": FLOW, "vae": VAE}
-BLOCKS = {"vbgi": Blocks.grouped(4, [(0, 2)])}
+BLOCKS = {"vbgi": Layout.plain(4).grouped(["02"])}
 COMPLETE = {"complete"}  # methods that refuse holes
 every = pytest.mark.parametrize(("model", "method"), PAIRS)
 
@@ -66,13 +67,13 @@ def table(holes=True):
 
 def start(model, method, seed=0):
     cls, made = registry.load_model(model), registry.load_method(method)
-    fresh = cls.build(cls.Config(**SMALL_MODELS.get(model, {}), **made.fixed), 4).double()
+    fresh = cls.build(cls.Config(**SMALL_MODELS.get(model, {}), **made.fixed), Layout.plain(4)).double()
     small = SMALL.get(method, {"epochs": 4})
     if "latent" in registry.MODELS[model].provides:
         small = SMALL_LATENT.get(method, small)
     config = made.Config.model_validate(merged(cls.method_defaults.get(method, {}), small))
     rows = table(method not in COMPLETE)
-    rows = rows._replace(blocks=BLOCKS.get(method, rows.blocks))
+    rows = rows._replace(layout=BLOCKS.get(method, rows.layout))
     return made, made.init(fresh, rows, config, torch.Generator().manual_seed(seed))
 
 
@@ -138,7 +139,7 @@ def test_tuning_changes_copies_of_what_is_amortised_alone(model, method):
         return
     events(made, state)
     before = state.parts()
-    rows = table().rows(torch.arange(40))._replace(blocks=BLOCKS.get(method, table().blocks))
+    rows = table().rows(torch.arange(40))._replace(layout=BLOCKS.get(method, table().layout))
     box = torch.tensor([[-3.0] * 4, [3.0] * 4], dtype=torch.float64)
     objectives = []
     for _ in range(2):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.capabilities import CAPABILITY
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Model
 from vgi_cli.registry import names as registry
@@ -19,7 +20,7 @@ with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.it
 def built(name, D, seed=0, rows=400):
     """A model started from rows, then shaken: no parameter keeps a special value."""
     cls = registry.load_model(name)
-    model = cls.build(cls.Config(), D).double()
+    model = cls.build(cls.Config(), Layout.plain(D)).double()
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, D, generator=g, dtype=torch.float64) * 1.5 + 0.3
     model.initialise(x, g)
@@ -88,7 +89,7 @@ def test_initialise_is_decided_by_rows_and_generator_alone(name):
     states = []
     for noise in (1, 2):
         torch.manual_seed(noise)  # the global stream must not matter
-        model = cls.build(cls.Config(), 3).double()
+        model = cls.build(cls.Config(), Layout.plain(3)).double()
         model.initialise(x, torch.Generator().manual_seed(0))
         states.append(model.state_dict())
     assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
@@ -146,7 +147,7 @@ def test_conditional_draws_have_the_conditional_law(name):
 def test_state_round_trip(name):
     model, x = built(name, 3)
     cls = registry.load_model(name)
-    other = cls.build(cls.Config(), 3).double()
+    other = cls.build(cls.Config(), Layout.plain(3)).double()
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.eval().log_prob(x), model.log_prob(x))
 

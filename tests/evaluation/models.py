@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -20,8 +21,8 @@ class MixtureModel(Model):
         self.weights = weights
 
     @classmethod
-    def build(cls, config: ModelConfig, D: int) -> MixtureModel:
-        return cls([GaussianModel.build(config, D)], [1.0])
+    def build(cls, config: ModelConfig, layout: Layout) -> MixtureModel:
+        return cls([GaussianModel.build(config, layout)], [1.0])
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Nothing is fitted."""

@@ -19,6 +19,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional_part, conditional_quality
 from vgi_cli.evaluation.latent_columns import latent_column_laws
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal
+from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
@@ -30,7 +31,7 @@ def limits() -> tuple[Tensor, Tensor]:
 
 
 def factor_model(g: torch.Generator) -> tuple[FactorAnalysis, Tensor, Tensor]:
-    model = FactorAnalysis.build(FaConfig(factors=1), D).double()
+    model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(D)).double()
     with torch.no_grad():
         model.gaussians.F.copy_(torch.randn(1, D, 1, generator=g))
         model.gaussians.mean.copy_(torch.randn(1, D, generator=g))
@@ -71,7 +72,7 @@ def test_a_spoilt_mean_and_spread(black_box: bool) -> None:
 def test_a_mixture_against_scipy_and_against_its_black_box() -> None:
     g = torch.Generator().manual_seed(2)
     oracle = random_mixture(D, [0.4, 0.6], g)
-    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), D).double()
+    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), Layout.plain(D)).double()
     model.gaussians.set_moments(
         torch.stack([part.mean for part in oracle.parts]), torch.stack([part.covariance for part in oracle.parts])
     )

@@ -15,6 +15,7 @@ from vgi_cli.evaluation.likelihood.importance import EncoderProposal, distrust, 
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.refit import refit_encoder, rounds
 from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob
+from vgi_cli.layout import Layout
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 D, L, R = 6, 2, 60
@@ -168,7 +169,9 @@ def test_a_handful_of_draws_is_trusted_where_half_of_them_count() -> None:
 
 def test_nonlinear_autoencoder_against_quadrature() -> None:
     g = torch.Generator().manual_seed(0)
-    vae = VariationalAutoencoder.build(VaeConfig(latents=1, encoder=(5,), decoder=(7,), variance="latent"), 3).double()
+    vae = VariationalAutoencoder.build(
+        VaeConfig(latents=1, encoder=(5,), decoder=(7,), variance="latent"), Layout.plain(3)
+    ).double()
     x = torch.randn(30, 3, generator=g, dtype=torch.float64)
     vae.initialise(x, g)
     with torch.no_grad():

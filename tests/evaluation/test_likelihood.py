@@ -22,6 +22,7 @@ from vgi_cli.evaluation.likelihood.annealing import Annealer, _pick
 from vgi_cli.evaluation.likelihood.estimate import Budget, distrust, effort, observed_log_prob
 from vgi_cli.evaluation.likelihood.joint import JointMixture
 from vgi_cli.evaluation.likelihood.loglik import Bracket, effective
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
@@ -153,7 +154,7 @@ def test_black_box_mixture_of_43_columns_with_20_holes() -> None:
 def random_flow(D: int) -> Flow:
     """A flow that is far from Gaussian: its initial state with every parameter perturbed."""
     g = torch.Generator().manual_seed(0)
-    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=5), D).double()
+    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=5), Layout.plain(D)).double()
     flow.initialise(torch.randn(100, D, generator=g, dtype=torch.float64), g)
     with torch.no_grad():
         for p in flow.parameters():

@@ -17,6 +17,7 @@ from vgi_cli.columns.base import Column, Lattice, Scale, Schema
 from vgi_cli.columns.codecs import codec
 from vgi_cli.evaluation.truth.distance import SAMPLES, compare
 from vgi_cli.evaluation.truth.laws import Factors, FittedLaw, KnownLaw, Law, Normals
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
@@ -41,7 +42,7 @@ def schema(first: Scale = SCALES[0], step: int = 0) -> Schema:
 
 def factor_model(seed: int, factors: int = 2) -> FactorAnalysis:
     g = torch.Generator().manual_seed(seed)
-    model = FactorAnalysis.build(FaConfig(factors=factors), 3).double()
+    model = FactorAnalysis.build(FaConfig(factors=factors), Layout.plain(3)).double()
     with torch.no_grad():
         model.gaussians.F.copy_(0.7 * torch.randn(1, 3, factors, generator=g))
         model.gaussians.mean.copy_(0.2 * torch.randn(1, 3, generator=g))
@@ -57,7 +58,7 @@ def in_data_units(model: FactorAnalysis) -> Factors:
 
 def mixture_model(seed: int, K: int = 2) -> GaussianMixture:
     g = torch.Generator().manual_seed(seed)
-    model = GaussianMixture.build(MixtureConfig(components=K, covariance="full"), 3).double()
+    model = GaussianMixture.build(MixtureConfig(components=K, covariance="full"), Layout.plain(3)).double()
     means = torch.randn(K, 3, generator=g, dtype=torch.float64)
     model.gaussians.set_moments(means, torch.stack([0.3 * random_covariance(3, g) for _ in range(K)]))
     model.set_weights(torch.rand(K, generator=g, dtype=torch.float64) + 0.2)
@@ -186,7 +187,9 @@ def test_factor_covariances_of_a_mixture() -> None:
     model."""
     g = torch.Generator().manual_seed(7)
     for K in (1, 2):
-        model = GaussianMixture.build(MixtureConfig(components=K, covariance="factor", factors=1), 3).double()
+        model = GaussianMixture.build(
+            MixtureConfig(components=K, covariance="factor", factors=1), Layout.plain(3)
+        ).double()
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.copy_(0.5 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
@@ -259,7 +262,7 @@ def test_a_bent_column_is_estimated_and_not_compared_by_parameters() -> None:
 
 
 def test_the_density_of_a_bent_column_is_normalised_in_data_units() -> None:
-    model = FactorAnalysis.build(FaConfig(factors=0), 1).double()
+    model = FactorAnalysis.build(FaConfig(factors=0), Layout.plain(1)).double()
     column = Column("a", "numeric", low=-9.0, high=9.0, scale=BENT)
     law = FittedLaw(model, Schema((column,)), ("a",))
     grid = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
@@ -297,8 +300,8 @@ def test_rounded_columns_are_compared_by_probabilities() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_flow_has_a_density_too(swapped: bool) -> None:
-    flow = Flow(FlowConfig(steps=1, hidden=4, bins=2), 3)
-    standard = FactorAnalysis.build(FaConfig(factors=0), 3)  # both are N(0, I) as built
+    flow = Flow(FlowConfig(steps=1, hidden=4, bins=2), Layout.plain(3))
+    standard = FactorAnalysis.build(FaConfig(factors=0), Layout.plain(3))  # both are N(0, I) as built
     first: Law = fitted(standard)
     second = fitted(flow)
     pair = (second, fitted(standard)) if swapped else (first, second)

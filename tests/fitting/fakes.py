@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.fitting.driver import Drive, Validator
+from vgi_cli.layout import Layout
 from vgi_cli.machine.signals import Stop
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, State, StepEnd
 from vgi_cli.models.base import Model, ModelConfig
@@ -50,8 +51,8 @@ class FakeModel(Model):
         self.mean = torch.nn.Parameter(torch.zeros(D, dtype=torch.float64))
 
     @classmethod
-    def build(cls, config: Any, D: int) -> FakeModel:
-        return cls(D)
+    def build(cls, config: Any, layout: Layout) -> FakeModel:
+        return cls(layout.D)
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         with torch.no_grad():
@@ -143,7 +144,7 @@ class FakeValidator(Validator):
 def table() -> TensorTable:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(20, 3, dtype=torch.float64, generator=generator)
-    return make_table(x, torch.rand(20, 3, generator=generator) < 0.3)
+    return make_table(x, torch.rand(20, 3, generator=generator) < 0.3, Layout.of("abc"))
 
 
 def new_run(path: Path) -> RunFolder:
@@ -156,4 +157,4 @@ def new_run(path: Path) -> RunFolder:
 def new_drive(run: RunFolder, epochs: int = 10, **changes: Any) -> Drive:
     state = init(FakeModel(3), table(), None, torch.Generator().manual_seed(1))
     state.epochs = epochs
-    return Drive(METHOD.run, state, run, table(), ("a", "b", "c"), Silent(), changes.pop("stop", Stop()), **changes)
+    return Drive(METHOD.run, state, run, table(), Silent(), changes.pop("stop", Stop()), **changes)

@@ -10,6 +10,7 @@ import pytest
 
 import vgi_cli
 from vgi_cli.fitting.auto import choose
+from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
 from vgi_cli.settings.recipe import load_recipe
 
@@ -50,7 +51,7 @@ def test_one_gaussian_where_no_row_has_a_hole_beside_an_observed_cell(missing: f
     config = MixtureConfig(**choice.settings)
     (path,) = GaussianMixture.sizes(config, 25_000, d)
     assert len(path) == 1 and path[0].components == 1  # no search
-    assert not GaussianMixture.build(config, d).independent or d == 1
+    assert not GaussianMixture.build(config, Layout.plain(d)).independent or d == 1
 
 
 def frame() -> pd.DataFrame:

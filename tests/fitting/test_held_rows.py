@@ -102,5 +102,5 @@ def test_a_column_that_does_not_vary_among_the_pilots_rows_keeps_its_statistics(
     frame.loc[int(held[0]), "d"] = 7.0
     fitted, scored, _, rows = piloted(frame)
     assert fitted.table.D == scored.table.D == rows.table.D == 4
-    assert fitted.table.blocks == rows.table.blocks
+    assert fitted.table.layout == rows.table.layout
     assert torch.equal(fitted.table.x[:, 3], rows.table.x[kept, 3])

@@ -17,7 +17,8 @@ MEASURE = """
 import json, sys, tempfile
 from pathlib import Path
 import torch
-from vgi_cli.data import TensorTable, Blocks
+from vgi_cli.data import TensorTable
+from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.gaussian.fa import FactorAnalysis, FaConfig
@@ -43,22 +44,21 @@ def table(N):
     for column in range(D):
         missing[:, column] = torch.rand(N, generator=g) < 0.5
         x[:, column] = torch.randn(N, generator=g).masked_fill_(missing[:, column], 0.0)
-    return TensorTable(x, missing, Blocks.columns(D))
+    return TensorTable(x, missing, Layout.plain(D))
 
 
 def peak(N, K):
     data, keys = table(N), torch.arange(N)
     optim = {"batch_size": BATCH, "warmup_conditionals": 0, "warmup_model": 0}
     config = VgiConfig(imputations=K, trunk=(8,), hidden=(4,), epochs=1, gibbs_steps=1, optim=optim)
-    model = FactorAnalysis.build(FaConfig(factors=1), D)
+    model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(D))
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder(claim(Path(folder) / "run").path, {"format": 1, "metrics_bytes": 0})
         before = memory("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
         state = vgi.init(model, data, config, torch.Generator().manual_seed(0))
         context = chain_context(keys, data.missing, torch.zeros(8, D))
-        names = tuple(map(str, range(D)))
-        Drive(vgi.run, state, run, data, names, Silent(), Stop(), constant=context).go()
+        Drive(vgi.run, state, run, data, Silent(), Stop(), constant=context).go()
         return memory("VmHWM") - before, 4 * state.chains.C * K
 
 

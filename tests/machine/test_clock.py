@@ -30,6 +30,7 @@ from vgi_cli.evaluation.likelihood.estimate import Budget
 from vgi_cli.fitting import pilot
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
+from vgi_cli.layout import Layout
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up
 from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits
@@ -142,7 +143,7 @@ def test_the_share_of_a_search_is_that_of_its_counted_work() -> None:
 
 
 def mixture() -> GaussianMixture:
-    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), 3).double()
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), Layout.plain(3)).double()
     model.initialise(table().x, torch.Generator().manual_seed(0))
     return model
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.machine import memory
 from vgi_cli.machine.memory import free_on, free_ram, in_words, mapped_lines, memory_for_chains, say_where
@@ -91,7 +92,7 @@ def test_only_an_unusual_place_is_said(tmp_path: Path) -> None:
     x, missing = torch.zeros(4, 2), torch.ones(4, 2, dtype=torch.bool)
     said: list[str] = []
     for place in ("device", "host", "disk"):
-        chains = Chains(x, missing, 5, place, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
+        chains = Chains(make_table(x, missing), 5, place, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
         say_where(chains, tmp_path / "new", Lines(said.append))
     assert said == [
         "imputations of the fit: 160 bytes, kept in main memory",

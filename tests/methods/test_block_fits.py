@@ -5,8 +5,9 @@ import torch
 
 from tests.conditionals.test_blocks import block_conditionals
 from tests.oracles import random_covariance
-from vgi_cli.data import Blocks, make_table
+from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
+from vgi_cli.layout import Blocks, Layout
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
@@ -15,6 +16,7 @@ from vgi_cli.models.gaussian.fa import FactorAnalysis
 
 D, STEPS = 4, 250
 PARTITION = Blocks.grouped(D, [(0, 1, 3)])
+LAYOUT = Layout.plain(D).grouped(["013"])
 
 
 def test_a_gaussian_block_reaches_the_conditional_of_a_gaussian_model():
@@ -52,8 +54,8 @@ def test_a_gaussian_block_reaches_the_conditional_of_a_gaussian_model():
 
 def test_scans_of_single_columns_are_refused_where_columns_share_a_conditional():
     missing = torch.rand(20, D, generator=torch.Generator().manual_seed(0)) < 0.4
-    table = make_table(torch.zeros(20, D, dtype=torch.float64), missing, PARTITION)
-    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), D).double()
+    table = make_table(torch.zeros(20, D, dtype=torch.float64), missing, LAYOUT)
+    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), Layout.plain(D)).double()
     for settings in ({"scan": "block"}, {"block_columns": 3}):
         with pytest.raises(UsageError, match=f"method.{next(iter(settings))}=.* moves single columns") as caught:
             vgi.init(model, table, VgiConfig(**settings), torch.Generator().manual_seed(0))
@@ -66,8 +68,8 @@ def test_a_fit_with_blocks_counts_and_names_them_by_column():
     missing = torch.rand(60, D, generator=g) < 0.4
     missing[:, 3] = missing[:, 1] = missing[:, 0]
     missing[missing.all(1), 2] = False
-    table = make_table(x, missing, PARTITION)
-    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), D).double()
+    table = make_table(x, missing, LAYOUT)
+    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), Layout.plain(D)).double()
     optim = {"warmup_conditionals": 1, "warmup_model": 1}
     config = VgiConfig(epochs=1, imputations=2, trunk=(8,), hidden=(8,), optim=optim)
     state = vgi.init(model, table, config, torch.Generator().manual_seed(0))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import (
     CELLS,
     FEWEST_ROWS,
@@ -43,7 +44,7 @@ def fitted(N: int = 400, share: float = 0.2) -> tuple[GaussianMixture, TensorTab
     x = torch.randn(N, 2, dtype=torch.float64, generator=generator)
     x[:, 1] += x[:, 0]
     missing = torch.rand(N, 2, generator=generator) < share
-    model = GaussianMixture.build(MixtureConfig(components=1), 2).double()
+    model = GaussianMixture.build(MixtureConfig(components=1), Layout.plain(2)).double()
     model.initialise(x, generator)
     climb(model, em_table(x, missing), model.penalty(0.0, 1e-3), epochs=100, tolerance=1e-9)
     return model, make_table(x, missing)
@@ -102,9 +103,11 @@ def test_refits_spread_as_those_that_have_converged(components: int, N: int) -> 
     missing = torch.rand(N, 4, generator=generator) < 0.6
     table = make_table(x, missing)
     table = table.rows(~missing.all(1))
-    model: GaussianFamily = GaussianMixture.build(MixtureConfig(components=max(components, 1)), 4).double()
+    model: GaussianFamily = GaussianMixture.build(
+        MixtureConfig(components=max(components, 1)), Layout.plain(4)
+    ).double()
     if components == 0:
-        model = FactorAnalysis.build(FaConfig(factors=1), 4).double()
+        model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(4)).double()
     model.initialise(x, generator)
     climb(model, em_table(table.x, table.missing), model.penalty(None, 1e-3), epochs=60, tolerance=1e-7)
     size = size_of(model, table.missing)
@@ -127,9 +130,9 @@ def test_fewer_rows_give_the_spread_of_all(components: int) -> None:
     x = torch.randn(3000, 1, generator=generator, dtype=torch.float64) + torch.randn(
         3000, 3, generator=generator, dtype=torch.float64
     )
-    model: GaussianFamily = GaussianMixture.build(MixtureConfig(components=1), 3).double()
+    model: GaussianFamily = GaussianMixture.build(MixtureConfig(components=1), Layout.plain(3)).double()
     if components == 0:
-        model = FactorAnalysis.build(FaConfig(factors=1), 3).double()
+        model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(3)).double()
     table = make_table(x, torch.zeros_like(x, dtype=torch.bool))
     model.initialise(x, generator)
     climb(model, em_table(table.x, table.missing), model.penalty(0.0, 1e-3), epochs=50, tolerance=1e-9)
@@ -145,10 +148,10 @@ def test_fewer_rows_give_the_spread_of_all(components: int) -> None:
 
 def test_rotated_factors_are_the_same_model_when_gaps_are_shrunk() -> None:
     generator = torch.Generator().manual_seed(0)
-    model = FactorAnalysis.build(FaConfig(factors=2), 5).double()
+    model = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
     with torch.no_grad():
         model.gaussians.F.copy_(torch.randn(1, 5, 2, generator=generator))
-    other = FactorAnalysis.build(FaConfig(factors=2), 5).double()
+    other = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
     other.load_state_dict(model.state_dict())
     angle = torch.tensor(2.0, dtype=torch.float64)
     turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([-angle.sin(), -angle.cos()])])
@@ -159,7 +162,7 @@ def test_rotated_factors_are_the_same_model_when_gaps_are_shrunk() -> None:
 
 
 def test_weights_between_two_mixtures() -> None:
-    models = [GaussianMixture.build(MixtureConfig(components=2), 2).double() for _ in range(2)]
+    models = [GaussianMixture.build(MixtureConfig(components=2), Layout.plain(2)).double() for _ in range(2)]
     models[0].set_weights(torch.tensor([0.9, 0.1]))
     models[0].shrink_to(models[1], 0.5)
     odds = models[0].log_weights()[0] - models[0].log_weights()[1]
@@ -173,7 +176,7 @@ def test_the_size_of_a_refit_is_counted() -> None:
         missing = torch.zeros(N, D, dtype=torch.bool)
         if observed is not None:
             missing[observed:, 0] = True
-        return size_of(GaussianMixture.build(MixtureConfig(components=components), D), missing)
+        return size_of(GaussianMixture.build(MixtureConfig(components=components), Layout.plain(D)), missing)
 
     assert size(200, 4, 3).rows == 200 and size(30_000, 4, 1).rows == MOST_ROWS
     assert size(8_000, 10, 3).rows == 8_000 and size(8_000, 20, 12).rows == FEWEST_ROWS
@@ -182,7 +185,7 @@ def test_the_size_of_a_refit_is_counted() -> None:
     assert size(400, 4, 1, observed=10).kind == "bayesian" and size(400, 4, 1, observed=60).kind == "multinomial"
     for N, D, components in ((200, 4, 1), (30_000, 10, 8), (10**6, 10, 3), (30_000, 30, 20)):
         found = size(N, D, components)
-        model = GaussianMixture.build(MixtureConfig(components=components), D)
+        model = GaussianMixture.build(MixtureConfig(components=components), Layout.plain(D))
         work = found.steps * (step_work(model, found.rows) + PASSES * found.rows * components * D)
         assert work <= WORK or found.steps == FEWEST_STEPS
 
@@ -199,7 +202,7 @@ def test_refits_of_a_mixture_explore_its_tops() -> None:
     centres = torch.tensor([[8.0, 0], [0, 8.0], [-8.0, -8.0]], dtype=torch.float64)
     x = centres[torch.arange(150) % 3] + torch.randn(150, 2, dtype=torch.float64, generator=generator)
     missing = torch.rand(150, 2, generator=generator) < 0.2
-    model = GaussianMixture.build(MixtureConfig(components=2), 2).double()
+    model = GaussianMixture.build(MixtureConfig(components=2), Layout.plain(2)).double()
     model.initialise(x, generator)
     table = make_table(x, missing)
     climb(model, em_table(table.x, missing), model.penalty(None, 1e-3), epochs=50, tolerance=1e-6)

@@ -16,6 +16,7 @@ from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods.bounds import mvae
 from vgi_cli.methods.bounds.gradient import GradientState
 from vgi_cli.methods.bounds.hivae import HivaeConfig, relaxed_bound
@@ -139,7 +140,9 @@ def started(method: str, holes: float | None = None, data: Any = None, model: An
     made = registry.load_method(method)
     config = made.Config.model_validate({"epochs": 2, "optim": {"batch_size": 32}, **settings})
     values = {"latents": 2, "encoder": (8,), "decoder": (8,), "cell": (6, 6), "embedding": 4, "components": 3}
-    fresh = VariationalAutoencoder.build(VaeConfig(**{**values, **made.fixed, **(model or {})}), D).double()
+    fresh = VariationalAutoencoder.build(
+        VaeConfig(**{**values, **made.fixed, **(model or {})}), Layout.plain(D)
+    ).double()
     state = made.init(fresh, table() if data is None else data, config, generator(4))
     if holes is not None:
         state.chains.values.fill_(holes)
@@ -217,7 +220,7 @@ def linear_log_prob(vae: VariationalAutoencoder, x: Tensor) -> Tensor:
 
 def em_fit(data: TensorTable) -> FactorAnalysis:
     """Factor analysis with one factor by exact EM."""
-    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), data.D).double()
+    model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), data.layout).double()
     state = em.METHOD.init(model, data, em.METHOD.Config(epochs=200), generator(1))
     for _ in em.METHOD.run(state):
         pass
@@ -255,7 +258,7 @@ def test_a_linear_decoder_comes_close_to_em(method: str, prior: str, share: floa
     made = registry.load_method(method)
     values = {"latents": 1, "encoder": (32,), "activation": "tanh", "cell": (20, 20), "decoder": (), "floor": 0.0}
     vae = VariationalAutoencoder.build(
-        VaeConfig(components=2, **{**values, "prior": prior, **made.fixed}), width
+        VaeConfig(components=2, **{**values, "prior": prior, **made.fixed}), Layout.plain(width)
     ).double()
     settings: dict[str, Any] = {"epochs": 80, "optim": {"batch_size": 50, "lr": 0.01}}
     settings |= {"samples": 20} if method == "miwae" else {}

@@ -22,7 +22,7 @@ STEPS = 20
 
 def state_of(table: TensorTable, model=None, **settings):
     config = VgiConfig(**(SMALL | settings), optim={"batch_size": 100, "warmup_conditionals": 0, "warmup_model": 0})
-    model = FactorAnalysis.build(FaConfig(factors=1), table.D) if model is None else model
+    model = FactorAnalysis.build(FaConfig(factors=1), table.layout) if model is None else model
     model = model.to(table.x)
     state = vgi.init(model, table, config, torch.Generator().manual_seed(0))
     state.stage = Stage.MAIN
@@ -119,7 +119,7 @@ def test_captured_steps_change_nothing_but_rounding(accept, conditional, family)
     said = []
     states = []
     for mode in ("on", "off"):
-        flow = family.build(FlowConfig(steps=2, hidden=8, bins=4), table.D)
+        flow = family.build(FlowConfig(steps=2, hidden=8, bins=4), table.layout)
         state = state_of(table, flow, accept=accept, conditional=conditional, epochs=100)
         vgi.speed_up(state, mode, said.append)
         states.append(take_steps(state))

@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture as ReferenceMixture
 from torch import Tensor
 
 from vgi_cli.data import make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods import complete
 from vgi_cli.methods.bounds.gradient import LikelihoodConfig
 from vgi_cli.methods.em.steps import climb
@@ -18,7 +19,7 @@ from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
 def fa() -> FactorAnalysis:
-    return FactorAnalysis.build(FaConfig(factors=2), 5).double()
+    return FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
 
 
 def complete_rows() -> Tensor:
@@ -58,7 +59,7 @@ def test_gradients_on_complete_rows_reach_scikit_learns_factor_analysis() -> Non
 def test_em_on_complete_rows_is_scikit_learns_gaussian_mixture() -> None:
     x = complete_rows()
     x[:250] += torch.tensor([4.0, -3.0, 2.0, 0.0, 5.0], dtype=torch.float64)
-    model = GaussianMixture.build(MixtureConfig(components=2), 5).double()
+    model = GaussianMixture.build(MixtureConfig(components=2), Layout.plain(5)).double()
     model.initialise(x, torch.Generator().manual_seed(0))
     penalty = model.penalty(0.0, 1e-9)._replace(common=0.0, mean=0.0, weight=0.0)
     climb(model, em_table(x, torch.zeros_like(x, dtype=torch.bool)), penalty, epochs=2000, tolerance=1e-12)

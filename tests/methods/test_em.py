@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
+from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.em import METHOD, EmConfig, EmState
 from vgi_cli.methods.em.steps import ascend, climb, iteration, settle
@@ -23,10 +24,10 @@ KINDS = ["fa", "full", "factor", "full with outliers"]
 
 def build(kind: str, D: int) -> GaussianFamily:
     if kind == "fa":
-        return FactorAnalysis.build(FaConfig(factors=2), D).double()
+        return FactorAnalysis.build(FaConfig(factors=2), Layout.plain(D)).double()
     covariance, _, outliers = kind.partition(" with ")
     settings = {"components": 3, "covariance": covariance, "factors": 1, "outliers": bool(outliers)}
-    return GaussianMixture.build(MixtureConfig.model_validate(settings), D).double()
+    return GaussianMixture.build(MixtureConfig.model_validate(settings), Layout.plain(D)).double()
 
 
 def rows(N: int = 300, D: int = 5, seed: int = 0, share: float = 0.4) -> tuple[Tensor, Tensor]:
@@ -61,7 +62,7 @@ def test_the_objective_never_falls(kind: str, accelerate: bool) -> None:
 def test_few_rows_converge_and_leave_some_variance(N: int, D: int) -> None:
     """One Gaussian: without a hold the least variance falls to the floor, 1e-3 of a row's worth, after many steps"""
     x, missing = rows(N, D, seed=N, share=0.2)
-    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), D)
+    model = GaussianMixture.build(MixtureConfig(components=1, covariance="full"), Layout.plain(D))
     state = METHOD.init(model, make_table(x, missing), EmConfig(), torch.Generator().manual_seed(0))
     assert isinstance(state, EmState)
     list(METHOD.run(state))
@@ -137,7 +138,7 @@ def test_the_reported_log_likelihood_is_that_of_the_parameters_before_the_step()
 
 def test_one_full_component_on_complete_rows_is_the_sample_covariance() -> None:
     x, _ = rows(500, 3)
-    model = GaussianMixture.build(MixtureConfig(components=1), 3).double()
+    model = GaussianMixture.build(MixtureConfig(components=1), Layout.plain(3)).double()
     table = em_table(x, torch.zeros_like(x, dtype=torch.bool))
     climb(model, table, model.penalty(0.0, 1e-9)._replace(common=0.0, mean=0.0), epochs=20, tolerance=1e-12)
     torch.testing.assert_close(model.gaussians.mean[0].detach(), x.mean(0), rtol=1e-8, atol=1e-8)
@@ -227,7 +228,7 @@ def test_toy_factor_analysis_reaches_the_published_divergence(share: float, publ
     missing = torch.zeros(N * 6, dtype=torch.bool)
     missing[: int(share * N * 6)] = True
     missing = missing[torch.randperm(N * 6, generator=generator)].view(N, 6)
-    model = FactorAnalysis.build(FaConfig(factors=2), 6).double()
+    model = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(6)).double()
     model.initialise(torch.where(missing, x.mean(0), x), generator)
     climb(model, em_table(x, missing), model.penalty(None, 1e-3), epochs=100, tolerance=1e-7)
     S = F @ F.mT + torch.diag(psi)

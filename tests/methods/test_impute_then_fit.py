@@ -14,6 +14,7 @@ from vgi_cli.completers import catalogue
 from vgi_cli.completers.catalogue import IMPUTERS, load_imputer
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
+from vgi_cli.layout import Layout
 from vgi_cli.methods import complete, impute_then_fit
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig
@@ -30,7 +31,7 @@ def rows(N: int = 400, share: float = 0.3) -> TensorTable:
 
 
 def fa() -> FactorAnalysis:
-    return FactorAnalysis.build(FaConfig(factors=2), 5).double()
+    return FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
 
 
 def fitted(table: TensorTable, seed: int = 0, **settings: Any) -> GradientState:

@@ -10,6 +10,7 @@ from torch import Tensor
 from tests.methods.linear_bounds import linear_bound_optimum
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
+from vgi_cli.layout import Layout
 from vgi_cli.methods import complete
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.models.base import Model
@@ -23,7 +24,7 @@ SIGMA = LOADINGS @ LOADINGS.mT + 0.3 * torch.eye(D, dtype=torch.float64)
 
 
 def linear(latents: int = 1) -> VariationalAutoencoder:
-    return VariationalAutoencoder.build(VaeConfig(latents=latents, encoder=(), decoder=()), D).double()
+    return VariationalAutoencoder.build(VaeConfig(latents=latents, encoder=(), decoder=()), Layout.plain(D)).double()
 
 
 def law(vae: VariationalAutoencoder) -> torch.distributions.MultivariateNormal:
@@ -47,7 +48,9 @@ def test_complete_reaches_the_optimum_of_factor_analysis() -> None:
         pass
     assert isinstance(state.model, VariationalAutoencoder)
     em = registry.load_method("em")
-    fa = em.init(FactorAnalysis.build(FaConfig(factors=1), D).double(), table, em.Config(), torch.Generator())
+    fa = em.init(
+        FactorAnalysis.build(FaConfig(factors=1), Layout.plain(D)).double(), table, em.Config(), torch.Generator()
+    )
     for _ in em.run(fa):
         pass
     best = float(fa.model.log_prob(x).detach().mean())

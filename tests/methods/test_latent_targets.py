@@ -13,6 +13,7 @@ from tests.conditionals.test_amortised import conditionals
 from tests.linear_vae import linear_vae
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
+from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune, vbgi, vbgi_m, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
@@ -34,7 +35,7 @@ def state_of(target, model, q, moved=1, **settings):
     return SimpleNamespace(
         theta=model,
         q=q,
-        chains=SimpleNamespace(K=1, x=like),
+        chains=SimpleNamespace(K=1, x=like, layout=Layout.plain(D).with_latents(L)),
         config=config,
         log_p=lambda x, missing: model.log_prob(x),
         moved=moved,
@@ -46,7 +47,7 @@ def block_conditionals(marginal, seed=1):
     """Rough q(x_mis | z, x_obs)."""
     q = (
         BlockLatents(marginal=marginal)
-        .conditionals(SimpleNamespace(latents=L), VgiConfig(trunk=(6,)), D, None)
+        .conditionals(SimpleNamespace(latents=L), VgiConfig(trunk=(6,)), Layout.plain(D))
         .double()
     )
     g = torch.Generator().manual_seed(seed)
@@ -209,7 +210,9 @@ def begin(name, seed=0, prior="normal", **more):
     x = torch.randn(70, D, generator=g, dtype=torch.float64)
     missing = torch.rand(70, D, generator=g) < 0.4
     missing[2] = True
-    model = VariationalAutoencoder.build(VaeConfig(latents=L, encoder=(5,), decoder=(5,), prior=prior), D).double()
+    model = VariationalAutoencoder.build(
+        VaeConfig(latents=L, encoder=(5,), decoder=(5,), prior=prior), Layout.plain(D)
+    ).double()
     config = VgiConfig.model_validate({"epochs": 2, "imputations": 2, "optim": OPTIM, **settings, **more})
     return module.METHOD.init(model, make_table(x, missing), config, torch.Generator().manual_seed(seed))
 

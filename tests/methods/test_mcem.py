@@ -7,6 +7,7 @@ import torch
 
 from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.bounds.gradient import GradientState
@@ -46,15 +47,20 @@ def test_fixed_point_is_that_of_em(refresh: str) -> None:
     """Log-likelihood of the observed cells within 0.005 nats a row of EM's, with 40 % missing; f0 alone is 0.1 off."""
     data = table()
     state = em.init(
-        FactorAnalysis.build(FaConfig(factors=2), 5), data, em.EmConfig(floor=1e-6), torch.Generator().manual_seed(0)
+        FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)),
+        data,
+        em.EmConfig(floor=1e-6),
+        torch.Generator().manual_seed(0),
     )
     events(em.METHOD, state)
     best = score(state.model, data)
-    start = FactorAnalysis.build(FaConfig(factors=2), 5).double()
+    start = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
     optim = {"batch_size": 100, "lr": 0.03, "average": 0.3}
     reached = fitted(start, data, epochs=60, imputations=5, refresh=refresh, optim=optim)
     assert best - 0.005 < score(reached.model, data) < best + 1e-3
-    none = fitted(FactorAnalysis.build(FaConfig(factors=2), 5).double(), data, epochs=1, optim={"lr": 1e-9})
+    none = fitted(
+        FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double(), data, epochs=1, optim={"lr": 1e-9}
+    )
     assert score(none.model, data) < best - 0.1
 
 
@@ -63,7 +69,7 @@ def test_imputations_are_draws_given_the_row(refresh: str) -> None:
     """At a learning rate of nothing the chains hold draws of the conditional: means within 4.5 standard errors, row by
     row, and fully missing rows hold unconditional ones."""
     data = table(60)
-    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), 5).double()
+    model = GaussianMixture.build(MixtureConfig(components=2, covariance="full"), Layout.plain(5)).double()
     state = fitted(model, data, epochs=1, imputations=400, refresh=refresh, optim={"lr": 1e-12})
     chains, missing = state.chains, data.missing
     law = model.conditional(data.x, missing)
@@ -78,7 +84,7 @@ def test_without_holes_it_is_complete() -> None:
     settings = {"epochs": 3, "optim": {"batch_size": 64}}
     models = []
     for method in (mcem.METHOD, complete.METHOD):
-        model = FactorAnalysis.build(FaConfig(factors=2), 5).double()
+        model = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
         state = method.init(model, data, method.Config.model_validate(settings), torch.Generator().manual_seed(3))
         events(method, state)
         models.append(state.model.state_dict())
@@ -89,7 +95,7 @@ def test_pieces_of_a_refresh_are_moments_to_stop(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(mcem, "PIECE", 100)
 
     def fresh() -> GradientState:
-        model = FactorAnalysis.build(FaConfig(factors=1), 5).double()
+        model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(5)).double()
         config = mcem.McemConfig.model_validate({"epochs": 2, "refresh": "epoch", "optim": {"batch_size": 200}})
         return mcem.init(model, table(), config, torch.Generator().manual_seed(0))
 
@@ -106,4 +112,4 @@ def test_pieces_of_a_refresh_are_moments_to_stop(monkeypatch: pytest.MonkeyPatch
 
 
 def test_requires_exact_conditionals() -> None:
-    assert not isinstance(Flow.build(FlowConfig(), 3), mcem.METHOD.requires)
+    assert not isinstance(Flow.build(FlowConfig(), Layout.plain(3)), mcem.METHOD.requires)

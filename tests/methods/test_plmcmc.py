@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods import complete, plmcmc
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.bounds.gradient import GradientState
@@ -31,7 +32,7 @@ def table(N: int = 120, share: float = 0.4) -> TensorTable:
 
 def start(data: TensorTable, **settings: Any) -> GradientState:
     config = PlmcmcConfig.model_validate({"epochs": 4, "imputations": 3, "optim": {"batch_size": 64}, **settings})
-    flow = Flow.build(FlowConfig(**SMALL), 3).double()
+    flow = Flow.build(FlowConfig(**SMALL), Layout.plain(3)).double()
     return plmcmc.init(flow, data, config, torch.Generator().manual_seed(1))
 
 
@@ -143,7 +144,7 @@ def test_a_fit_goes_on_from_inside_a_round(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_holes_it_is_complete() -> None:
     data = table(share=0.0)
     states = [start(data)]
-    flow = Flow.build(FlowConfig(**SMALL), 3).double()
+    flow = Flow.build(FlowConfig(**SMALL), Layout.plain(3)).double()
     config = complete.METHOD.Config.model_validate({"epochs": 4, "optim": {"batch_size": 64}})
     states.append(complete.init(flow, data, config, torch.Generator().manual_seed(1)))
     for state in states:

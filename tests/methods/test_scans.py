@@ -4,6 +4,7 @@ import torch
 
 from tests.methods.test_vgi import SIGMA, ExactConditionals, log_p, rows
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.data import make_table
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import draw_noise, vgi_objective
 from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, block_columns, moved_columns
@@ -12,7 +13,7 @@ from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, block_columns, m
 def table(D, share):
     missing = torch.zeros(6, D, dtype=torch.bool)
     missing[:4, : int(share * D)] = True
-    return Chains(torch.zeros(6, D), missing, 1)
+    return Chains(make_table(torch.zeros(6, D), missing), 1)
 
 
 def test_auto_is_single_columns_up_to_many_holes_a_row_and_blocks_from_there():

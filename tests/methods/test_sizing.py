@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods.em import sizing
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.sizing import choose_size, held_out
@@ -143,7 +144,7 @@ def test_a_mixture_is_charged_for_every_row() -> None:
     total = 0.0
     for number in range(3):
         held = torch.arange(59) % 3 == number
-        model = GaussianMixture.build(config, 1).double()
+        model = GaussianMixture.build(config, Layout.plain(1)).double()
         model.initialise(starts[number], torch.Generator().manual_seed(0))
         train = em_table(x[~held], far.missing[~held])
         climb(model, train, model.penalty(None, EmConfig().floor), epochs=sizing.EPOCHS, tolerance=sizing.TOLERANCE)
@@ -152,14 +153,14 @@ def test_a_mixture_is_charged_for_every_row() -> None:
 
 
 def test_independence_is_a_property_of_the_size() -> None:
-    assert FactorAnalysis.build(FaConfig(factors=0), 3).independent
-    assert not FactorAnalysis.build(FaConfig(factors=1), 3).independent
+    assert FactorAnalysis.build(FaConfig(factors=0), Layout.plain(3)).independent
+    assert not FactorAnalysis.build(FaConfig(factors=1), Layout.plain(3)).independent
     sizes = {1: True, 2: False}
     for K, alone in sizes.items():
         config = MixtureConfig(components=K, covariance="factor", factors=0)
-        assert GaussianMixture.build(config, 3).independent == alone
-    assert not GaussianMixture.build(MixtureConfig(components=1), 3).independent
-    assert GaussianMixture.build(MixtureConfig(components=1), 1).independent
+        assert GaussianMixture.build(config, Layout.plain(3)).independent == alone
+    assert not GaussianMixture.build(MixtureConfig(components=1), Layout.plain(3)).independent
+    assert GaussianMixture.build(MixtureConfig(components=1), Layout.plain(1)).independent
 
 
 @pytest.mark.parametrize(

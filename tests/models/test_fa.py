@@ -7,6 +7,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
@@ -15,7 +16,7 @@ D, L, R = 6, 2, 30
 
 def model_and_rows(seed: int = 0) -> tuple[FactorAnalysis, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    model = FactorAnalysis.build(FaConfig(factors=L), D).double()
+    model = FactorAnalysis.build(FaConfig(factors=L), Layout.plain(D)).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64, generator=generator))
@@ -101,7 +102,7 @@ def test_draws_do_not_depend_on_their_number_or_on_the_column_order_of_the_noise
 def test_principal_factors_recover_an_exact_factor_covariance() -> None:
     model, _, _ = model_and_rows(3)
     rows = model.sample(200_000, torch.Generator().manual_seed(1)).detach()
-    fresh = FactorAnalysis.build(FaConfig(factors=L), D)
+    fresh = FactorAnalysis.build(FaConfig(factors=L), Layout.plain(D))
     fresh.initialise(rows, torch.Generator())
     assert fresh.F.dtype == torch.float32  # the precision of the model stays
     _, covariance = dense(fresh.double())
@@ -116,7 +117,7 @@ def test_the_start_takes_columns_that_determine_each_other_first() -> None:
     common, other = torch.randn(400, 2, dtype=torch.float64, generator=generator).unbind(1)
     loose = 0.9 * common[:, None] + 0.45 * z[:, :3]
     x = torch.cat([loose, other[:, None], -other[:, None] + 1e-3 * z[:, 3:4]], 1)
-    model = FactorAnalysis.build(FaConfig(factors=1), 5).double()
+    model = FactorAnalysis.build(FaConfig(factors=1), Layout.plain(5)).double()
     model.initialise(x, generator)
     assert model.F[3:].abs().min() > 10 * model.F[:3].abs().max()
 
@@ -130,7 +131,7 @@ def test_sample_moments() -> None:
 
 
 def test_free_parameters_leave_rotations_out() -> None:
-    assert FactorAnalysis.build(FaConfig(factors=2), 6).free_parameters() == 6 + 6 + 12 - 1
+    assert FactorAnalysis.build(FaConfig(factors=2), Layout.plain(6)).free_parameters() == 6 + 6 + 12 - 1
 
 
 def test_unknown_key_is_refused() -> None:
@@ -140,6 +141,6 @@ def test_unknown_key_is_refused() -> None:
 
 @pytest.mark.parametrize("columns", [1, 2])
 def test_few_columns_work(columns: int) -> None:
-    model = FactorAnalysis.build(FaConfig(), columns)
+    model = FactorAnalysis.build(FaConfig(), Layout.plain(columns))
     model.initialise(torch.randn(20, columns, generator=torch.Generator().manual_seed(0)), torch.Generator())
     assert bool(torch.isfinite(model.log_prob(torch.zeros(3, columns))).all())

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tests.maths.test_splines import FixedKnots
 from tests.models.test_spline_flows import generator, random_flow, rows, shaken
+from vgi_cli.layout import Layout
 from vgi_cli.maths.masked import MaskedResidualNet
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow, AutoregressiveLayer
 from vgi_cli.models.flows.base import FlowConfig
@@ -40,7 +41,7 @@ def test_the_jacobian_of_a_layer_is_triangular(D: int, hidden: int) -> None:
 
 def test_with_its_permutation_a_step_is_triangular_in_the_order_that_was_drawn() -> None:
     """The first step of an initialised flow: a permutation with scales, then the layer."""
-    flow = AutoregressiveFlow.build(FlowConfig(steps=1, hidden=16, bins=5, blocks=1), 6).double()
+    flow = AutoregressiveFlow.build(FlowConfig(steps=1, hidden=16, bins=5, blocks=1), Layout.plain(6)).double()
     flow.initialise(rows(50, 6), generator(3))
     shaken(flow.steps[0], 0.4)
     order, last = flow.linear.permutation

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import _sorted_chunks, column_law, em_table
@@ -22,7 +23,7 @@ COVARIANCES = ["full", "factor", "full with outliers", "factor with outliers"]
 def build(covariance: str, D: int) -> GaussianMixture:
     kind, _, outliers = covariance.partition(" with ")
     settings = {"components": K, "covariance": kind, "factors": 2, "outliers": bool(outliers)}
-    return GaussianMixture.build(MixtureConfig.model_validate(settings), D)
+    return GaussianMixture.build(MixtureConfig.model_validate(settings), Layout.plain(D))
 
 
 def model_and_rows(covariance: str) -> tuple[GaussianMixture, Tensor, Tensor]:
@@ -162,7 +163,7 @@ def test_every_fit_has_broad_components_unless_told_otherwise() -> None:
 
 def test_both_covariances_agree_on_a_factor_covariance() -> None:
     factor, x, missing = model_and_rows("factor")
-    full = GaussianMixture.build(MixtureConfig(components=K), D).double()
+    full = GaussianMixture.build(MixtureConfig(components=K), Layout.plain(D)).double()
     weights, mean, S = dense(factor)
     full.gaussians.set_moments(mean.detach(), S.detach())
     full.set_weights(weights.detach())

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from scipy import stats
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow
 from vgi_cli.models.flows.coupling import Flow
@@ -40,7 +41,7 @@ def random_flow(
 ) -> SplineFlow:
     """A flow far from the identity."""
     config = {"steps": 3, "hidden": 16, "bins": 5, "blocks": 1} | settings
-    flow = family.build(FlowConfig(**config), D).to(dtype)
+    flow = family.build(FlowConfig(**config), Layout.plain(D)).to(dtype)
     flow.initialise(rows(50, D, seed).to(dtype), generator(seed))
     shaken(flow, seed=seed + 1)
     return flow.eval()
@@ -117,7 +118,7 @@ def test_samples_follow_the_density(family: type[SplineFlow]) -> None:
 
 @every
 def test_builds_a_standard_normal(family: type[SplineFlow]) -> None:
-    flow = family.build(FlowConfig(), 3).double()
+    flow = family.build(FlowConfig(), Layout.plain(3)).double()
     x = rows(20, 3)
     expected = torch.as_tensor(stats.norm.logpdf(x.numpy()).sum(-1))
     torch.testing.assert_close(flow.log_prob(x), expected, atol=1e-12, rtol=0)
@@ -127,7 +128,7 @@ def test_builds_a_standard_normal(family: type[SplineFlow]) -> None:
 def test_starts_near_the_standardised_columns(family: type[SplineFlow]) -> None:
     scale, shift = torch.tensor([100.0, 0.01, 1.0], dtype=torch.float64), torch.tensor([5e3, 0, 7], dtype=torch.float64)
     x = torch.randn(2000, 3, generator=generator(), dtype=torch.float64) * scale + shift
-    flow = family.build(FlowConfig(), 3).double()
+    flow = family.build(FlowConfig(), Layout.plain(3)).double()
     flow.initialise(x, generator(1))
     gaussian = torch.distributions.Normal(x.mean(0), x.std(0, correction=0)).log_prob(x).sum(-1)
     assert abs(float((flow.log_prob(x) - gaussian).detach().mean())) < 0.1
@@ -135,7 +136,7 @@ def test_starts_near_the_standardised_columns(family: type[SplineFlow]) -> None:
 
 @every
 def test_a_constant_column_starts_finite(family: type[SplineFlow]) -> None:
-    flow = family.build(FlowConfig(), 2)
+    flow = family.build(FlowConfig(), Layout.plain(2))
     x = torch.tensor([[1.0, 3.0], [2.0, 3.0]])
     flow.initialise(x, generator())
     assert bool(torch.isfinite(flow.log_prob(x)).all())
@@ -148,7 +149,7 @@ def test_initialise_depends_on_the_generator_alone(family: type[SplineFlow]) -> 
     for global_seed, seed in ((1, 0), (2, 0), (3, 9)):
         torch.manual_seed(global_seed)
         before = torch.get_rng_state()
-        flow = family.build(FlowConfig(dropout=0.2), 7)
+        flow = family.build(FlowConfig(dropout=0.2), Layout.plain(7))
         flow.initialise(x, generator(seed))
         flow.train().log_prob(x)
         flow.sample(3, generator(seed))
@@ -165,7 +166,7 @@ def test_initialise_depends_on_the_generator_alone(family: type[SplineFlow]) -> 
 @every
 def test_state_dict_round_trip(family: type[SplineFlow]) -> None:
     flow = random_flow(family, 4, dropout=0.1)
-    fresh = family.build(FlowConfig(steps=3, hidden=16, bins=5, blocks=1, dropout=0.1), 4).double().eval()
+    fresh = family.build(FlowConfig(steps=3, hidden=16, bins=5, blocks=1, dropout=0.1), Layout.plain(4)).double().eval()
     fresh.load_state_dict(flow.state_dict())
     x = rows(20, 4)
     assert torch.equal(fresh.log_prob(x), flow.log_prob(x))
@@ -209,7 +210,7 @@ def test_learns_a_ring(family: type[SplineFlow]) -> None:
     # Density of the ring: N(r; 1.4, 0.15^2) / (2 pi r).
     r = test.norm(dim=1)
     truth = float((torch.distributions.Normal(1.4, 0.15).log_prob(r) - (2 * math.pi * r).log()).mean())
-    flow = family.build(FlowConfig(steps=3, hidden=32, blocks=1), 2)
+    flow = family.build(FlowConfig(steps=3, hidden=32, blocks=1), Layout.plain(2))
     flow.initialise(train, generator(1))
     gaussian = float(torch.distributions.Normal(train.mean(0), train.std(0)).log_prob(test).sum(1).mean())
     optimiser = torch.optim.Adam(flow.parameters(), lr=1e-2)
@@ -233,6 +234,6 @@ def test_settings_out_of_range_are_refused(key: str, value: float) -> None:
 @every
 def test_initialises_wherever_its_parameters_are(family: type[SplineFlow]) -> None:
     """Rows and generator are on the CPU, parameters may be on another device (`meta` stands in for it)."""
-    flow = family.build(FlowConfig(dropout=0.1), 4).to("meta")
+    flow = family.build(FlowConfig(dropout=0.1), Layout.plain(4)).to("meta")
     flow.initialise(rows(20, 4).float(), generator())
     assert all(parameter.is_meta for parameter in flow.parameters())

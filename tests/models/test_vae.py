@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.linear_vae import linear_vae
+from vgi_cli.layout import Layout
 from vgi_cli.maths.counted import CountedNormal, normal_of
 from vgi_cli.maths.noise import mix64
 from vgi_cli.models.vae.codes import LOG_SCALES
@@ -52,13 +53,13 @@ def test_marginal_of_observed_cells_of_the_linear_autoencoder() -> None:
 
 @pytest.mark.parametrize("D", [1, 2, 6, 560])
 def test_latents_where_nobody_says(D: int) -> None:
-    assert VariationalAutoencoder.build(VaeConfig(), D).latents == min(10, max(1, D // 2))
+    assert VariationalAutoencoder.build(VaeConfig(), Layout.plain(D)).latents == min(10, max(1, D // 2))
 
 
 @pytest.mark.parametrize("variance", ["column", "latent"])
 def test_variance_never_falls_below_the_floor(variance: str) -> None:
     config = VaeConfig(variance=variance, floor=0.01, decoder=(4,))
-    vae = VariationalAutoencoder.build(config, 3).double()
+    vae = VariationalAutoencoder.build(config, Layout.plain(3)).double()
     vae.initialise(torch.randn(50, 3, generator=generator(), dtype=torch.float64), generator())
     z = torch.randn(9, 1, generator=generator(), dtype=torch.float64)
     before = vae.decode(z).scale
@@ -71,7 +72,7 @@ def test_variance_never_falls_below_the_floor(variance: str) -> None:
 
 
 def test_an_outlier_does_not_overflow_the_bound() -> None:
-    vae = VariationalAutoencoder.build(VaeConfig(activation="relu"), 2)
+    vae = VariationalAutoencoder.build(VaeConfig(activation="relu"), Layout.plain(2))
     vae.initialise(torch.randn(50, 2, generator=generator()), generator())
     x = torch.tensor([[1e12, -1e12]])
     assert bool(torch.isfinite(vae.log_prob(x)).all())
@@ -81,7 +82,7 @@ def test_an_outlier_does_not_overflow_the_bound() -> None:
 
 def test_starts_at_mean_and_variance_of_the_rows() -> None:
     x = torch.randn(2000, 3, generator=generator(), dtype=torch.float64) * torch.tensor([0.5, 1.0, 2.0]) + 3
-    vae = VariationalAutoencoder.build(VaeConfig(), 3).double()
+    vae = VariationalAutoencoder.build(VaeConfig(), Layout.plain(3)).double()
     vae.initialise(x, generator())
     law = vae.decode(torch.zeros(1, 1, dtype=torch.float64))
     torch.testing.assert_close(law.scale[0], x.std(0), rtol=2e-3, atol=0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
@@ -33,7 +34,7 @@ def linear(encoding: str = "masked", L: int = 1) -> VariationalAutoencoder:
         components=S,
         floor=0.0,
     )
-    vae = VariationalAutoencoder.build(config, D).double()
+    vae = VariationalAutoencoder.build(config, Layout.plain(D)).double()
     x = torch.randn(200, D, generator=generator(1), dtype=torch.float64)
     vae.initialise(x, generator(2))
     with torch.no_grad():
@@ -156,8 +157,8 @@ def test_samples_have_mean_and_covariance_of_the_mixture() -> None:
 def test_one_component_is_the_normal_prior() -> None:
     """With one component and mean 0 the bound is that of N(0, I)."""
     config = {"latents": 2, "encoder": (6,), "decoder": (5,), "floor": 0.0}
-    plain = VariationalAutoencoder.build(VaeConfig(**config), D).double()  # type: ignore[arg-type]
-    mixed = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=1, **config), D).double()  # type: ignore[arg-type]
+    plain = VariationalAutoencoder.build(VaeConfig(**config), Layout.plain(D)).double()  # type: ignore[arg-type]
+    mixed = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=1, **config), Layout.plain(D)).double()  # type: ignore[arg-type]
     x = torch.randn(30, D, generator=generator(), dtype=torch.float64)
     plain.initialise(x, generator(1))
     with torch.no_grad():
@@ -176,7 +177,7 @@ def test_one_component_is_the_normal_prior() -> None:
 @pytest.mark.parametrize("prior", ["normal", "mixture"])
 def test_what_missing_cells_hold_never_enters_a_bound(encoding: str, prior: str) -> None:
     config = VaeConfig(latents=2, encoding=encoding, prior=prior, components=S)  # type: ignore[arg-type]
-    vae = VariationalAutoencoder.build(config, D).double()
+    vae = VariationalAutoencoder.build(config, Layout.plain(D)).double()
     x = torch.randn(50, D, generator=generator(1), dtype=torch.float64)
     vae.initialise(x, generator(2))
     missing = torch.rand(50, D, generator=generator(3)) < 0.5
@@ -195,6 +196,6 @@ def test_what_missing_cells_hold_never_enters_a_bound(encoding: str, prior: str)
 
 
 def test_default_latents_do_not_count_the_category() -> None:
-    vae = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=7), 6)
+    vae = VariationalAutoencoder.build(VaeConfig(prior="mixture", components=7), Layout.plain(6))
     assert vae.latents == 3 + 7 and vae.code.categories == 7
     assert isinstance(vae.decode(torch.zeros(2, 10)), DiagonalNormal)

@@ -13,7 +13,7 @@ from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_conditional
 from tests.samplers.chains_setup import D, make_setup, noise_for, unbounded
 from tests.samplers.test_metropolis import TruthStart
-from vgi_cli.data import Blocks
+from vgi_cli.layout import Blocks, Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import BlockLatents
@@ -81,13 +81,14 @@ def test_gibbs_on_latents_and_cells_reaches_the_conditional_of_the_autoencoder()
     L, n = 2, 2000
     vae, law = linear_vae(D, L, torch.Generator().manual_seed(3))
     target = BlockLatents(marginal=True)
-    q = target.conditionals(SimpleNamespace(latents=L), VgiConfig(), D, None).double()
+    q = target.conditionals(SimpleNamespace(latents=L), VgiConfig(), Layout.plain(D)).double()
     target.bind(q, vae)
     x = law.sample((1,))
     missing = torch.tensor([[True, False, True, False]])
     mean, cov = gaussian_conditional(GaussianModel(law.mean, law.covariance_matrix), x[0], missing[0])
-    start = LatentStart(EmpiricalStart(law.sample((50,)), torch.zeros(50, D, dtype=torch.bool)), L)
-    imputer = AugmentedImputer(GibbsImputer(q, start, minimum=60), L)
+    layout = Layout.plain(D).with_latents(L)
+    start = LatentStart(EmpiricalStart(law.sample((50,)), torch.zeros(50, D, dtype=torch.bool)), layout)
+    imputer = AugmentedImputer(GibbsImputer(q, start, minimum=60), layout)
     box = Box(*(50.0 * torch.ones_like(side) * sign for side, sign in zip(unbounded(D), (-1, 1), strict=True)))
     out = impute(imputer, x.masked_fill(missing, 0.0), missing, noise_for(1, n), box)[:, 0]
     assert out.shape == (n, D) and (out[:, ~missing[0]] == x[0, ~missing[0]]).all()
@@ -114,7 +115,7 @@ def test_latents_of_a_table_with_a_column_of_their_name_have_noise_of_their_own(
 
     noise = KeyedNoise(0, ("z0", "z1"), torch.arange(3), torch.arange(1))
     x, missing = torch.zeros(3, 2, dtype=torch.float64), torch.ones(3, 2, dtype=torch.bool)
-    AugmentedImputer(Inner(), 2).sample(x, missing, noise, unbounded(2))
+    AugmentedImputer(Inner(), Layout.plain(2).with_latents(2)).sample(x, missing, noise, unbounded(2))
     normal = seen[0].normal()[0]
     assert torch.equal(normal[:, :2], noise.normal()[0]) and not bool((normal[:, :2] == normal[:, 2:]).any())
 
@@ -123,7 +124,7 @@ def test_latent_blocks_of_one_column_and_one_latent_keep_rows_apart() -> None:
     """Their values are [R, 1] as of wider blocks: the density of a move back is each row's own."""
     vae, _ = linear_vae(1, 1, torch.Generator().manual_seed(3))
     target = BlockLatents(marginal=False)
-    q = target.conditionals(SimpleNamespace(latents=1), VgiConfig(), 1, None).double()
+    q = target.conditionals(SimpleNamespace(latents=1), VgiConfig(), Layout.plain(1)).double()
     target.bind(q, vae)
     g = torch.Generator().manual_seed(4)
     xz = torch.randn(5, 2, generator=g, dtype=torch.float64)

@@ -19,6 +19,7 @@ from vgi_cli.chains.captured import CapturedSteps
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.names import make_family
 from vgi_cli.conditionals.networks.heads import HeadNetwork
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import Box, Imputer, impute
@@ -57,7 +58,7 @@ def imputers(capture: Capture | None, device: str = "cpu") -> dict[str, Imputer]
     family = make_family("spline", steps=1, bins=4)
     q = AmortisedConditionals(family, HeadNetwork(D, family.width, (), (5,)), extended=False).double()
     q.initialise(torch.Generator().manual_seed(0))
-    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), D).double()
+    flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), Layout.plain(D)).double()
     flow.initialise(s.full, torch.Generator().manual_seed(1))
     q, flow = q.to(device), flow.to(device)
     start = EmpiricalStart(s.x.to(device), s.missing.to(device))

@@ -7,6 +7,7 @@ import torch
 
 from tests.samplers.chains_setup import make_setup, noise_for
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.data import make_table
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, impute
@@ -16,7 +17,7 @@ from vgi_cli.samplers.held import HeldChains
 
 def test_returns_the_chains_in_any_order_of_rows() -> None:
     s = make_setup(300)
-    chains = Chains(s.x, s.missing, 3)
+    chains = Chains(make_table(s.x, s.missing), 3)
     chains.values[:-1] = torch.randn(chains.C, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     noise = noise_for(300, 3)
     imputer = ChainsImputer(HeldChains(noise.rows, s.missing, chains.values[:-1]))

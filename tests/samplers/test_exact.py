@@ -10,6 +10,7 @@ import torch
 from scipy.stats import truncnorm
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Marginal
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -20,7 +21,7 @@ D = 3
 
 
 def gaussian(mean: float = 0.0, correlation: float = 0.6) -> GaussianMixture:
-    model = GaussianMixture.build(MixtureConfig(components=1), D).double()
+    model = GaussianMixture.build(MixtureConfig(components=1), Layout.plain(D)).double()
     covariance = torch.full((D, D), correlation, dtype=torch.float64).fill_diagonal_(1.0)
     model.gaussians.set_moments(torch.full((1, D), mean, dtype=torch.float64), covariance[None])
     return model

@@ -13,6 +13,7 @@ from torch import Tensor
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_conditional
 from vgi_cli.errors import FitError
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 from vgi_cli.samplers.base import Box, impute
@@ -91,7 +92,7 @@ def test_rows_of_the_model_stay_rows_of_the_model(setting: dict[str, Any]) -> No
     """A nonlinear model, rows of it masked at random: after the sweeps still distributed as it is."""
     g = torch.Generator().manual_seed(0)
     config = VaeConfig(latents=1, encoder=(4,), decoder=(6,), activation="tanh", cell=(6, 6), embedding=4, **setting)
-    vae = VariationalAutoencoder.build(config, D).double()
+    vae = VariationalAutoencoder.build(config, Layout.plain(D)).double()
     vae.initialise(torch.randn(50, D, generator=g, dtype=torch.float64), g)
     with torch.no_grad():
         for name, parameter in vae.named_parameters():

@@ -14,6 +14,7 @@ from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.names import make_family
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.errors import FitError, UsageError
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
@@ -90,7 +91,7 @@ def _network_imputer(setup: Setup, dtype: torch.dtype, flow: bool = False) -> Me
     q = AmortisedConditionals(make_family("gaussian", steps=1, bins=4), network, extended=False).to(dtype)
     model: Model = GaussianModel(setup.model.mean.to(dtype), setup.model.covariance.to(dtype))
     if flow:
-        model = Flow.build(FlowConfig(steps=2, hidden=16), D).to(dtype)
+        model = Flow.build(FlowConfig(steps=2, hidden=16), Layout.plain(D)).to(dtype)
         model.initialise(setup.full.to(dtype), g)
     return MetropolisImputer(model, q, EmpiricalStart(setup.x.to(dtype), setup.missing), BurnIn(minimum=6))
 

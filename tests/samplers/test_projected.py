@@ -11,6 +11,7 @@ from torch import Tensor
 from tests.chains.test_projected import BentFlow, quadrature
 from tests.samplers.chains_setup import noise_for, unbounded
 from vgi_cli.errors import FitError
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import impute
@@ -43,7 +44,7 @@ class Bent(Bijective):
 
 
 def flow(dtype: torch.dtype = torch.float32) -> Flow:
-    model = Flow.build(FlowConfig(steps=2, hidden=8), 3).to(dtype)
+    model = Flow.build(FlowConfig(steps=2, hidden=8), Layout.plain(3)).to(dtype)
     g = torch.Generator().manual_seed(0)
     model.initialise(torch.randn(50, 3, generator=g), g)
     return model

@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from vgi_cli.columns.levels import levels_at, numbers_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.errors import RunError
+from vgi_cli.layout import Layout
 
 Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
@@ -182,6 +183,11 @@ class Schema:
     def modelled(self) -> tuple[str, ...]:
         """Names of the modelled columns, in encoded order (D of them)."""
         return tuple(c.name for c in self.encoded)
+
+    @property
+    def layout(self) -> Layout:
+        """The modelled columns, each a block of its own."""
+        return Layout.of(self.modelled)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -95,7 +95,6 @@ def finetune(
                     state=state,
                     run=run,
                     table=data,
-                    columns=fitted.schema.modelled,
                     reporter=reporter,
                     stop=stop,
                     deadline=limit.end,
@@ -166,7 +165,7 @@ def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "f
 def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
     """[2, D]: the box of the first epoch's proposals, observed at the fit, widened by the new table's range."""
     start = fitted.held["start"].to(data.x)
-    seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.blocks)
+    seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.layout)
     return observed_box(seen, data)
 
 

@@ -318,7 +318,7 @@ class Sampling:
             ranges = box_of(schema)
             box = Box(ranges.low.to(self._device, self._dtype), ranges.high.to(self._device, self._dtype))
             numbers = torch.arange(self._m, device=self._device)
-            noise = KeyedNoise(self._seed, schema.modelled, rows.keys.to(self._device), numbers)
+            noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
             draws = decode(x.cpu(), schema)
         return draws if self._options.point is None else point_estimate(draws, self._options.point, schema)

@@ -134,10 +134,11 @@ def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None
     from vgi_cli.samplers.gibbs import GibbsImputer
 
     start = held_chains(fitted, device)[1]
-    latents = len(q.block_of) - len(fitted.schema.modelled)
+    latents = len(q.block_of) - fitted.layout.d
     if not latents:
         return GibbsImputer(q, start, capture=capture)
-    return AugmentedImputer(GibbsImputer(q, LatentStart(start, latents), capture=capture), latents)
+    layout = fitted.layout.with_latents(latents)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, layout), capture=capture), layout)
 
 
 def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
@@ -147,5 +148,6 @@ def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
 
     tensors = {name: value.to(device) for name, value in fitted.held.items()}
     start = tensors["start"]
-    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], start.shape[1])
-    return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool)))
+    layout = fitted.layout
+    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], layout.d)
+    return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool), layout))

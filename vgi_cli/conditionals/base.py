@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.conditionals.networks.trunk import Trunk
-from vgi_cli.data import Blocks
+from vgi_cli.layout import Blocks
 
 
 class Rows(NamedTuple):
@@ -71,7 +71,7 @@ class Conditionals(nn.Module, ABC):
         super().__init__()
         self.S, self.W = partition.S, partition.W
         self.flat = partition.W == 1
-        members, real = partition.members()
+        members, real = map(torch.tensor, partition.members())
         block_of = torch.empty(partition.D, dtype=torch.int64)
         block_of[members] = torch.arange(self.S)[:, None].expand_as(members)
         for name, value in {"members": members, "real": real, "block_of": block_of}.items():

@@ -14,7 +14,7 @@ from torch import Tensor
 from vgi_cli.conditionals.amortised import WIDE_SCALE, WIDE_SHARE, log_normal
 from vgi_cli.conditionals.base import BlockNetwork, Draw, OfColumns, Proposal, Rows
 from vgi_cli.conditionals.families.joint import JointFamily
-from vgi_cli.data import Blocks
+from vgi_cli.layout import Blocks
 
 
 class BlockConditionals(OfColumns):

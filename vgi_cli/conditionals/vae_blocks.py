@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from vgi_cli.conditionals.amortised import log_normal
 from vgi_cli.conditionals.base import Conditionals, Proposal, Rows
 from vgi_cli.conditionals.families.gaussian import MAX_LOG_STD
-from vgi_cli.data import Blocks
+from vgi_cli.layout import Blocks
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.nets import MLP

@@ -72,7 +72,7 @@ def encode(
         x[:, i] = codec(column).encode(values)
         if progress is not None:
             progress((i + 1) / len(columns))
-    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing)), keys)
+    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), schema.layout), keys)
 
 
 def _spread(column: Column, lattice: Lattice, values: Floats, u: Floats) -> Floats:

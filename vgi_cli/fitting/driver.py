@@ -80,7 +80,7 @@ class Drive:
     deadline    monotonic time at which to stop, or none
     stop_after  whole steps after which to stop, or none
     advance     the method's `run`
-    table       what is fitted, and the names of its columns: for messages
+    table       what is fitted: for messages
     constant    tensors that every checkpoint carries along
     resume_with the command that continues this fit
     """
@@ -89,7 +89,6 @@ class Drive:
     state: State
     run: RunFolder
     table: TensorTable
-    columns: tuple[str, ...]
     reporter: Reporter
     stop: Stop
     deadline: float | None = None
@@ -305,7 +304,7 @@ class Drive:
                 raise self._diverged(f"{name} is no longer finite")
 
     def _diverged(self, what: str) -> FitError:
-        column, size = most_extreme(self.table, self.columns)
+        column, size = most_extreme(self.table)
         return FitError(
             f"{what} in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
             f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
@@ -321,8 +320,8 @@ def _copy(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in tensors.items()}
 
 
-def most_extreme(table: TensorTable, columns: tuple[str, ...]) -> tuple[str, float]:
+def most_extreme(table: TensorTable) -> tuple[str, float]:
     """The column whose observed cells reach farthest from 0 in encoded space, and how far: where to look first."""
     reach = table.x.abs().amax(0)
-    column = int(reach.argmax())
-    return columns[column], float(reach[column])
+    farthest = int(reach.argmax())
+    return table.layout.label(farthest), float(reach[farthest])

@@ -12,8 +12,9 @@ from torch import Tensor
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.fitting.partition import partition
+from vgi_cli.fitting.partition import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model
 from vgi_cli.models.empty import EmptyModel
 from vgi_cli.registry import names as registry
@@ -43,6 +44,11 @@ class Fitted(NamedTuple):
     def empty(self) -> bool:
         """Whether no column is modelled."""
         return not self.schema.modelled
+
+    @property
+    def layout(self) -> Layout:
+        """Columns, dimensions and blocks of the rows that the model sees."""
+        return layout_of(self.recipe, self.schema)
 
     @property
     def marginal(self) -> bool:
@@ -89,9 +95,10 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
     recipe = recipe.replace(plugins=used)
     _check_settings(recipe, path)
     tensors, refits = split_bootstrap(run.tensors("model"))
-    model = build_model(recipe, schema, tensors, path)
-    conditionals = _conditionals(recipe, schema, model, run.tensors("conditionals"), path)
-    models = tuple(build_model(recipe, schema, tensors, path) for tensors in refits)
+    layout = layout_of(recipe, schema)
+    model = build_model(recipe, layout, tensors, path)
+    conditionals = _conditionals(recipe, layout, model, run.tensors("conditionals"), path)
+    models = tuple(build_model(recipe, layout, tensors, path) for tensors in refits)
     return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
 
 
@@ -115,21 +122,20 @@ def _check_settings(recipe: Recipe, path: Path) -> None:
         )
 
 
-def build_model(recipe: Recipe, schema: Schema, tensors: dict[str, Tensor], path: Path) -> Model:
+def build_model(recipe: Recipe, layout: Layout, tensors: dict[str, Tensor], path: Path) -> Model:
     """The model of a recipe with the parameters of a file."""
-    model = recipe.model.family.build(recipe.model_settings, len(schema.modelled))
+    model = recipe.model.family.build(recipe.model_settings, layout)
     _load(model, tensors, path)
     return model.eval()
 
 
 def _conditionals(
-    recipe: Recipe, schema: Schema, model: Model, tensors: dict[str, Tensor], path: Path
+    recipe: Recipe, layout: Layout, model: Model, tensors: dict[str, Tensor], path: Path
 ) -> Conditionals | None:
     target = target_of(recipe)
     if not tensors or target is None:
         return None
-    config, blocks = recipe.method_settings, partition(recipe, schema)
-    conditionals: Conditionals = target.conditionals(model, config, len(schema.modelled), blocks)
+    conditionals: Conditionals = target.conditionals(model, recipe.method_settings, layout)
     _load(conditionals, tensors, path)
     target.bind(conditionals, model)
     return conditionals.eval()

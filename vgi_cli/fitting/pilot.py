@@ -93,7 +93,7 @@ def divide(recipe: Recipe, rows: Rows, table: Table, schema: Schema) -> Parts:
     kept, held = (rows.places[some] for some in split(rows.table.N, HELD, stream(recipe.seed, "pilot/split")))
     schema = refitted(schema, table, recipe, kept)
     encoded = rows_of(table, schema, recipe.seed)
-    encoded = encoded._replace(table=encoded.table._replace(blocks=rows.table.blocks))
+    encoded = encoded._replace(table=encoded.table._replace(layout=rows.table.layout))
     scored = encoded.at(held)
     scored = scored.at((~scored.table.missing.all(1)).nonzero()[:SCORED, 0])
     return Parts(encoded.at(kept), scored, log_volume(scored.table.missing, scored.table.x, schema))
@@ -220,6 +220,6 @@ def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, An
     values["optim"] |= optim
     if "chains" in values:
         values["chains"] = "device"
-    model = recipe.model.family.build(recipe.model_settings, table.D).to(dtype).to(device)
+    model = recipe.model.family.build(recipe.model_settings, table.layout).to(dtype).to(device)
     state: Any = method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
     return state, method.run(state)

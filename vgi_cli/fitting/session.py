@@ -10,6 +10,7 @@ from typing import Any, NoReturn, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import log_volume
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import Interrupted
@@ -30,6 +31,7 @@ from vgi_cli.registry import plugins
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import Claim, RunFolder
 from vgi_cli.runs.provenance import provenance
+from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import ModelChoice, Recipe
 from vgi_cli.stages import REFITS, SAVING, TRAINING
@@ -68,9 +70,9 @@ def start(job: Job, folder: Path) -> State:
     method: Any = recipe.method.algorithm
     dtype = getattr(torch, recipe.method.entry.precision)
     table = job.train.table.to(dtype=dtype, device=job.device)
-    config = recipe.model_settings.settled(table.D)
+    config = recipe.model_settings.settled(table.layout)
     recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
-    model = recipe.model.family.build(config, table.D)
+    model = recipe.model.family.build(config, table.layout)
     model = model.to(dtype=dtype, device=job.device)
     threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)
@@ -153,7 +155,6 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         state=state,
         run=run,
         table=job.train.table,
-        columns=job.schema.modelled,
         reporter=job.reporter,
         stop=job.stop,
         deadline=job.limit.until(TIME_SHARE) if more else job.limit.end,
@@ -219,7 +220,7 @@ def _held_rows(job: Job, state: Any) -> Parts:
         return {}
     table = job.train.table
     holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too
-    return chain_context(job.train.keys, holes, observed_quantiles(table.x, table.missing))
+    return chain_context(job.train.keys, holes, observed_quantiles(table))
 
 
 def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
@@ -227,16 +228,16 @@ def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
     return {"imputations": {"keys": keys, "missing": missing, "start": start}}
 
 
-def observed_quantiles(x: Tensor, missing: Tensor, count: int = 512) -> Tensor:
-    """[count, D] float32: values of the observed cells of each column at equally spaced ranks (0 where none)."""
+def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
+    """[count, d] float32: observed cells of each column, in order, at equally spaced ranks (0 where there are none)."""
     columns = []
-    for column, absent in zip(x.T, missing.T, strict=True):
-        values = column[~absent].sort().values
-        if len(values) == 0:
-            values = x.new_zeros(1)
-        ranks = torch.linspace(0, len(values) - 1, count, dtype=torch.float64).round().long()
-        columns.append(values[ranks])
-    return torch.stack(columns, 1).to(torch.float32)
+    for dims in table.layout.slices:
+        cells = in_order(table.x[~table.missing[:, dims.start], dims])
+        if len(cells) == 0:
+            cells = table.x.new_zeros(1, cells.shape[1])
+        ranks = torch.linspace(0, len(cells) - 1, count, dtype=torch.float64).round().long()
+        columns.append(cells[ranks])
+    return torch.cat(columns, 1).to(torch.float32)
 
 
 def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
@@ -247,7 +248,7 @@ def _finish(run: RunFolder, job: Job, outcome: Outcome, drive: Drive) -> None:
     if outcome.stopped_by == "time_limit":
         recipe = recipe.replace(stop_after=outcome.steps)
         job.limit.cut.append(TRAINING)
-    model = build_model(recipe, job.schema, tensors, run.path)
+    model = build_model(recipe, job.train.table.layout, tensors, run.path)
     try:
         refits = refit(recipe, model, job.train.table, job.reporter, job.limit)
     except Interrupted as error:

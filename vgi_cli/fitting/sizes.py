@@ -59,7 +59,7 @@ def model_size(
     say(sizing.reason)
     if sizing.scores is not None:
         reporter.detail(sizing.scores)
-    if table.D > 1 and family.build(sizing.config, table.D).independent:
+    if table.D > 1 and family.build(sizing.config, table.layout).independent:
         searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
         reporter.warn(
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"

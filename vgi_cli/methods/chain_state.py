@@ -147,5 +147,5 @@ def draw_empty_rows(state: ChainState) -> None:
     if len(state.empty):
         x = state.chains.x
         rows = state.model.sample(len(state.empty) * state.chains.K, state.generator(-1)).to(x.dtype)
-        latents = rows.new_zeros(len(rows), x.shape[1] - rows.shape[1])  # of rows that have such columns: never read
+        latents = rows.new_zeros(len(rows), state.chains.layout.L)  # never read
         state.chains.store(state.empty, torch.cat([rows, latents], 1))

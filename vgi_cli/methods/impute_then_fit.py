@@ -100,7 +100,7 @@ def init(
     K = config.own["imputations"]
     assert K is not None
     seed = int(torch.randint(2**62, (), generator=generator))
-    chains = make_chains(table.x, table.missing, K, config.chains, room)
+    chains = make_chains(table, K, config.chains, room)
     empirical(chains, generator)
     model.initialise(initial_rows(chains).cpu(), generator)
     state = GradientState(model, chains, config, seed, log_likelihood, keeps=True)

@@ -13,6 +13,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.counted import CountedNormal
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.laws import LatentLaw
@@ -31,8 +32,8 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def settled(self, D: int) -> Self:
-        """The settings with what they leave open filled in as a model of D columns takes it."""
+    def settled(self, layout: Layout) -> Self:
+        """The settings with what they leave open filled in as a model of such a table takes it."""
         return self
 
     def without_effect(self) -> Mapping[str, str]:
@@ -50,9 +51,10 @@ class Model(nn.Module, ABC):
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
 
     @classmethod
-    def build(cls, config: Any, D: int) -> Self:
-        """A model of D columns with default initial parameters; everything random comes later, in `initialise`."""
-        return cls(config, D)
+    def build(cls, config: Any, layout: Layout) -> Self:
+        """A model of rows [.., layout.D] with default initial parameters; everything random comes later, in
+        `initialise`."""
+        return cls(config, layout)
 
     @abstractmethod
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:

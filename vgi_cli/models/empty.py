@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import torch
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -17,8 +18,8 @@ class EmptyModel(Model):
     Config = ModelConfig
 
     @classmethod
-    def build(cls, config: Any, D: int) -> Self:
-        """See Model; D is 0."""
+    def build(cls, config: Any, layout: Layout) -> Self:
+        """See Model; no column is modelled."""
         return cls()
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:

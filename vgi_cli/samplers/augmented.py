@@ -7,37 +7,35 @@ from typing import final
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.layout import Layout
+from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.starts import Start
-
-LATENT = "\0z"
-"""Names of latents, to key their noise beside that of columns: no column has such a name."""
 
 
 @final
 class LatentStart(Start):
-    """Another start for the data columns, N(0, I) for the L latents after them."""
+    """Another start for the data, N(0, I) for the latents after them."""
 
-    def __init__(self, otherwise: Start, latents: int) -> None:
+    def __init__(self, otherwise: Start, layout: Layout) -> None:
         self._otherwise = otherwise
-        self._latents = latents
+        self._layout = layout
 
     def states(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Start; x [R, D] with the latents."""
-        d = x.shape[1] - self._latents
+        d, data_of = self._layout.d, self._layout.data
         data = KeyedNoise(noise.seed, noise.columns[:d], noise.rows, noise.draws, noise.purpose)
-        first = self._otherwise.states(x[:, :d], missing[:, :d], data, Box(box.low[:d], box.high[:d]))
-        return torch.cat([first, noise.at("f0").normal(numbered(LATENT, self._latents)).to(x)], 2)
+        first = self._otherwise.states(data_of(x), data_of(missing), data, Box(data_of(box.low), data_of(box.high)))
+        return torch.cat([first, noise.at("f0").normal(self._layout.names[d:]).to(x)], 2)
 
 
 @final
 class AugmentedImputer(Imputer):
-    """An imputer of augmented rows, asked for data columns: the latents of every incomplete row are missing too."""
+    """An imputer of augmented rows, asked for data: the latents of every incomplete row are missing too."""
 
-    def __init__(self, inner: Imputer, latents: int) -> None:
+    def __init__(self, inner: Imputer, layout: Layout) -> None:
         self._inner = inner
-        self._latents = latents
+        self._layout = layout
 
     def rows_at_once(self, draws: int) -> int:
         """See Imputer."""
@@ -46,8 +44,8 @@ class AugmentedImputer(Imputer):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """See Imputer."""
         self._inner.watch = self.watch
-        L, d = self._latents, x.shape[1]
-        names = (*noise.columns, *numbered(LATENT, L))
+        L, d = self._layout.L, self._layout.d
+        names = (*noise.columns, *self._layout.names[d:])
         wide = KeyedNoise(noise.seed, names, noise.rows, noise.draws, noise.purpose)
         free = box.low.new_full((L,), torch.inf)
         bounds = Box(torch.cat([box.low, -free]), torch.cat([box.high, free]))

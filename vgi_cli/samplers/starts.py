@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.held import HeldChains
@@ -20,26 +21,34 @@ class Start(ABC):
         """[n, R, D] completed rows, n = len(noise.draws): observed cells as in x, missing cells inside the box."""
 
 
-class EmpiricalStart(Start):
-    """f0 (paper, section 3.2): each missing cell is an independent draw from its column's observed values in the fit.
+def in_order(cells: Tensor) -> Tensor:
+    """[n, width] encoded cells of a column in lexicographic order."""
+    for i in reversed(range(cells.shape[1])):
+        cells = cells[cells[:, i].sort(stable=True).indices]
+    return cells
 
-    Values outside the box are left out; a column that has none inside starts at the point of the box nearest to 0.
+
+class EmpiricalStart(Start):
+    """f0 (paper, section 3.2): each missing cell is an independent draw from its column's observed cells in the fit.
+
+    Cells outside the box are left out; a column that has none inside starts at the point of the box nearest to 0.
     """
 
-    def __init__(self, x: Tensor, missing: Tensor) -> None:
-        """x, missing [N, D]: the table that was fitted, encoded."""
-        self._sorted = [x[~missing[:, c], c].sort().values for c in range(x.shape[1])]
+    def __init__(self, x: Tensor, missing: Tensor, layout: Layout | None = None) -> None:
+        """x, missing [N, D]: the table that was fitted, encoded; `layout` None: each dimension is a column."""
+        self._columns = (Layout.plain(x.shape[1]) if layout is None else layout).slices
+        self._sorted = [in_order(x[~missing[:, dims.start], dims]) for dims in self._columns]
 
     def states(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Start. Randomness: one keyed uniform a cell."""
+        """See Start. Randomness: one keyed uniform a cell, that of its first dimension."""
         uniform = noise.at("f0").uniform()
         columns = []
-        for c, values in enumerate(self._sorted):
-            inside = values[(values >= box.low[c]) & (values <= box.high[c])].to(x)
+        for dims, cells in zip(self._columns, self._sorted, strict=True):
+            inside = cells[((cells >= box.low[dims]) & (cells <= box.high[dims])).all(1)].to(x)
             if len(inside) == 0:
-                inside = torch.zeros(1).to(x).clamp(box.low[c].to(x), box.high[c].to(x))
-            columns.append(inside[(uniform[..., c] * len(inside)).long()])
-        return torch.where(missing, torch.stack(columns, -1), x)
+                inside = x.new_zeros(1, cells.shape[1]).clamp(box.low[dims].to(x), box.high[dims].to(x))
+            columns.append(inside[(uniform[..., dims.start] * len(inside)).long()])
+        return torch.where(missing, torch.cat(columns, -1), x)
 
 
 class ChainStart(Start):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vgi_cli.chains.store.lines import DeviceLines, Lines, StagedLines
 from vgi_cli.chains.store.placement import Mapped, MemoryBudget, Place, Setting, ample, no_file, place_of
+from vgi_cli.data import TensorTable
 
 PIECE = 4096
 """Rows that `completed` fills at a time."""
@@ -32,14 +33,14 @@ class Batch(NamedTuple):
 class Chains:
     """K chains of an incomplete table.
 
+    x, missing, layout    those of the table: absent cells of x [N, D] hold 0
     first                 [N + 1] line of each row's first missing cell, and C
     incomplete, complete  indices of the rows with and without holes
     """
 
-    def __init__(self, x: Tensor, missing: Tensor, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
-        """x [N, D] (absent cells 0), missing [N, D]; all values start at 0. `mapped`: see MemoryBudget, for `disk`."""
-        self.x = x
-        self.missing = missing
+    def __init__(self, table: TensorTable, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
+        """All values start at 0. `mapped`: as in MemoryBudget, for `disk`."""
+        self.x, self.missing, self.layout = x, missing, _ = table
         self.K = K
         counts = x.new_zeros(len(x), dtype=torch.int32)
         for column in missing.T:  # the sum of a mask would make a copy of it in integers
@@ -108,12 +109,11 @@ class Chains:
         return out
 
 
-def make_chains(x: Tensor, missing: Tensor, K: int, setting: Setting, room: MemoryBudget | None = None) -> Chains:
-    """Chains where the setting says, or where they fit; none: there is room for everything."""
-    room = ample(x.device) if room is None else room
-    size = int(torch.count_nonzero(missing)) * K * x.element_size()
-    place = place_of(setting, size, room)
-    return Chains(x, missing, K, place, room.mapped)
+def make_chains(table: TensorTable, K: int, setting: Setting, room: MemoryBudget | None = None) -> Chains:
+    """Chains where the setting says, or where they fit. `room` None: there is room for everything."""
+    room = ample(table.x.device) if room is None else room
+    size = int(torch.count_nonzero(table.missing)) * K * table.x.element_size()
+    return Chains(table, K, place_of(setting, size, room), room.mapped)
 
 
 def index_type(n: int) -> torch.dtype:

@@ -41,7 +41,7 @@ SAMPLES = 2000
 def comparable_conditionals(fitted: Fitted) -> Conditionals:
     """The run's conditionals; UsageError where there are none, or none that can be compared."""
     q = require_conditionals(fitted, "compare", "comparing them")
-    require_comparable(fitted.model, q, len(fitted.schema.modelled))
+    require_comparable(fitted.model, q, fitted.layout.d)
     if not trained_columns(fitted):
         raise UsageError(
             f"--conditionals: the rows of run '{fitted.run.path}' had no holes, so no conditional was trained",
@@ -51,11 +51,11 @@ def comparable_conditionals(fitted: Fitted) -> Conditionals:
 
 
 def trained_columns(fitted: Fitted) -> list[int]:
-    """The columns whose conditionals the fit has trained: those with a hole in a row of which something is observed.
+    """The dimensions whose conditionals the fit has trained: those with a hole in a row of which something is observed.
     All, of a fine-tuned run: it holds the holes of its new rows, not those of the fit before."""
     if fitted.run.record.command == "finetune":
-        return list(range(len(fitted.schema.modelled)))
-    missing = fitted.held["missing"][:, : len(fitted.schema.modelled)]
+        return list(range(fitted.layout.d))
+    missing = fitted.held["missing"][:, : fitted.layout.d]
     used = (missing & ~missing.all(1, keepdim=True)).any(0)
     return [int(column) for column in used.nonzero()[:, 0]]
 
@@ -85,7 +85,7 @@ def diagnose(
     columns = trained_columns(fitted)
     with reporter.stage(COMPARING) as stage:
         quality = conditional_quality(model, q, x, low, high, giving_up(over, stage), columns)
-    names = fitted.schema.modelled
+    names = [fitted.layout.label(i) for i in range(fitted.layout.d)]
     part = conditional_part(quality, [names[column] for column in columns])
     untrained = [name for column, name in enumerate(names) if column not in columns]
     if untrained:
@@ -99,8 +99,7 @@ def diagnose(
 
 def rows_to_compare(fitted: Fitted, N: int) -> int:
     """How many of N rows to look at: few where each takes quadrature over the model's density."""
-    D = len(fitted.schema.modelled)
-    affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // D)
+    affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // fitted.layout.d)
     return min(N, ROWS, affordable)
 
 
@@ -112,7 +111,7 @@ def _completed(
     imputer.watch = watch
     ranges = box(fitted.schema)
     inside = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
-    noise = KeyedNoise(seed, fitted.schema.modelled, rows.keys.to(device), torch.arange(1), "conditionals")
+    noise = KeyedNoise(seed, fitted.layout.names, rows.keys.to(device), torch.arange(1), "conditionals")
     x, missing = rows.table.x.to(device, dtype), rows.table.missing.to(device)
     drawn = impute_rows(imputer, x, missing, noise, inside)[0].to("cpu", torch.float64)
     return torch.where(rows.table.missing, drawn, rows.table.x)

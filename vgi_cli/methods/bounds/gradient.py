@@ -142,8 +142,8 @@ class GradientState(ChainState):
 def chains_of(table: TensorTable, config: LikelihoodConfig, room: MemoryBudget | None = None) -> Chains:
     """Chains of a table, all values 0: as many as the settings say, else one."""
     if isinstance(config, ImputingConfig):
-        return make_chains(table.x, table.missing, config.imputations, config.chains, room)
-    return make_chains(table.x, table.missing, 1, "device")
+        return make_chains(table, config.imputations, config.chains, room)
+    return make_chains(table, 1, "device")
 
 
 def run(state: GradientState) -> Events:

@@ -97,7 +97,7 @@ def choose_size(
     starts = [completed(table.rows(fold != number), generator) for number in range(FOLDS)]
     seed = int(torch.randint(2**62, (), generator=generator))
     costs = [
-        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.D), table.N) for candidate in path]
+        [3.0 * EPOCHS * (FOLDS - 1) * step_work(family.build(candidate, table.layout), table.N) for candidate in path]
         for path in paths
     ]
     work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
@@ -134,7 +134,7 @@ def choose_size(
         return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
     enough = overall - family.slack * table.D
     near = [t for t in tried if t.score >= enough]
-    winner = max(near, key=lambda t: family.build(t.config, table.D).free_parameters())
+    winner = max(near, key=lambda t: family.build(t.config, table.layout).free_parameters())
     verb = "describes" if _single(winner.config) else "describe"
     how = "best" if winner.score == overall else "as well as any"
     reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}; scores with -v)"
@@ -181,7 +181,7 @@ def held_out(
     for number in range(FOLDS):
         each(number / FOLDS)
         kept, held = fold != number, fold == number
-        model = family.build(config, table.D).double()
+        model = family.build(config, table.layout).double()
         model.initialise(starts[number], torch.Generator().manual_seed(seed))
         train = em_table(table.x[kept], table.missing[kept])
         climb(

@@ -9,17 +9,16 @@ from vgi_cli.conditionals.families.joint import JointFamily
 from vgi_cli.conditionals.families.names import make_family
 from vgi_cli.conditionals.networks.heads import SKIP_UP_TO, HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
-from vgi_cli.data import Blocks
-from vgi_cli.methods.vgi.config import Layout, VgiConfig
+from vgi_cli.layout import Layout
+from vgi_cli.methods.vgi.config import Layout as Networks
+from vgi_cli.methods.vgi.config import VgiConfig
 
 
-def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = None) -> OfColumns:
-    """The conditionals that the settings describe, for D columns; parameters not yet initialised.
-
-    partition  of the columns into blocks; none: each on its own
-    """
+def build_conditionals(config: VgiConfig, layout: Layout) -> OfColumns:
+    """The conditionals that the settings describe, one for each block; parameters not yet initialised."""
     extended = config.kernel == "extended"
-    if partition is None or partition.W == 1:
+    D, partition = layout.D, layout.partition
+    if partition.W == 1:
         family = make_family(config.conditional, steps=config.spline_steps, bins=config.spline_bins)
         return AmortisedConditionals(family, _network(config, D, D, family.width), extended=extended)
     joint = JointFamily(partition.W, config.spline_steps if config.conditional == "spline" else 0, config.spline_bins)
@@ -27,7 +26,7 @@ def build_conditionals(config: VgiConfig, D: int, partition: Blocks | None = Non
     return BlockConditionals(partition, joint, network, extended=extended)
 
 
-def layout_of(config: VgiConfig, D: int) -> Layout:
+def layout_of(config: VgiConfig, D: int) -> Networks:
     """The layout of the networks for D columns."""
     return ("modulated" if D > SKIP_UP_TO else "shared") if config.layout == "auto" else config.layout
 

@@ -38,7 +38,7 @@ def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixtur
     x, missing = table.x.double(), table.missing
     full = table.D <= FULL_UP_TO
     config = MixtureConfig(components=1, covariance="full" if full else "factor", factors=None if full else 10)
-    model = GaussianMixture.build(config, table.D).double()
+    model = GaussianMixture.build(config, table.layout).double()
     seen = (~missing).sum(0).clamp(min=1)
     mean = x.sum(0) / seen
     model.initialise(torch.where(missing, mean, x), generator)

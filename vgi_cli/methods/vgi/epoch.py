@@ -24,13 +24,17 @@ def end_epoch(state: VgiState) -> EpochEnd:
     if state.stage >= Stage.MAIN:
         draw_empty_rows(state)
         if len(state.incomplete):
+            layout = state.chains.layout
             rate = (tally["accepted"] / tally["tried"])[state.q.block_of]  # a column has the rate of its block
-            rates = [None if r != r else round(r, 4) for r in rate.tolist()]
-            d = state.chains.x.shape[1] - state.target.latents(state.theta)
-            metrics["acceptance"] = rates[:d]
-            if len(rates) > d:
-                metrics["acceptance_latents"] = rates[d]  # they are one block
+            metrics["acceptance"] = [_shown(r) for r in layout.of_columns(rate).tolist()]
+            if rate.shape[0] > layout.d:
+                metrics["acceptance_latents"] = _shown(float(rate[layout.d]))  # they are one block
     for value in state.tally.values():
         value.zero_()
     state.stage_epoch, state.position = state.stage_epoch + 1, 0
     return EpochEnd(state.stage_epoch, metrics)
+
+
+def _shown(rate: float) -> float | None:
+    """A rate as it is logged; None where nothing was tried."""
+    return None if rate != rate else round(rate, 4)

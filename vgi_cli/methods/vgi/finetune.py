@@ -51,7 +51,7 @@ def init(
     n = int((~table.missing.all(1)).sum())
     seed = int(torch.randint(2**62, (), generator=generator))
     table = target.augmented(table, model)
-    chains = make_chains(table.x, table.missing, config.imputations, config.chains, room)
+    chains = make_chains(table, config.imputations, config.chains, room)
     empirical(chains, generator)  # 2
     target.start_latents(chains, model, generator)
     theta = only_encoder(copy.deepcopy(model)).eval()

@@ -12,8 +12,8 @@ from torch import Tensor
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Conditionals, OfColumns
 from vgi_cli.conditionals.vae_blocks import HALF_LOG_2PIE, LatentBlocks
-from vgi_cli.data import Blocks
 from vgi_cli.errors import UsageError
+from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.conditionals import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import (
@@ -80,9 +80,9 @@ class CarriedLatents(Target):
         """See Target."""
         return cast(Latent, model).latents
 
-    def conditionals(self, model: Model, config: VgiConfig, D: int, partition: Blocks | None) -> Conditionals:
+    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """See Target."""
-        return build_conditionals(config, D, partition)
+        return build_conditionals(config, layout)
 
     def bind(self, q: Conditionals, model: Model) -> None:
         """Nothing is shared."""
@@ -90,7 +90,7 @@ class CarriedLatents(Target):
     def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
         """See Target: each proposal has a z of its own."""
         plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g, state.moved)
-        return plain._replace(latents=normal((n, plain.normal.shape[1], self.latents(state.theta)), state.chains.x, g))
+        return plain._replace(latents=normal((n, plain.normal.shape[1], state.chains.layout.L), state.chains.x, g))
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
         """See Target."""
@@ -101,9 +101,10 @@ class CarriedLatents(Target):
     ) -> Sweep:
         """See Target."""
         model = cast(Latent, state.theta)
-        rows, z = model.split(x)
+        layout = state.chains.layout
+        rows, z = layout.split(x)
+        holes = layout.data(missing)
         carried = Carried(model, z, noise.latents)
-        holes = missing[:, : rows.shape[1]]
         sweep = update_imputations(
             carried,
             state.q,
@@ -119,17 +120,13 @@ class CarriedLatents(Target):
 
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """See Target: on the data columns, with the ELBO."""
-        rows, holes = self._data(state, x, missing)
+        rows, holes = state.chains.layout.data(x), state.chains.layout.data(missing)
         return vgi_objective(state.log_p, cast(OfColumns, state.q), rows, holes, weight, state.chains.K, noise)
 
     def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """See Target."""
-        rows, holes = self._data(state, x, missing)
+        rows, holes = state.chains.layout.data(x), state.chains.layout.data(missing)
         return (weight * state.log_p(rows, holes)).sum()
-
-    def _data(self, state: VgiState, x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
-        d = x.shape[1] - self.latents(state.theta)
-        return x[:, :d], missing[:, :d]
 
 
 @final
@@ -150,9 +147,9 @@ class BlockLatents(Target):
         """See Target."""
         return cast(Latent, model).latents
 
-    def conditionals(self, model: Model, config: VgiConfig, D: int, partition: Blocks | None) -> Conditionals:
+    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """See Target. The partition is that of the method: all missing cells, all latents."""
-        return LatentBlocks(D, self.latents(model), None if self.marginal else config.trunk)
+        return LatentBlocks(layout.d, self.latents(model), None if self.marginal else config.trunk)
 
     def bind(self, q: Conditionals, model: Model) -> None:
         """See Target."""
@@ -162,17 +159,16 @@ class BlockLatents(Target):
         """See Target. z first, then the missing cells; a path needs an order that is as likely backwards."""
         x = state.chains.x
         if state.config.accept == "gibbs":
-            L = self.latents(state.theta)
-            nothing = x.new_empty(0)
-            return SweepNoise(nothing, normal((n, x.shape[1] - L), x, g), nothing, normal((n, L), x, g))
+            nothing, layout = x.new_empty(0), state.chains.layout
+            return SweepNoise(nothing, normal((n, layout.d), x, g), nothing, normal((n, layout.L), x, g))
         noise = sweep_noise(state.q, n, G, state.config.accept, x, g)
         return noise if state.config.scan == "path" else noise._replace(order=torch.ones_like(noise.order))
 
     def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
         """See Target: for the latents of all rows and the cells of incomplete ones."""
-        x, L = state.chains.x, self.latents(state.theta)
-        cells = 0 if self.marginal else x.shape[1] - L
-        return DrawNoise(x.new_empty(0), normal((n, cells), x, g), normal((R, L), x, g))
+        x, layout = state.chains.x, state.chains.layout
+        cells = 0 if self.marginal else layout.d
+        return DrawNoise(x.new_empty(0), normal((n, cells), x, g), normal((R, layout.L), x, g))
 
     def update(
         self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
@@ -180,7 +176,7 @@ class BlockLatents(Target):
         """See Target. A cell whose draw leaves the box keeps its value (without a correction), or both blocks do."""
         model = cast(Latent, state.theta)
         if state.config.accept == "gibbs":
-            return self._redraw(model, cast(LatentBlocks, state.q), x, missing, noise, inside)
+            return self._redraw(state, x, missing, noise, inside)
         if inside is not None:
             wide = inside.new_full((1, model.latents), torch.inf)
             inside = torch.cat([inside, torch.cat([-wide, wide])], 1)
@@ -197,12 +193,10 @@ class BlockLatents(Target):
         )
 
     @torch.no_grad()
-    def _redraw(
-        self, model: Latent, q: LatentBlocks, x: Tensor, missing: Tensor, noise: SweepNoise, inside: Tensor | None
-    ) -> Sweep:
+    def _redraw(self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, inside: Tensor | None) -> Sweep:
         """z ~ q(z | x), then x_mis ~ q(x_mis | z, x_obs)."""
-        rows = model.split(x)[0]
-        holes = missing[:, : rows.shape[1]]
+        model, q, layout = cast(Latent, state.theta), cast(LatentBlocks, state.q), state.chains.layout
+        rows, holes = layout.data(x), layout.data(missing)
         z = model.encode(rows).draw(noise.latents)
         cells = q.cells(rows, z, holes).draw(noise.normal)
         kept = holes
@@ -216,8 +210,8 @@ class BlockLatents(Target):
     def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """See Target. J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing."""
         model, q = cast(Latent, state.theta), cast(LatentBlocks, state.q)
-        rows, z = model.split(x)
-        holes = missing[:, : rows.shape[1]]
+        rows, z = state.chains.layout.split(x)
+        holes = state.chains.layout.data(missing)
         if self.marginal:
             return (weight * model.elbo(rows, noise.latents, holes, model.encode(rows))).sum()
         elbo = weight * model.elbo(rows, noise.latents)

@@ -13,28 +13,28 @@ PARTS, MOST = 10, 32
 """Then a row's holes are cut into so many parts, of at most so many columns (docs/benchmarks.md)."""
 
 
-def moved_columns(config: VgiConfig, chains: Chains, latents: int = 0) -> int:
-    """Columns of a row that one step of a chain redraws together; `latents` of the columns come after the data."""
-    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains, latents))
-    return block_columns(config, chains, latents) if blocks else 1
+def moved_columns(config: VgiConfig, chains: Chains) -> int:
+    """Columns of a row that one step of a chain redraws together."""
+    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains))
+    return block_columns(config, chains) if blocks else 1
 
 
-def block_columns(config: VgiConfig, chains: Chains, latents: int = 0) -> int:
+def block_columns(config: VgiConfig, chains: Chains) -> int:
     """Columns that one estimate of the objective redraws together: those of a block, or 1 without blocks."""
     if config.block_columns is not None:
-        return min(config.block_columns, chains.x.shape[1] - latents)
-    if config.scan == "block" or (config.scan == "auto" and _many(chains, latents)):
-        return min(MOST, max(1, int(_holes(chains, latents)) // PARTS))
+        return min(config.block_columns, chains.layout.d)
+    if config.scan == "block" or (config.scan == "auto" and _many(chains)):
+        return min(MOST, max(1, int(_holes(chains)) // PARTS))
     return 1
 
 
-def _holes(chains: Chains, latents: int) -> float:
+def _holes(chains: Chains) -> float:
     """Mean number of missing data cells of an incomplete row."""
-    return chains.C / max(len(chains.incomplete), 1) - latents
+    return chains.C / max(len(chains.incomplete), 1) - chains.layout.L
 
 
-def _many(chains: Chains, latents: int) -> bool:
-    return _holes(chains, latents) >= BLOCKS_FROM
+def _many(chains: Chains) -> bool:
+    return _holes(chains) >= BLOCKS_FROM
 
 
 def check_scan(config: VgiConfig) -> None:

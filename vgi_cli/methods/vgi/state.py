@@ -49,9 +49,9 @@ class VgiState(ChainState):
         own = any(True for _ in q.parameters())
         self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True) if own else None
         self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi/vgi.py)
-        univariate, L = isinstance(q, Univariate), target.latents(theta)
-        self.moved = moved_columns(config, chains, L) if univariate else 1
-        self.columns = block_columns(config, chains, L) if univariate else 1
+        univariate = isinstance(q, Univariate)
+        self.moved = moved_columns(config, chains) if univariate else 1
+        self.columns = block_columns(config, chains) if univariate else 1
         zeros = chains.x.new_zeros
         self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
 
@@ -64,7 +64,7 @@ class VgiState(ChainState):
         are not of columns there are no such networks, and where they are of several no such moves."""
         taken: dict[str, Any] = {}
         if isinstance(self.q, OfColumns):
-            taken["layout"] = layout_of(self.config, self.chains.x.shape[1] - self.target.latents(self.theta))
+            taken["layout"] = layout_of(self.config, self.chains.layout.d)
         if isinstance(self.q, Univariate):
             taken["block_columns"] = self.columns
             if self.config.scan == "auto":

@@ -13,7 +13,8 @@ from torch import Tensor
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Conditionals, OfColumns
-from vgi_cli.data import Blocks, TensorTable
+from vgi_cli.data import TensorTable
+from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.conditionals import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import (
@@ -43,8 +44,8 @@ class Target(ABC):
         """Latent columns that the rows of the chains have after the data."""
 
     @abstractmethod
-    def conditionals(self, model: Model, config: VgiConfig, D: int, partition: Blocks | None) -> Conditionals:
-        """The conditionals for D data columns; parameters not yet initialised."""
+    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
+        """The conditionals of a table's columns; parameters not yet initialised."""
 
     @abstractmethod
     def bind(self, q: Conditionals, model: Model) -> None:
@@ -80,14 +81,14 @@ class Target(ABC):
             return table
         absent = table.missing.any(1, keepdim=True).expand(-1, L)
         x = torch.cat([table.x, table.x.new_zeros(table.N, L)], 1)
-        return TensorTable(x, torch.cat([table.missing, absent], 1), Blocks.columns(x.shape[1]))
+        return TensorTable(x, torch.cat([table.missing, absent], 1), table.layout.with_latents(L))
 
     def start_latents(self, chains: Chains, model: Model, generator: torch.Generator) -> None:
         """Set the latents of all chains to draws of the prior, which is their f0. `generator` is on the CPU."""
-        L = self.latents(model)
+        L, d = chains.layout.L, chains.layout.d
         if L == 0:
             return
-        values, d = chains.values, chains.x.shape[1] - L
+        values = chains.values
         lines = (chains.missing.nonzero()[:, 1] >= d).nonzero()[:, 0].to(values.device)  # row by row, L of each
         noise = torch.randn(len(lines) // L, chains.K, L, generator=generator, dtype=chains.x.dtype)
         with torch.no_grad():
@@ -103,9 +104,9 @@ class Columns(Target):
         """None."""
         return 0
 
-    def conditionals(self, model: Model, config: VgiConfig, D: int, partition: Blocks | None) -> Conditionals:
+    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """See Target."""
-        return build_conditionals(config, D, partition)
+        return build_conditionals(config, layout)
 
     def bind(self, q: Conditionals, model: Model) -> None:
         """Nothing is shared."""

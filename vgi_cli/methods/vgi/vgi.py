@@ -21,7 +21,7 @@ from vgi_cli.chains.store.packed import Batch, Chains, make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import OfColumns, Univariate
-from vgi_cli.data import Blocks, TensorTable, spread_rows
+from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Events, Method, StepEnd
 from vgi_cli.methods.chain_state import Stage
@@ -78,16 +78,16 @@ def begin(
 
     room  where chains may live (`config.chains`); none: there is room for everything on the device
     """
-    d, partition = table.D, table.blocks
+    layout = table.layout
     seed = int(torch.randint(2**62, (), generator=generator))
     table = target.augmented(table, model)
     x, missing = table.x, table.missing
-    chains = make_chains(x, missing, config.imputations, config.chains, room)
-    initial_imputations(chains, table, config, generator, d)  # 1: D_K <- f0
-    start = initial_rows(chains)[:, :d].cpu()
+    chains = make_chains(table, config.imputations, config.chains, room)
+    initial_imputations(chains, table, config, generator)  # 1: D_K <- f0
+    start = chains.layout.data(initial_rows(chains)).cpu()
     model.initialise(start, generator)
     target.start_latents(chains, model, generator)
-    q = target.conditionals(model, config, d, partition).to(x.dtype)
+    q = target.conditionals(model, config, layout).to(x.dtype)
     if not isinstance(q, Univariate):
         check_scan(config)
     q.initialise(generator)
@@ -103,19 +103,17 @@ def begin(
     return state
 
 
-def initial_imputations(
-    chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator, d: int
-) -> None:
-    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit of the d
-    data columns. Latent columns, which come after these, get their values later (`Target.start_latents`)."""
+def initial_imputations(chains: Chains, table: TensorTable, config: VgiConfig, generator: torch.Generator) -> None:
+    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit of the data.
+    Latents, which come after these, get their values later (`Target.start_latents`)."""
     if config.initial == "empirical":
         empirical(chains, generator)
         return
-    values, line = chains.values, 0
+    values, line, layout = chains.values, 0, chains.layout
     lines = None
-    if d < table.D:  # which lines belong to the data
-        lines = (table.missing.nonzero()[:, 1] < d).nonzero()[:, 0].to(values.device)
-    data = TensorTable(table.x[:, :d], table.missing[:, :d], Blocks.columns(d)).to(device="cpu")
+    if layout.L:  # which lines belong to the data
+        lines = (table.missing.nonzero()[:, 1] < layout.d).nonzero()[:, 0].to(values.device)
+    data = TensorTable(layout.data(table.x), layout.data(table.missing), layout.with_latents(0)).to(device="cpu")
     for draws in gaussian_pieces(data, config.imputations, generator, INITIAL_ROWS):
         here = slice(line, line + len(draws))
         values[here if lines is None else lines[here]] = draws.to(table.x)
@@ -159,8 +157,7 @@ def run(state: VgiState) -> Events:
 def warm_up_conditionals(state: VgiState, batch: Batch) -> None:
     """One step of Algorithm 2: fit q to observed cells, the rest filled by f0."""
     g = state.generator(1 + state.position)
-    d = batch.x.shape[1] - state.target.latents(state.theta)
-    x, missing = batch.x[:, :d], batch.missing[:, :d]
+    x, missing = state.chains.layout.data(batch.x), state.chains.layout.data(batch.missing)
     M = max(2, state.config.blocks_per_row, state.columns)
     loss = warm_up_loss(cast(OfColumns, state.q), x, missing, batch.weight, M, g)
     ascend(state, -loss, *state.optimisers_q)
@@ -235,7 +232,7 @@ def speed_up(state: VgiState, mode: str, say: Callable[[str], None]) -> str:
     if gpu:
         state.step = CapturedSteps(functools.partial(loop_body, state), say, state.chains.x.device)
         return f"steps are captured as CUDA graphs ({planned:,} planned)"
-    if state.target.latents(state.theta):
+    if state.chains.layout.L:
         return "off"  # what is evaluated is not log_prob
     rows = torch.arange(min(64, len(state.chains.x)), device=state.chains.x.device)
     log_prob = compiled_density(state.theta, state.theta.log_prob, state.chains.completed(0, rows), say)

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.masked import MaskedResidualNet
 from vgi_cli.maths.splines import packed_rational_quadratic
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow, SplineLayer
@@ -17,10 +18,10 @@ from vgi_cli.models.flows.base import FlowConfig, SplineFlow, SplineLayer
 class AutoregressiveFlow(SplineFlow):
     """Linear maps and autoregressive layers. D = 1 is a chain of unconditional splines."""
 
-    def __init__(self, config: FlowConfig, D: int) -> None:
-        super().__init__(config, D)
+    def __init__(self, config: FlowConfig, layout: Layout) -> None:
+        super().__init__(config, layout)
         # The random permutation in front of each layer draws the order of its columns.
-        self.layers = nn.ModuleList(AutoregressiveLayer(config, D) for _ in range(config.steps))
+        self.layers = nn.ModuleList(AutoregressiveLayer(config, layout.D) for _ in range(config.steps))
 
     @property
     def steps(self) -> list[SplineLayer]:

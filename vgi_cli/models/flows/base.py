@@ -17,6 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.linear_maps import LinearMaps
 from vgi_cli.ranges import Bins, FlowBlocks, FlowSteps, FlowWidth, Positive, ShareBelow1
@@ -56,10 +57,10 @@ class SplineFlow(Bijective):
     learning_rate = 3e-3
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
-    def __init__(self, config: FlowConfig, D: int) -> None:
+    def __init__(self, config: FlowConfig, layout: Layout) -> None:
         super().__init__()
-        self.D = D
-        self.linear = LinearMaps(config.steps + 1, D)
+        self.D = layout.D
+        self.linear = LinearMaps(config.steps + 1, self.D)
 
     @property
     @abstractmethod

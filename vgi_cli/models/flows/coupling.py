@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.nets import ResidualTrunk, initialise_linear, zero_linear
 from vgi_cli.maths.splines import packed_rational_quadratic
 from vgi_cli.models.flows.base import FlowConfig, SplineFlow, SplineLayer
@@ -17,10 +18,10 @@ from vgi_cli.models.flows.base import FlowConfig, SplineFlow, SplineLayer
 class Flow(SplineFlow):
     """Linear maps and coupling layers. D = 1 is a chain of unconditional splines."""
 
-    def __init__(self, config: FlowConfig, D: int) -> None:
-        super().__init__(config, D)
+    def __init__(self, config: FlowConfig, layout: Layout) -> None:
+        super().__init__(config, layout)
         # With random permutations in front, halves that swap roles are the alternating masks of the paper.
-        self.couplings = nn.ModuleList(Coupling(config, D, swap=bool(step % 2)) for step in range(config.steps))
+        self.couplings = nn.ModuleList(Coupling(config, layout.D, swap=bool(step % 2)) for step in range(config.steps))
 
     @property
     def steps(self) -> list[SplineLayer]:

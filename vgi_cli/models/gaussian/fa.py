@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -35,7 +36,8 @@ class FactorAnalysis(GaussianFamily):
         self._factors = self.gaussians
 
     @classmethod
-    def build(cls, config: FaConfig, D: int) -> Self:
+    def build(cls, config: FaConfig, layout: Layout) -> Self:
+        D = layout.D
         return cls(D, min(2, D - 1) if config.factors is None else min(config.factors, D))
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -59,9 +60,9 @@ class GaussianMixture(GaussianFamily):
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
-    def build(cls, config: MixtureConfig, D: int) -> Self:
+    def build(cls, config: MixtureConfig, layout: Layout) -> Self:
         """See Model. What is none: 5 components, covariances by D, 2 factors, no broad components."""
-        K = 5 if config.components is None else config.components
+        D, K = layout.D, 5 if config.components is None else config.components
         factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
 
         def gaussians(count: int) -> Gaussians:

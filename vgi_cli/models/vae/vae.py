@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from vgi_cli.layout import Layout
 from vgi_cli.maths.diagonal import DiagonalNormal, log_sum_scale
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.nets import MLP, Activation
@@ -45,9 +46,9 @@ class VaeConfig(ModelConfig):
     variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
     floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
-    def settled(self, D: int) -> Self:
+    def settled(self, layout: Layout) -> Self:
         """See ModelConfig."""
-        latents = self.latents or min(MOST_LATENTS, max(1, D // 2))
+        latents = self.latents or min(MOST_LATENTS, max(1, layout.D // 2))
         encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
         return self.model_copy(update={"latents": latents, "encoder": encoder})
 
@@ -73,8 +74,8 @@ class VariationalAutoencoder(Relaxable):
         "vbgi-m": BLOCKS,
     }
 
-    def __init__(self, config: VaeConfig, D: int) -> None:
-        config = config.settled(D)
+    def __init__(self, config: VaeConfig, layout: Layout) -> None:
+        config, D = config.settled(layout), layout.D
         code = make_code(config, D)
         super().__init__(code.width)
         self.D = D
