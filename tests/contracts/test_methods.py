@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from vgi_cli.data import make_table
-from vgi_cli.fitting.plan import merged
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd, StepEnd
 from vgi_cli.models.base import Latent, Model
 from vgi_cli.registry import names as registry
+from vgi_cli.settings.components import merged
 
 PAIRS = [
     (model, method)
