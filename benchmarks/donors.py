@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from vgi_cli.completers import boosted
-from vgi_cli.completers.catalogue import IMPUTERS
+from vgi_cli.registry.names import COMPLETERS
 
 DRAWS = 19
 
@@ -39,7 +39,7 @@ def crps(draws: np.ndarray, truth: np.ndarray) -> float:
 def main() -> None:
     """Print one line for each size and each choice of donors."""
     apart = boosted.split
-    settings = IMPUTERS["miceforest"].settings
+    settings = COMPLETERS["miceforest"].traits.settings
     print("| rows | donors | CRPS | covered | seconds |\n|---|---|---|---|---|")
     for N in (150, 600):
         x, missing = table(N, np.random.default_rng(0))

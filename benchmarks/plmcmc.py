@@ -68,7 +68,7 @@ class Entrant:
     def __init__(self, name: str, args: argparse.Namespace, parts: Parts) -> None:
         self.path = args.folder / name
         method, settings = ENTRANTS[name]
-        self.method = registry.load_method(method)
+        self.method = registry.METHODS.load(method)
         common = {"epochs": args.epochs, "optim": {"schedule": "constant", "average": 0.0}}
         if method == "plmcmc" and args.steps:
             settings = settings | {"steps": tuple(zip((0.0, 0.45), args.steps, strict=True))}

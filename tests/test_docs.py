@@ -70,17 +70,17 @@ def compare(stated: dict[str, str], actual: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_settings_page_has_every_key_of_a_model(name: str) -> None:
-    compare(documented(f"Model `{name}`"), defaults(registry.load_model(name).Config, "model"))
+    compare(documented(f"Model `{name}`"), defaults(registry.MODELS.load(name).Config, "model"))
 
 
 @pytest.mark.parametrize("name", registry.METHODS)
 def test_settings_page_has_every_key_of_a_method(name: str) -> None:
-    config = registry.load_method(name).Config
+    config = registry.METHODS.load(name).Config
     actual = defaults(config, "method", "optim", "epochs")
     if "optim" in config.model_fields:
         actual |= defaults(type(config.model_fields["optim"].get_default()), "optim")
-    like = registry.METHODS[name].like
-    if like is not None and registry.load_method(like).Config is config:  # said once
+    like = registry.METHODS[name].traits.like
+    if like is not None and registry.METHODS.load(like).Config is config:  # said once
         assert f"`{name}` has the same keys" in SETTINGS.split(f"\n## Method `{like}`\n")[1].split("\n## ")[0]
         name = like
     compare(documented(f"Method `{name}`"), actual)
@@ -114,9 +114,9 @@ def ranges(config: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str
 def test_settings_page_has_every_range() -> None:
     actual = dict(ranges(Recipe))
     for name in registry.MODELS:
-        actual |= dict(ranges(registry.load_model(name).Config, "model."))
+        actual |= dict(ranges(registry.MODELS.load(name).Config, "model."))
     for name in registry.METHODS:
-        actual |= dict(ranges(registry.load_method(name).Config, "method."))
+        actual |= dict(ranges(registry.METHODS.load(name).Config, "method."))
     rows = re.findall(r"^\| (a (?:whole )?number [^|]*) \| ([^|]*) \|$", SETTINGS.split("\n## Ranges\n")[1], re.M)
     stated = {key: words for words, keys in rows for key in re.findall("`([^`]+)`", keys)}
     assert stated == actual
@@ -178,8 +178,8 @@ def test_readme_says_which_method_works_for_which_model() -> None:
     for method, cells in rows.items():
         for model, cell in zip(models, cells, strict=True):
             entry = registry.MODELS[model]
-            works = registry.METHODS[method].requires <= entry.provides
-            assert cell == ("default" if method == entry.method else "yes" if works else "–"), (model, method)
+            works = registry.METHODS[method].needs <= entry.provides
+            assert cell == ("default" if method == entry.traits.method else "yes" if works else "–"), (model, method)
     assert [row[0] for row in table if row[0] in registry.MODELS] == models
 
 
@@ -284,7 +284,7 @@ def test_help_names_everything_and_shows_examples() -> None:
         *registry.MODELS,
         *registry.METHODS,
         *registry.SAMPLERS,
-        *registry.IMPUTERS,
+        *registry.COMPLETERS,
         "fit",
         "finetune",
         "impute",

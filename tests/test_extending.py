@@ -62,7 +62,7 @@ def test_the_example_is_short_and_the_package_does_not_know_it() -> None:
 def test_the_numerics_of_the_example(folder: Path) -> None:
     """Density and marginals against scipy; draws of two cells given the third against their closed form."""
     with plugged("student.py"), torch.no_grad():
-        family = registry.load_model("student")
+        family = registry.MODELS.load("student")
         model = family.build(family.Config(dof=5), Layout.plain(3)).double()
         g = torch.Generator().manual_seed(0)
         x = 2.0 * torch.randn(30, 3, generator=g, dtype=torch.float64)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
 _BASE = {"errors", "notation", "version", "ranges"}
-_CORE = _BASE | {"data", "layout", "maths"}
+_CORE = _BASE | {"data", "layout", "maths", "registry"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
     "methods",
@@ -48,23 +48,24 @@ ALLOWED: dict[str, set[str]] = {
     "completers": _CORE,
     "methods": _FITS | {"completers"},
     "evaluation": _FITS | {"columns", "samplers"},
-    "registry": _CORE | {"models", "methods", "completers", "reporting"},
-    "settings": _CORE | {"columns", "models", "methods", "registry"},
+    "registry": _BASE,  # the tables of names; whoever looks one up loads what it names
+    "registry.plugins": _CORE | {"models", "methods", "reporting"},
+    "settings": _CORE | {"columns", "models", "methods"},
     "machine": _CORE | {"chains", "reporting", "settings"},
     "runs": _CORE | {"methods", "settings"},
-    "fitting": _OUTER | {"registry", "settings", "machine", "runs"},
+    "fitting": _OUTER | {"registry.plugins", "settings", "machine", "runs"},
 }
 ALLOWED["commands"] = ALLOWED["fitting"] | {"fitting"}
 ALLOWED["api"] = ALLOWED["commands"] | {"commands"}
-ALLOWED["__init__"] = {"api", "registry", "version"}
+ALLOWED["__init__"] = {"api", "registry.plugins", "version"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
 FRAMES = {"pandas", "pyarrow"}
 CONSOLE = {"typer", "rich", "click"}
 BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
-"""Packages of the extra `baselines`, and the file of completers/ that needs each: only `load_imputer` loads it."""
-FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry", "runs", "settings", "table"}
+"""Packages of the extra `baselines`, and the file of completers/ that needs each: only `COMPLETERS.load` loads it."""
+FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
 CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
@@ -79,6 +80,8 @@ class Import(NamedTuple):
 def part_of(module: str) -> str:
     """The part of the package (first level under `vgi_cli`) that a dotted module belongs to."""
     pieces = module.split(".")
+    if pieces[1:2] == ["registry"] and pieces[2:3] in (["plugins"], ["registration"], ["checks"]):
+        return "registry.plugins"
     return pieces[1] if len(pieces) > 1 else "__init__"
 
 
@@ -124,7 +127,7 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
         if top in BASELINES and module != f"vgi_cli.completers.{BASELINES[top]}":
             yield f"{module}:{item.line}: {top} outside completers/{BASELINES[top]}.py"
         if item.name.startswith(tuple(f"vgi_cli.completers.{file}" for file in BASELINES.values())):
-            yield f"{module}:{item.line}: {item.name} needs packages that may be missing: use load_imputer"
+            yield f"{module}:{item.line}: {item.name} needs packages that may be missing: use COMPLETERS.load"
         if top == "click":
             yield f"{module}:{item.line}: click is typer's own business"
         if top == "torch" and item.runs_on_import and part in ("cli", "__init__", "__main__"):
@@ -260,7 +263,7 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.evaluation.report.report", "import pandas", "pandas outside table/"),
         ("vgi_cli.methods.em.em", "def f():\n    import sklearn.mixture", "sklearn outside completers/iterative.py"),
         ("vgi_cli.completers.iterative", "import lightgbm", "lightgbm outside completers/boosted.py"),
-        ("vgi_cli.methods.em.em", "from vgi_cli.completers.boosted import matched", "use load_imputer"),
+        ("vgi_cli.methods.em.em", "from vgi_cli.completers.boosted import matched", "use COMPLETERS.load"),
         ("vgi_cli.samplers.exact", "from vgi_cli.methods.em.em import run", "samplers must not import methods"),
         ("vgi_cli.fitting.driver", "from rich.console import Console", "rich outside cli/"),
         ("vgi_cli.evaluation.report.report", "import typer", "typer outside cli/"),
@@ -306,7 +309,7 @@ def test_a_broken_rule_is_found(module: str, source: str, reason: str) -> None:
         ("vgi_cli.machine.device", "import os\nn = hasattr(os, 'sched_getaffinity')"),
         ("vgi_cli.table.reader", "import pyarrow\nopen('x')"),
         ("vgi_cli.completers.boosted", "import lightgbm"),
-        ("vgi_cli.methods.em.em", "from vgi_cli.completers.catalogue import load_imputer"),
+        ("vgi_cli.methods.em.em", "from vgi_cli.registry.names import COMPLETERS"),
         ("vgi_cli.runs.commit", "model.eval()"),
         ("vgi_cli", "import pandas"),
     ],

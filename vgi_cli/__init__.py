@@ -6,8 +6,8 @@
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
 
-`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and `register_method`
-are for plugins (docs/extending.md). Importing this package loads no torch.
+`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and its
+like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.api import Progress, Run, evaluate, finetune, fit, impute, load
-    from vgi_cli.registry.registration import register_method, register_model
+    from vgi_cli.registry.registration import register_method, register_model, register_sampler
 
 __all__ = [
     "Progress",
@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "register_method",
     "register_model",
+    "register_sampler",
 ]
 
 # Before the first product of matrices: on some processors MKL rounds a row of a small product by where it stands in the

@@ -262,6 +262,7 @@ def _impute(
     if out is not None:
         return impute_run(checkpoint, settings, options, reporter, table, started=started)
     fitted = load_run(checkpoint, reporter)
+    fitted.say_unused_plugins(reporter, options.sampler)
     options = with_draws(options, fitted, reporter)
     limit = limit_of(settings, started)
     reporter.plan([READING, DRAWING])

@@ -197,7 +197,7 @@ def run(state):
     while state.epoch < state.epochs:
         state.epoch += 1
         yield EpochEnd(state.epoch, {"loglik": state.model.log_prob(state.table.x).mean().item()})
-vgi_cli.register_method("filled", Method((), Config, init, run), about="the model as it starts")
+vgi_cli.register_method("filled", Method(Config, init, run), about="the model as it starts")
 """
 
 

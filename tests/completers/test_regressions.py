@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from vgi_cli.completers.base import Holes, Values
-from vgi_cli.completers.catalogue import load_imputer
 from vgi_cli.completers.regressions import regress
+from vgi_cli.registry.names import COMPLETERS
 
 
 def line(n: int = 40, q: int = 3, seed: int = 0, sd: float = 0.7) -> tuple[Values, Values]:
@@ -21,7 +21,7 @@ def line(n: int = 40, q: int = 3, seed: int = 0, sd: float = 0.7) -> tuple[Value
 
 
 def impute(x: Values, missing: Holes, seed: int, iterations: int = 10) -> Values:
-    filled: Values = load_imputer("mice")(np.where(missing, 0.0, x), missing, seed, {"iterations": iterations})
+    filled: Values = COMPLETERS.load("mice")(np.where(missing, 0.0, x), missing, seed, {"iterations": iterations})
     return filled
 
 

@@ -13,23 +13,23 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
-from vgi_cli.completers import catalogue
 from vgi_cli.completers.base import GivenUp, Holes, Values
 from vgi_cli.completers.boosted import matched
-from vgi_cli.completers.catalogue import IMPUTERS, imputer_entry, lacking, load_imputer
 from vgi_cli.errors import UsageError
+from vgi_cli.registry import names
+from vgi_cli.registry.names import COMPLETERS, not_installed
 
-every = pytest.mark.parametrize("name", IMPUTERS)
+every = pytest.mark.parametrize("name", COMPLETERS)
 QUICK = {"trees": 5, "iterations": 2}
 
 
 def settings(name: str, **changes: int | None) -> dict[str, int | None]:
-    own = dict(imputer_entry(name).settings)
+    own = dict(COMPLETERS[name].traits.settings)
     return own | {key: value for key, value in changes.items() if key in own}
 
 
 def fill(name: str, x: Values, missing: Holes, seed: int = 0, **changes: Any) -> Values:
-    filled: Values = load_imputer(name)(np.where(missing, 0.0, x), missing, seed, settings(name, **changes))
+    filled: Values = COMPLETERS.load(name)(np.where(missing, 0.0, x), missing, seed, settings(name, **changes))
     return filled
 
 
@@ -100,10 +100,10 @@ def test_long_imputations_ask_before_every_regression_and_can_be_given_up(name: 
         return asked[-1]
 
     with pytest.raises(GivenUp):
-        load_imputer(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
+        COMPLETERS.load(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
     assert len(asked) == 4
     asked = [True] * 4
-    load_imputer(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
+    COMPLETERS.load(name)(np.where(missing, 0.0, x), missing, 0, settings(name, **QUICK), give_up)
     assert len(asked) == 4 + regressions
 
 
@@ -112,7 +112,7 @@ def test_absent_cells_are_not_looked_at(name: str) -> None:
     x, missing, _ = gaussian(40)
     other = np.where(missing, 1e3, x)
     made = [
-        load_imputer(name)(table, missing, 0, settings(name, **QUICK)) for table in (np.where(missing, 0, x), other)
+        COMPLETERS.load(name)(table, missing, 0, settings(name, **QUICK)) for table in (np.where(missing, 0, x), other)
     ]
     assert (made[0] == made[1]).all()
 
@@ -121,7 +121,7 @@ def test_absent_cells_are_not_looked_at(name: str) -> None:
 def test_seeds_give_different_imputations_unless_there_is_only_one(name: str) -> None:
     x, missing, _ = gaussian(60)
     a, b = (fill(name, x, missing, seed=seed, **QUICK)[missing] for seed in (0, 1))
-    assert (a == b).all() if IMPUTERS[name].single else (a != b).mean() > 0.5
+    assert (a == b).all() if COMPLETERS[name].traits.single else (a != b).mean() > 0.5
 
 
 def test_empirical_draws_follow_the_observed_values() -> None:
@@ -223,10 +223,10 @@ def test_boosted_trees_leave_the_threads_of_torch_alone() -> None:
 
 def test_unknown_imputers_and_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="unknown imputer 'mise'") as caught:
-        load_imputer("mise")
+        COMPLETERS.load("mise")
     assert caught.value.hint == "did you mean 'mice'?"
-    assert [lacking(name) for name in IMPUTERS] == [None] * 5
+    assert [not_installed(name) for name in COMPLETERS] == [None] * 5
     found = importlib.util.find_spec
     absent = lambda module: None if module in ("sklearn", "lightgbm") else found(module)  # noqa: E731
-    monkeypatch.setattr(catalogue.importlib.util, "find_spec", absent)
-    assert [lacking(name) for name in IMPUTERS] == [None, None, None, "scikit-learn", "LightGBM"]
+    monkeypatch.setattr(names.importlib.util, "find_spec", absent)
+    assert [not_installed(name) for name in COMPLETERS] == [None, None, None, "scikit-learn", "LightGBM"]

@@ -19,7 +19,7 @@ with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.it
 
 def built(name, D, seed=0, rows=400):
     """A model started from rows, then shaken: no parameter keeps a special value."""
-    cls = registry.load_model(name)
+    cls = registry.MODELS.load(name)
     model = cls.build(cls.Config(), Layout.plain(D)).double()
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, D, generator=g, dtype=torch.float64) * 1.5 + 0.3
@@ -32,7 +32,7 @@ def built(name, D, seed=0, rows=400):
 
 @every
 def test_capabilities_are_those_of_the_class(name):
-    cls = registry.load_model(name)
+    cls = registry.MODELS.load(name)
     assert issubclass(cls, Model)
     given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
     if not cls.exact:
@@ -84,7 +84,7 @@ def test_samples_have_the_density(name):
 
 @every
 def test_initialise_is_decided_by_rows_and_generator_alone(name):
-    cls = registry.load_model(name)
+    cls = registry.MODELS.load(name)
     x = torch.randn(100, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     states = []
     for noise in (1, 2):
@@ -146,7 +146,7 @@ def test_conditional_draws_have_the_conditional_law(name):
 @every
 def test_state_round_trip(name):
     model, x = built(name, 3)
-    cls = registry.load_model(name)
+    cls = registry.MODELS.load(name)
     other = cls.build(cls.Config(), Layout.plain(3)).double()
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.eval().log_prob(x), model.log_prob(x))
@@ -155,7 +155,7 @@ def test_state_round_trip(name):
 @every
 def test_unknown_setting_is_refused(name):
     with pytest.raises(ValueError, match="extra"):
-        registry.load_model(name).Config(no_such_setting=1)
+        registry.MODELS.load(name).Config(no_such_setting=1)
 
 
 def latent_grid(model, points=61):

@@ -118,7 +118,7 @@ def init(model: Model, table: TensorTable, config: Any, generator: torch.Generat
     return FakeState(model, table, generator, 10)
 
 
-METHOD = Method((), MethodConfig, init, run)
+METHOD = Method(MethodConfig, init, run)
 
 
 class FakeValidator(Validator):

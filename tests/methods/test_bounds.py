@@ -137,7 +137,7 @@ def table(N: int = 80) -> Any:
 
 def started(method: str, holes: float | None = None, data: Any = None, model: Any = None, **settings: Any) -> Any:
     """A state of the method; `holes`: what the missing cells of its chains hold."""
-    made = registry.load_method(method)
+    made = registry.METHODS.load(method)
     config = made.Config.model_validate({"epochs": 2, "optim": {"batch_size": 32}, **settings})
     values = {"latents": 2, "encoder": (8,), "decoder": (8,), "cell": (6, 6), "embedding": 4, "components": 3}
     fresh = VariationalAutoencoder.build(
@@ -202,7 +202,7 @@ def test_temperature_is_used() -> None:
 )
 def test_settings_that_cannot_be(method: str, settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
-        registry.load_method(method).Config.model_validate(settings)
+        registry.METHODS.load(method).Config.model_validate(settings)
 
 
 def linear_log_prob(vae: VariationalAutoencoder, x: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ def test_a_linear_decoder_comes_close_to_em(method: str, prior: str, share: floa
     x, test = x / x.std(0), test / x.std(0)
     missing = torch.rand(N, width, generator=g) < share
     data = make_table(torch.where(missing, 0.0, x), missing)
-    made = registry.load_method(method)
+    made = registry.METHODS.load(method)
     values = {"latents": 1, "encoder": (32,), "activation": "tanh", "cell": (20, 20), "decoder": (), "floor": 0.0}
     vae = VariationalAutoencoder.build(
         VaeConfig(components=2, **{**values, "prior": prior, **made.fixed}), Layout.plain(width)

@@ -10,16 +10,16 @@ import pytest
 import torch
 from sklearn.decomposition import FactorAnalysis as Reference
 
-from vgi_cli.completers import catalogue
-from vgi_cli.completers.catalogue import IMPUTERS, load_imputer
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete, impute_then_fit
+from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig
 from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.registry import names
+from vgi_cli.registry.names import COMPLETERS
 
 
 def rows(N: int = 400, share: float = 0.3) -> TensorTable:
@@ -71,19 +71,20 @@ def test_imputations_are_the_imputers_in_encoded_space_and_stay() -> None:
     assert kept.shape == (int(table.missing.sum()), 2)
     again = METHOD.init(fa(), table, state.config, torch.Generator().manual_seed(0))
     seeds: list[int] = []
+    mice = COMPLETERS.load("mice")
 
     def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None], give_up: Any) -> Any:
         seeds.append(seed)
-        return load_imputer("mice")(x, missing, seed, settings)
+        return mice(x, missing, seed, settings)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(impute_then_fit, "load_imputer", lambda name: spy)
+        patch.setattr(COMPLETERS, "load", lambda name: spy)
         first = [event for _, event in zip(range(3), METHOD.run(again), strict=False)]
     assert [e.metrics.get("stage") for e in first if isinstance(e, EpochEnd)][:2] == ["imputation"] * 2
     assert len(set(seeds)) == 2
     for k, seed in enumerate(seeds):
         own = {"imputations": 2, "iterations": 2}
-        made = load_imputer("mice")(table.x.numpy(), table.missing.numpy(), seed, own)
+        made = COMPLETERS.load("mice")(table.x.numpy(), table.missing.numpy(), seed, own)
         assert (kept[:, k].numpy() == made[table.missing.numpy()]).all()
 
 
@@ -100,12 +101,14 @@ def test_a_fit_that_was_stopped_between_imputations_makes_only_those_that_are_mi
     resumed.restore(parts)
     calls = []
 
+    load = COMPLETERS.load
+
     def counting(name: str) -> Callable[..., Any]:
         calls.append(name)
-        return load_imputer(name)  # type: ignore[no-any-return]
+        return load(name)  # type: ignore[no-any-return]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(impute_then_fit, "load_imputer", counting)
+        patch.setattr(COMPLETERS, "load", counting)
         for _ in METHOD.run(resumed):
             pass
     assert len(calls) == 3 - stop
@@ -150,11 +153,11 @@ def unusable(**settings: Any) -> list[tuple[str, str, str]]:
 
 
 def test_what_nobody_says_is_the_imputers_own() -> None:
-    assert ImputeThenFitConfig().own == IMPUTERS["mice"].settings
+    assert ImputeThenFitConfig().own == COMPLETERS["mice"].traits.settings
     assert ImputeThenFitConfig(imputer="mean").imputations == 1
     config = ImputeThenFitConfig(imputer="miceforest", trees=7)
     assert config.own == {"imputations": 5, "iterations": 5, "trees": 7, "depth": None, "neighbours": 5}
-    for name in IMPUTERS:
+    for name in COMPLETERS:
         again = ImputeThenFitConfig.model_validate(ImputeThenFitConfig(imputer=name).model_dump())
         assert unusable(imputer=name) == [] and list(again.check()) == []
 
@@ -172,7 +175,7 @@ def test_settings_that_an_imputer_does_not_take(monkeypatch: pytest.MonkeyPatch)
         "neighbours",
     ]
     found = importlib.util.find_spec
-    monkeypatch.setattr(catalogue.importlib.util, "find_spec", lambda m: None if m == "sklearn" else found(m))
+    monkeypatch.setattr(names.importlib.util, "find_spec", lambda m: None if m == "sklearn" else found(m))
     problem = (
         "imputer",
         "imputer 'missforest' needs scikit-learn, which is not installed",

@@ -47,7 +47,7 @@ def test_complete_reaches_the_optimum_of_factor_analysis() -> None:
     for _ in complete.METHOD.run(state):
         pass
     assert isinstance(state.model, VariationalAutoencoder)
-    em = registry.load_method("em")
+    em = registry.METHODS.load("em")
     fa = em.init(
         FactorAnalysis.build(FaConfig(factors=1), Layout.plain(D)).double(), table, em.Config(), torch.Generator()
     )
@@ -101,7 +101,7 @@ def fitted(method: str, N: int, epochs: int = 120, **settings: object) -> Model:
     """A linear autoencoder fitted to N rows of the truth, 40 % of whose cells are missing."""
     x = rows(N)
     missing = torch.rand(N, D, generator=torch.Generator().manual_seed(1)) < 0.4
-    made = registry.load_method(method)
+    made = registry.METHODS.load(method)
     values = {**VariationalAutoencoder.method_defaults.get(method, {}), **settings, "epochs": epochs}
     state = made.init(
         linear(), make_table(x, missing), made.Config.model_validate(values), torch.Generator().manual_seed(0)

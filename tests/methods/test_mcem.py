@@ -13,7 +13,6 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.bounds.gradient import GradientState
 from vgi_cli.methods.em import em, mcem
 from vgi_cli.models.base import Marginal
-from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
@@ -109,7 +108,3 @@ def test_pieces_of_a_refresh_are_moments_to_stop(monkeypatch: pytest.MonkeyPatch
     events(mcem.METHOD, resumed)
     for stem, tensors in whole.parts().items():
         assert all(torch.equal(value, resumed.parts()[stem][name]) for name, value in tensors.items())
-
-
-def test_requires_exact_conditionals() -> None:
-    assert not isinstance(Flow.build(FlowConfig(), Layout.plain(3)), mcem.METHOD.requires)

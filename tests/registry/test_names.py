@@ -12,26 +12,21 @@ from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.models.base import Model, ModelConfig
 from vgi_cli.registry import names as registry
-from vgi_cli.registry.entries import CAPABILITIES
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
 def test_models_are_what_their_entry_says(name: str) -> None:
-    cls, entry = registry.load_model(name), registry.MODELS[name]
+    cls, entry = registry.MODELS.load(name), registry.MODELS[name]
     assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
     given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
     assert entry.provides == (given if cls.exact else given - {"density"})
-    registry.check_pair(name, entry.method)
+    registry.check_pair(name, entry.traits.method)
 
 
 @pytest.mark.parametrize("name", registry.METHODS)
 def test_methods_are_what_their_entry_says(name: str) -> None:
-    method, entry = registry.load_method(name), registry.METHODS[name]
+    method = registry.METHODS.load(name)
     assert isinstance(method, Method) and issubclass(method.Config, MethodConfig)
-    for model, other in registry.MODELS.items():
-        assert issubclass(registry.load_model(model), tuple(method.requires) or Model) == (
-            entry.requires <= other.provides
-        )
 
 
 def test_every_capability_has_words_and_every_name_an_example() -> None:
@@ -39,11 +34,11 @@ def test_every_capability_has_words_and_every_name_an_example() -> None:
         *registry.MODELS.values(),
         *registry.METHODS.values(),
         *registry.SAMPLERS.values(),
-        *registry.IMPUTERS.values(),
+        *registry.COMPLETERS.values(),
     ]
     assert all(entry.example.startswith("vgi ") and entry.about for entry in entries)
     used = set().union(*(e.provides for e in registry.MODELS.values()), *(e.needs for e in registry.SAMPLERS.values()))
-    assert used <= set(CAPABILITIES)
+    assert used <= set(registry.CAPABILITIES)
 
 
 def test_reading_the_table_loads_no_torch() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import vgi_cli
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
+from vgi_cli.registry.entries import Plugin, active_with
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Lines
 from vgi_cli.settings.recipe import Recipe, as_settings, gather, to_recipe
@@ -35,9 +38,9 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> object:
-    before = dict(registry.MODELS), dict(registry.METHODS)
+    before = [dict(point) for point in plugins.POINTS]
     yield
-    assert before == (registry.MODELS, registry.METHODS)
+    assert before == [dict(point) for point in plugins.POINTS]
     assert plugins.flags() == ""
 
 
@@ -51,10 +54,10 @@ def refusal(*files: Path | str) -> tuple[str, str]:
 
 def test_names_are_registered_while_the_context_lasts(write: Write) -> None:
     with plugged([write(MINE)]):
-        assert registry.load_model("mine").__name__ == "FactorAnalysis"
+        assert registry.MODELS.load("mine").__name__ == "FactorAnalysis"
         assert registry.MODELS["mine"].provides == registry.MODELS["fa"].provides
         with pytest.raises(UsageError) as caught:
-            registry.model_entry("mien")
+            registry.MODELS.entry("mien")
         assert caught.value.hint == "did you mean 'mine'?"
         with pytest.raises(UsageError) as caught:
             registry.check_pair("flow", "em")
@@ -102,8 +105,8 @@ def test_files_that_are_no_plugins(write: Write, tmp_path: Path) -> None:
     assert refusal("student") == ("plugin 'student': expected a Python file", "give the path of a .py file")
     assert refusal(tmp_path / "folder.py")[0] == f"plugin '{tmp_path}/folder.py': Is a directory"
     message, hint = refusal(write("x = 1\n"))
-    assert message == "plugin p.py registers no model and no method"
-    assert hint == "call vgi_cli.register_model or vgi_cli.register_method in it"
+    assert message == "plugin p.py registers nothing"
+    assert hint == "call vgi_cli.register_model or vgi_cli.register_method or vgi_cli.register_sampler in it"
 
 
 @pytest.mark.parametrize(
@@ -197,9 +200,9 @@ class Bare(FA):
             "write class Config(MethodConfig)",
         ),
         (
-            "method('m', EM._replace(requires=(FA,)), about='')",
-            f"register_method('m'): requires <class '{FA}.FactorAnalysis'>, which is no capability",
-            "expected some of: Model, Marginal, Bijective, GaussianFamily",
+            "method('m', EM, about='', needs=['marginals'])",
+            "register_method('m'): needs 'marginals', which is no capability",
+            "expected some of: bound, density, marginal, bijective, gaussian",
         ),
         (
             "method('m', EM, about='', makes=['draws'])",
@@ -240,13 +243,13 @@ def test_capabilities_are_read_off_the_types(write: Write) -> None:
 class Lower(FA):
     exact = False
 model('lower', Lower, about='', method='em')
-method('any', EM._replace(requires=()), about='')
-method('exact', EM._replace(requires=(Model,)), about='')
-method('observed', EM._replace(requires=(Marginal,)), about='', makes=[])
+method('any', EM, about='')
+method('exact', EM, about='', needs=['density'])
+method('observed', EM, about='', needs='marginal', makes=[])
 """
     with plugged([write(HEAD + calls)]):
         assert registry.MODELS["lower"].provides == registry.MODELS["fa"].provides - {"density"}
-        assert registry.METHODS["any"].requires == registry.METHODS["vgi"].requires
+        assert registry.METHODS["any"].needs == registry.METHODS["vgi"].needs
         registry.check_pair("lower", "any")
         registry.check_pair("flow", "exact")
         for model, method in (("lower", "exact"), ("flow", "observed")):
@@ -277,7 +280,7 @@ def test_two_plugins_that_do_not_go_together(write: Write, tmp_path: Path) -> No
 
 
 def test_registering_outside_a_plugin_is_refused() -> None:
-    for name in ("register_model", "register_method"):
+    for name in ("register_model", "register_method", "register_sampler"):
         with pytest.raises(UsageError, match=f"{name} is for plugins, and no plugin is being loaded") as caught:
             getattr(vgi_cli, name)("m", None, about="")
         assert caught.value.hint is not None and "--plugin FILE.py" in caught.value.hint
@@ -286,15 +289,17 @@ def test_registering_outside_a_plugin_is_refused() -> None:
 def test_what_a_fit_used_is_asked_for_again(write: Write) -> None:
     path, said = write(MINE), list[str]()
     with plugged([path]):
-        recorded = plugins.in_use("mine", "em")
-        assert recorded.keys() == {"p.py"} and plugins.in_use("fa", "em") == {}
-        assert plugins.require(recorded, "mine", "em", "run 'r'", Lines(said.append)) == recorded
-        plugins.say_unused("mine", "em", Lines(said.append))
+        recorded = plugins.in_use([("model", "mine"), ("method", "em")])
+        assert recorded.keys() == {"p.py"} and plugins.in_use([("model", "fa"), ("method", "em")]) == {}
+        assert (
+            plugins.require(recorded, [("model", "mine"), ("method", "em")], "run 'r'", Lines(said.append)) == recorded
+        )
+        plugins.say_unused([("model", "mine"), ("method", "em")], Lines(said.append))
         assert said == []
-        plugins.say_unused("fa", "em", Lines(said.append))
+        plugins.say_unused([("model", "fa"), ("method", "em")], Lines(said.append))
         assert said == ["plugin p.py is not used: model fa by em"]
     with pytest.raises(RunError) as caught:
-        plugins.require(recorded, "mine", "em", "run 'r'", Lines(said.append))
+        plugins.require(recorded, [("model", "mine"), ("method", "em")], "run 'r'", Lines(said.append))
     assert caught.value.exit_code == 2
     assert caught.value.message == "run 'r' needs the plugin p.py: it is code, which is imported only where you name it"
     assert re.fullmatch(
@@ -306,18 +311,20 @@ def test_another_plugin_does_not_stand_in(write: Write) -> None:
     with plugged([write(MINE.replace('"mine"', '"other"'), "q.py")]):
         for model in ("mine", "fa"):  # also where the package has learnt the name since
             with pytest.raises(RunError, match=r"run 'r' needs the plugin p\.py"):
-                plugins.require({"p.py": "0" * 64}, model, "em", "run 'r'", Lines(print))
+                plugins.require({"p.py": "0" * 64}, [("model", model), ("method", "em")], "run 'r'", Lines(print))
 
 
 def test_a_changed_file_is_warned_of_and_a_renamed_one_is_the_same(write: Write) -> None:
     said: list[str] = []
     with plugged([write(MINE)]):
-        recorded = plugins.in_use("mine", "em")
+        recorded = plugins.in_use([("model", "mine"), ("method", "em")])
     with plugged([write(MINE, "renamed.py")]):
-        assert plugins.require(recorded, "mine", "em", "run 'r'", Lines(said.append)).keys() == {"renamed.py"}
+        assert plugins.require(
+            recorded, [("model", "mine"), ("method", "em")], "run 'r'", Lines(said.append)
+        ).keys() == {"renamed.py"}
     assert said == []
     with plugged([write(MINE + "# changed\n", "q.py")]):
-        used = plugins.require(recorded, "mine", "em", "run 'r'", Lines(said.append))
+        used = plugins.require(recorded, [("model", "mine"), ("method", "em")], "run 'r'", Lines(said.append))
     now, then = used["q.py"][:12], recorded["p.py"][:12]
     assert said == [f"warning: plugin q.py is not the file that run 'r' was made with (SHA-256 {now}…, then {then}…)"]
 
@@ -338,11 +345,35 @@ def test_a_recipe_cannot_ask_for_a_plugin(write: Write, value: str) -> None:
         gather({}, [f"plugins={value}"])
 
 
-def test_a_run_without_exact_marginals_or_conditionals_has_no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
-    density = registry.MODELS["flow"]._replace(provides=frozenset({"bound", "density"}))
-    monkeypatch.setitem(registry.MODELS, "flow", density)
-    monkeypatch.setitem(registry.METHODS, "bare", registry.METHODS["vgi"]._replace(makes=frozenset()))
-    with pytest.raises(UsageError, match="no sampler works for model 'flow' fitted by 'bare'") as caught:
-        registry.choose_sampler("auto", "flow", "bare")
+def test_a_run_without_exact_marginals_or_conditionals_has_no_sampler() -> None:
+    model = replace(registry.MODELS["flow"], provides=frozenset({"bound", "density"}))
+    method = replace(registry.METHODS["vgi"], provides=frozenset())
+    plugin = Plugin(Path("p.py"), "", {"model": {"dense": model}, "method": {"bare": method}})
+    with active_with([plugin]), pytest.raises(UsageError) as caught:
+        registry.choose_sampler("auto", "dense", "bare")
+    assert caught.value.message == "no sampler works for model 'dense' fitted by 'bare'"
     assert caught.value.hint == "fit again by vgi"
-    monkeypatch.undo()
+
+
+def test_names_are_those_of_the_context_alone() -> None:
+    """A thread of the same process that runs another command sees the names of the package."""
+    plugin = Plugin(Path("p.py"), "", {"model": {"mine": registry.MODELS["fa"]}})
+    with active_with([plugin]), ThreadPoolExecutor(1) as pool:
+        assert "mine" in registry.MODELS and "mine" not in pool.submit(lambda: list(registry.MODELS)).result()
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        ("s('exact', B, about='')", "register_sampler('exact'): the name exists", "choose another name"),
+        ("s('auto', B, about='')", "register_sampler('auto'): the name exists", "choose another name"),
+        ("s('m', 3, about='')", "register_sampler('m'): expected a function, got 3", "write build(fitted)"),
+        ("s('m', lambda: 3, about='')", "register_sampler('m'): too many positional", "write build(fitted)"),
+        ("s('m', B, about='', needs='q')", "register_sampler('m'): needs 'q', which is no capability", "expected some"),
+        ("s('m', B, about='', precision='f')", "register_sampler('m'): precision: expected", "leave it out"),
+    ],
+)
+def test_samplers_that_cannot_work(write: Write, call: str, message: str, hint: str) -> None:
+    head = "from vgi_cli import register_sampler as s\nfrom vgi_cli.samplers.exact import build as B\n"
+    found, suggestion = refusal(write(f"{head}{call}\n"))
+    assert found.startswith(f"plugin p.py, line 3: {message}") and suggestion.startswith(hint)

@@ -263,8 +263,8 @@ def numbers(kind: type[BaseModel]) -> Iterator[tuple[str, ...]]:
             yield (name,)
 
 
-CONFIGS = [Recipe, *(registry.load_model(n).Config for n in registry.MODELS)]
-CONFIGS += [registry.load_method(n).Config for n in registry.METHODS]
+CONFIGS = [Recipe, *(registry.MODELS.load(n).Config for n in registry.MODELS)]
+CONFIGS += [registry.METHODS.load(n).Config for n in registry.METHODS]
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgi_cli.registry.names import IMPUTERS, METHODS, MODELS, SAMPLERS
+from vgi_cli.registry.names import COMPLETERS, METHODS, MODELS, SAMPLERS
 
 TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
 
@@ -52,7 +52,7 @@ def methods() -> str:
 def imputers() -> str:
     """Every imputer of `impute-then-fit` by name."""
     return _table(
-        "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in IMPUTERS.items()}
+        "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in COMPLETERS.items()}
     )
 
 

@@ -55,6 +55,7 @@ def finetune(
     with watch_signals() as stop:
         check_free(out, force)
         fitted = load_run(checkpoint, reporter)
+        fitted.say_unused_plugins(reporter)
         exact = fitted.conditionals is None and fitted.marginal
         q = None if exact else require_conditionals(fitted)
         device = compute_on(fitted, settings)
@@ -154,7 +155,7 @@ def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "f
                 f"run '{fitted.run.path}' models no column: none of its table's columns varied",
                 f"impute fills the holes of a constant column with its constant; nothing can be {use}d",
             )
-        makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.makes)
+        makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.provides)
         raise UsageError(
             f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to {use}",
             f"impute and evaluate take new rows as they are; {using} needs a fit by {makers}",

@@ -15,6 +15,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting import pilot
 from vgi_cli.fitting.auto import choose
 from vgi_cli.fitting.driver import how_it_ended
+from vgi_cli.fitting.fitted import used_names
 from vgi_cli.fitting.partition import choose_blocks
 from vgi_cli.fitting.plan import Plan, absolute, make_plan, stream
 from vgi_cli.fitting.prepare import (
@@ -111,7 +112,7 @@ def _start(
         return _nothing_to_fit(job, settings, out, force)
     recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
-    if plan.device.type != "cpu" and not recipe.method.entry.gpu:
+    if plan.device.type != "cpu" and not recipe.method.entry.traits.gpu:
         if recipe.device != "auto":
             reporter.say(f"method {recipe.method.name} computes on the CPU")
         plan = plan._replace(device=torch.device("cpu"))
@@ -142,7 +143,7 @@ def _start(
 def _stages(recipe: Recipe, train: Rows | None) -> list[str]:
     """What comes after the table was read (`train`: its rows, once they are known), as far as the recipe decides it."""
     named = recipe.with_model("mixture") if recipe.model.name == "auto" else recipe
-    named = named.with_method(recipe.method.name or named.model.entry.method)
+    named = named.with_method(recipe.method.name or named.model.entry.traits.method)
     gaussian = "gaussian" in named.model.entry.provides
     sized = gaussian if train is None else size_is_open(named, train.table)
     piloted = train is not None and pilot.needed(named, train)
@@ -191,7 +192,7 @@ def _resume(
         return run
     if not run.fitted:
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
-    used = plugins.require(recipe.plugins, recipe.model.name, recipe.method.name, f"run '{run.path}'", reporter)
+    used = plugins.require(recipe.plugins, used_names(recipe), f"run '{run.path}'", reporter)
     recipe = recipe.replace(plugins=used)
     plan = make_plan(as_settings(recipe), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
@@ -224,22 +225,23 @@ def _check_plugins(settings: Settings, reporter: Reporter) -> None:
     model, method = (None if setting is None else setting.value for setting in named)
     replaced = any(setting is not None and setting.origin.split(",")[0] != recipe for setting in named)
     known = model in (None, "auto", *registry.MODELS) and method in (None, *registry.METHODS)
+    names = [("model", model), ("method", method)]
     if replaced and known:  # flags name another model or method than the recipe: only what is left of it counts
-        used = plugins.in_use(model, method)
+        used = plugins.in_use(names)
         recorded = {file: sha for file, sha in recorded.items() if file in used or sha in used.values()}
-    plugins.require(recorded, model, method, recipe, reporter)
+    plugins.require(recorded, names, recipe, reporter)
 
 
 def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
     """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
-    model, method = recipe.model.name, recipe.method.name
-    plugins.say_unused(model, method, reporter)
-    return recipe.replace(plugins=plugins.in_use(model, method))
+    names = used_names(recipe)
+    plugins.say_unused(names, reporter)
+    return recipe.replace(plugins=plugins.in_use(names))
 
 
 def _choose_transform(recipe: Recipe) -> Recipe:
     """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule."""
-    own = "normal" if recipe.model.name == "auto" else recipe.model.entry.transform
+    own = "normal" if recipe.model.name == "auto" else recipe.model.entry.traits.transform
     return recipe.with_table(transform=recipe.table.transform or own)
 
 
@@ -251,7 +253,7 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
         partial = int((missing.any(1) & ~missing.all(1)).sum())
         choice = choose(table.N, table.D, float(missing.double().mean()), partial)
         model = choice.model
-        requires = registry.METHODS[method].requires if method is not None else frozenset()
+        requires = registry.METHODS[method].needs if method is not None else frozenset()
         why = choice.why
         if not requires <= registry.MODELS[model].provides:
             model = next(m for m in ("mixture", *registry.MODELS) if requires <= registry.MODELS[m].provides)
@@ -263,8 +265,8 @@ def _choose_family(recipe: Recipe, rows: Rows, settings: Settings, reporter: Rep
         method = method or choice.method
         reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
     elif method is None:
-        method = registry.MODELS[model].method
-        reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].because})")
+        method = registry.MODELS[model].traits.method
+        reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].traits.because})")
     recipe = recipe.with_model(model).with_method(method)
     raise_problems(components.check(recipe, {**as_settings(recipe), **settings}))
     return recipe.with_model(**recipe.method.algorithm.fixed)
@@ -300,5 +302,5 @@ def _training_and_held(recipe: Recipe, rows: Rows, schema: Schema, reporter: Rep
         table = read([recipe.val], None, recipe.table)
         match(table, schema, reporter)
         held = _Held(rows_of(table, schema, recipe.seed), table.sha256)
-    keep_empty = "imputations" in recipe.method.entry.makes
+    keep_empty = "imputations" in recipe.method.entry.provides
     return training_rows(rows, keep_empty), held

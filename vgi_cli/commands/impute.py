@@ -70,6 +70,7 @@ def impute(
     with watch_signals():
         reporter.plan([READING, DRAWING, WRITING])
         fitted = load_run(checkpoint, reporter)
+        fitted.say_unused_plugins(reporter, options.sampler)
         options = with_draws(options, fitted, reporter)
         with reporter.stage(READING, "rows") as stage:
             source = blocks_of(fitted, settings) if table is None else Whole(table)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import MOST_IMPUTATIONS
+from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.settings.problems import shown
 
@@ -73,7 +74,7 @@ def with_draws(options: ImputeOptions, fitted: Fitted, reporter: Reporter) -> Im
     sampler = fitted.sampler(options.sampler)
     if options.m is not None:
         return options
-    chains = fitted.held["values"].shape[1] if sampler == "chains" else DRAWS
+    chains = fitted.held["values"].shape[1] if registry.SAMPLERS[sampler].traits.stored else DRAWS
     if chains < DRAWS:
         reporter.say(f"{chains} draw{'s' * (chains != 1)}, as many as the run keeps imputations of a row")
     return options._replace(m=min(chains, DRAWS))

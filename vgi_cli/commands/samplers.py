@@ -14,7 +14,7 @@ from vgi_cli.fitting.further import enough_refits
 from vgi_cli.machine.clock import TimeLimit
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
-from vgi_cli.samplers.base import Imputer
+from vgi_cli.samplers.base import Imputer, SamplerInput
 from vgi_cli.table.reader import Table
 
 NOT_INCLUDED = (
@@ -57,10 +57,11 @@ def make_imputer(
         raise UsageError(
             f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits", _refit_hint(fitted)
         )
-    if uncertainty == "bootstrap" and sampler != "exact":
+    traits = registry.SAMPLERS[sampler].traits
+    if uncertainty == "bootstrap" and not traits.refits:
         raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
     held_out = fitted.run.record.data.rows_held_out
-    if sampler == "chains" and held_out:
+    if traits.stored and held_out:
         raise UsageError(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
             f"use --sampler {fitted.sampler('auto')}",
@@ -70,7 +71,7 @@ def make_imputer(
         models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
         reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
-        if sampler != "chains" or fitted.recipe.method.entry.likelihood:
+        if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
             reporter.say(NOT_INCLUDED)
         models = (fitted.model,)
     capture = capture_on(device, mode, reporter)
@@ -79,7 +80,7 @@ def make_imputer(
 
 def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
     """What carries the uncertainty of the parameters into the draws, in words; none: nothing does."""
-    if sampler != "exact" or not fitted.refits or uncertainty == "none":
+    if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
     return f"{len(fitted.refits)} bootstrap refits by em"
 
@@ -91,7 +92,7 @@ def _refit_hint(fitted: Fitted) -> str:
     methods = [
         name
         for name, entry in registry.METHODS.items()
-        if entry.likelihood and any(entry.requires <= registry.MODELS[other].provides for other in models)
+        if entry.traits.likelihood and any(entry.needs <= registry.MODELS[other].provides for other in models)
     ]
     if model in models and method in methods:
         return "fit again with --set bootstrap=20"
@@ -102,52 +103,20 @@ def build_imputer(
     fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`."""
-    from vgi_cli.samplers.chains import ChainsImputer
-    from vgi_cli.samplers.exact import ExactImputer
-    from vgi_cli.samplers.latent import LatentImputer
-    from vgi_cli.samplers.metropolis import MetropolisImputer
-    from vgi_cli.samplers.projected import ModelStart, ProjectedImputer
-
-    if sampler == "exact":
-        return ExactImputer([copy.deepcopy(model).double() for model in models]), torch.float64
-    dtype = next(fitted.model.parameters()).dtype
-    q: Any = None if fitted.conditionals is None else fitted.conditionals.to(device)
-    makers: dict[str, Callable[[], Imputer]] = {
-        "metropolis": lambda: MetropolisImputer(models[0], q, held_chains(fitted, device)[1], capture=capture),
-        "gibbs": lambda: _gibbs(fitted, q, device, capture),
-        "latent": lambda: LatentImputer(models[0]),
-        "plmcmc": lambda: ProjectedImputer(models[0], ModelStart(models[0])),
-        "chains": lambda: ChainsImputer(held_chains(fitted, device)[0], _single(fitted)),
-    }
-    return makers[sampler](), dtype
-
-
-def _single(fitted: Fitted) -> bool:
-    """Whether the run's table was filled by an imputer that gives one imputation only."""
+    entry = registry.SAMPLERS[sampler]
+    precision = entry.traits.precision
+    dtype: torch.dtype = next(fitted.model.parameters()).dtype
+    if precision is not None:
+        dtype = getattr(torch, precision)
+        models = [copy.deepcopy(model).to(dtype) for model in models]
     imputer = fitted.recipe.method.settings.get("imputer")
-    return imputer is not None and registry.IMPUTERS[imputer].single
-
-
-def _gibbs(fitted: Fitted, q: Any, device: torch.device, capture: Capture | None) -> Imputer:
-    """Pseudo-Gibbs; where latents are a block of the conditionals, on rows that have them."""
-    from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
-    from vgi_cli.samplers.gibbs import GibbsImputer
-
-    start = held_chains(fitted, device)[1]
-    latents = len(q.block_of) - fitted.layout.d
-    if not latents:
-        return GibbsImputer(q, start, capture=capture)
-    layout = fitted.layout.with_latents(latents)
-    return AugmentedImputer(GibbsImputer(q, LatentStart(start, layout), capture=capture), layout)
-
-
-def held_chains(fitted: Fitted, device: torch.device) -> tuple[Any, Any]:
-    """What the run's chains hold, and the start that uses them (empirical marginals elsewhere)."""
-    from vgi_cli.samplers.held import HeldChains
-    from vgi_cli.samplers.starts import ChainStart, EmpiricalStart
-
-    tensors = {name: value.to(device) for name, value in fitted.held.items()}
-    start = tensors["start"]
-    layout = fitted.layout
-    held = HeldChains(tensors["keys"], tensors["missing"], tensors["values"], layout.d)
-    return held, ChainStart(held, EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool), layout))
+    chains = entry.needs & {"conditionals", "imputations"}
+    inputs = SamplerInput(
+        models,
+        fitted.layout,
+        fitted.conditionals.to(device) if chains and fitted.conditionals is not None else None,
+        {name: value.to(device) for name, value in fitted.held.items()} if chains else {},
+        single=imputer is not None and registry.COMPLETERS[imputer].traits.single,
+        capture=capture,
+    )
+    return entry.load()(inputs), dtype

@@ -34,7 +34,7 @@ TableImputer: TypeAlias = Callable[[Values, Holes, int, Mapping[str, int | None]
 """`impute(x [N, D], missing [N, D], seed, settings, give_up) -> [N, D]`: one imputation of a table, encoded space.
 
 Absent cells of x hold 0 and are not looked at; observed cells come back as they are. The seed (below 2^32) decides all
-randomness: independent imputations are runs with different seeds. `settings`: those of its entry in the catalogue.
+randomness: independent imputations are runs with different seeds. `settings`: those of its entry (registry/names.py).
 Imputers that take long ask `give_up` on their way (see `ask`).
 A column that is observed nowhere becomes 0, the centre of the encoded space (`empirical`: draws from N(0, 1)); fully
 missing rows are imputed like all others.

@@ -1,5 +1,5 @@
-"""`miceforest`: chained gradient-boosted trees with predictive mean matching, on LightGBM. Only `load_imputer` imports
-this file.
+"""`miceforest`: chained gradient-boosted trees with predictive mean matching, on LightGBM. Only `COMPLETERS.load`
+imports this file.
 
 Chained equations as in MICE: every round goes through the columns with holes, fits a regression of the column on all
 others to the rows where it is observed, and imputes it anew. The hole takes the observed value of a *donor*, drawn from

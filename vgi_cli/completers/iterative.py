@@ -1,4 +1,4 @@
-"""`missforest`, on scikit-learn's IterativeImputer. Only `load_imputer` imports this file.
+"""`missforest`, on scikit-learn's IterativeImputer. Only `COMPLETERS.load` imports this file.
 
 Differences from the library's defaults: columns without holes are not regressed (skip_complete), and a regression is
 forgotten once it has predicted. The library keeps them all, for new rows.

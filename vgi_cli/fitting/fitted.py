@@ -60,23 +60,33 @@ class Fitted(NamedTuple):
         """Whether the model has latents with an encoder."""
         return not self.empty and "latent" in self.recipe.model.entry.provides
 
+    def say_unused_plugins(self, reporter: Reporter, sampler: str | None = None) -> None:
+        """A line for every plugin that this run does not use, nor the sampler that was asked for."""
+        if not self.empty:
+            plugins.say_unused([*used_names(self.recipe), ("sampler", sampler)], reporter)
+
     def sampler(self, name: str) -> str:
         """The sampler to use; UsageError where the run cannot offer it."""
         if self.empty:
             return "exact"
         chosen = registry.choose_sampler(name, self.recipe.model.name, self.recipe.method.named)
-        if chosen == "chains" and not self.held:
+        if registry.SAMPLERS[chosen].traits.stored and not self.held:
             other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named)
             raise UsageError(
-                f"sampler 'chains': run '{self.run.path}' stores no imputations of its table", f"use --sampler {other}"
+                f"sampler '{chosen}': run '{self.run.path}' stores no imputations of its table",
+                f"use --sampler {other}",
             )
         return chosen
 
 
-def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
+def used_names(recipe: Recipe) -> list[tuple[str, str | None]]:
+    """What a recipe names that a plugin may give, by extension point."""
+    return [("model", recipe.model.name), ("method", recipe.method.name)]
+
+
+def load_run(path: Path, reporter: Reporter) -> Fitted:
     """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used, also
-    where its model or method comes from a plugin that was not said again. `alone`: whether plugins that this run does
-    not use have no other use, and a line says so."""
+    where its model or method comes from a plugin that was not said again."""
     run = RunFolder.open(path)
     run.require_model()
     if not run.finished:
@@ -88,10 +98,7 @@ def load_run(path: Path, reporter: Reporter, alone: bool = True) -> Fitted:
         reporter.warn(f"{path} was stopped before training had done one epoch: do not use this run")
     if not schema.modelled:
         return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
-    names = recipe.model.name, recipe.method.named
-    used = plugins.require(recipe.plugins, *names, f"run '{path}'", reporter)
-    if alone:
-        plugins.say_unused(*names, reporter)
+    used = plugins.require(recipe.plugins, used_names(recipe), f"run '{path}'", reporter)
     recipe = recipe.replace(plugins=used)
     _check_settings(recipe, path)
     tensors, refits = split_bootstrap(run.tensors("model"))

@@ -21,7 +21,7 @@ def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter
     Where nobody names blocks, the method says whether they are found from the mask (`auto`).
     """
     said: Any = recipe.table.blocks
-    method = recipe.method.entry
+    method = recipe.method.entry.traits
     if said is None and not method.own_blocks & recipe.model.entry.provides:
         said = method.blocks
     if said is None:

@@ -114,7 +114,7 @@ def choose_epochs(
     until = limit.until(TIME_SHARE)
     kept, held, volume = divide(recipe, rows, table, schema)
     state, events = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
-    dtype = getattr(torch, recipe.method.entry.precision)
+    dtype = getattr(torch, recipe.method.entry.traits.precision)
     scored, keys = held.table.to(dtype=dtype, device=device), held.keys.to(device)
     best, best_epoch, worse, due, note = -float("inf"), 1, 0, 1.0, ""
     ended = False
@@ -132,7 +132,7 @@ def choose_epochs(
             if not isinstance(event, EpochEnd) or event.epoch != state.epoch or event.epoch < int(due):
                 continue
             due = max(due * GROWTH, event.epoch + 1.0)
-            q = state.q if "conditionals" in recipe.method.entry.makes else None
+            q = state.q if "conditionals" in recipe.method.entry.provides else None
             try:
                 result = observed_log_prob(
                     state.model,
@@ -214,7 +214,7 @@ def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: Grad
 def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> tuple[Any, Any]:
     """A fit to some rows, which are few, that is thrown away: its state, and what runs it. `optim`: other settings."""
     method = recipe.method.algorithm
-    dtype = getattr(torch, recipe.method.entry.precision)
+    dtype = getattr(torch, recipe.method.entry.traits.precision)
     table = rows.table.to(dtype=dtype, device=device)
     values = recipe.method_settings.model_dump(mode="json")
     values["optim"] |= optim

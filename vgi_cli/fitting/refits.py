@@ -37,7 +37,7 @@ class Refitted(NamedTuple):
 
 def refit_count(recipe: Recipe) -> int:
     """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
-    able = recipe.method.entry.likelihood and "gaussian" in recipe.model.entry.provides
+    able = recipe.method.entry.traits.likelihood and "gaussian" in recipe.model.entry.provides
     if recipe.bootstrap == "none" or not able:
         return 0
     return COUNT if recipe.bootstrap == "auto" else recipe.bootstrap

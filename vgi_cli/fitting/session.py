@@ -68,7 +68,7 @@ def start(job: Job, folder: Path) -> State:
     """
     recipe = job.recipe
     method: Any = recipe.method.algorithm
-    dtype = getattr(torch, recipe.method.entry.precision)
+    dtype = getattr(torch, recipe.method.entry.traits.precision)
     table = job.train.table.to(dtype=dtype, device=job.device)
     config = recipe.model_settings.settled(table.layout)
     recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
@@ -81,7 +81,7 @@ def start(job: Job, folder: Path) -> State:
     recipe = recipe.replace(threads=threads)
     inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any
-    if "imputations" in recipe.method.entry.makes:
+    if "imputations" in recipe.method.entry.provides:
         state = method.init(*inputs, memory_for_chains(job.device, folder))
         say_where(state.chains, folder, job.reporter)
     else:
@@ -216,7 +216,7 @@ def _validator(job: Job, state: State) -> Validator | None:
 
 
 def _held_rows(job: Job, state: Any) -> Parts:
-    if "imputations" not in job.recipe.method.entry.makes:
+    if "imputations" not in job.recipe.method.entry.provides:
         return {}
     table = job.train.table
     holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too

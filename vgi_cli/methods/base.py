@@ -113,9 +113,9 @@ def any_table(table: TensorTable) -> None:
 
 
 class Method(NamedTuple):
-    """A method: what it needs of a model, its settings, and the two functions that run it.
+    """A method: its settings, and the two functions that run it. What it needs of a model is in its entry
+    (registry/names.py).
 
-    requires   types that the model must have (`Marginal`, …); empty: any Model
     Config     pydantic settings
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
                imputations also takes a MemoryBudget (chains/store/placement.py), which changes no result
@@ -137,7 +137,6 @@ class Method(NamedTuple):
                is; None: nothing speaks against it. `metrics` has the last value of every metric of the fit's epochs
     """
 
-    requires: tuple[type[Model], ...]
     Config: type[MethodConfig]
     init: Callable[[Model, TensorTable, Any, torch.Generator], State]
     run: Callable[[Any], Events]

@@ -29,4 +29,4 @@ def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: 
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 
-METHOD = Method(requires=(), Config=LikelihoodConfig, init=init, run=run, check_table=check_table)
+METHOD = Method(Config=LikelihoodConfig, init=init, run=run, check_table=check_table)

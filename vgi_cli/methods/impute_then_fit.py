@@ -14,7 +14,6 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.chains.store.placement import MemoryBudget, Setting
 from vgi_cli.completers.base import GivenUp
-from vgi_cli.completers.catalogue import IMPUTERS, INSTALL, imputer_entry, lacking, load_imputer
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.methods.base import EpochEnd, Events, Method, Unusable
@@ -23,6 +22,7 @@ from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, log
 from vgi_cli.methods.vgi.vgi import initial_rows
 from vgi_cli.models.base import Model
 from vgi_cli.ranges import Depth, Imputations, Neighbours, Rounds, Trees
+from vgi_cli.registry.names import COMPLETERS, INSTALL, not_installed
 
 COUNTS = ("imputations", "iterations", "trees", "depth", "neighbours")
 INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IMPUTE - k
@@ -31,7 +31,7 @@ INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IM
 class ImputeThenFitConfig(LikelihoodConfig):
     """Settings of the imputer and of the fit.
 
-    imputer      its name (completers/catalogue.py)
+    imputer      its name (registry/names.py)
     imputations  K
     iterations   rounds over the columns (mice, missforest, miceforest)
     trees        of each forest (missforest) or boosted regression (miceforest)
@@ -55,33 +55,33 @@ class ImputeThenFitConfig(LikelihoodConfig):
     @classmethod
     def _imputers_own(cls, values: Any) -> Any:
         """Fill in the defaults of the named imputer."""
-        entry = IMPUTERS.get(values.get("imputer", "mice")) if isinstance(values, dict) else None
+        entry = COMPLETERS.get(values.get("imputer", "mice")) if isinstance(values, dict) else None
         if entry is None:
             return values
-        return values | {k: v for k, v in entry.settings.items() if values.get(k) is None}
+        return values | {k: v for k, v in entry.traits.settings.items() if values.get(k) is None}
 
     def check(self) -> Iterable[Unusable]:
         """See MethodConfig: an imputer that does not exist or lacks its package, and settings that it does not take."""
         name = self.imputer
-        if name not in IMPUTERS:
-            yield Unusable("imputer", f"unknown imputer '{name}'", nearest(name, IMPUTERS))
+        if name not in COMPLETERS:
+            yield Unusable("imputer", f"unknown imputer '{name}'", nearest(name, COMPLETERS))
             return
-        package, entry = lacking(name), imputer_entry(name)
+        package, traits = not_installed(name), COMPLETERS[name].traits
         if package is not None:
             yield Unusable("imputer", f"imputer '{name}' needs {package}, which is not installed", INSTALL)
-        if entry.single and self.imputations != 1:
+        if traits.single and self.imputations != 1:
             message = f"imputer '{name}' gives one imputation, got {self.imputations}"
             yield Unusable("imputations", message, "leave it out, or take another imputer")
         for key in COUNTS:
-            if key not in entry.settings and getattr(self, key) is not None:
-                known = [other for other, its in IMPUTERS.items() if key in its.settings]
+            if key not in traits.settings and getattr(self, key) is not None:
+                known = [other for other, its in COMPLETERS.items() if key in its.traits.settings]
                 message = f"imputer '{name}' has no setting '{key}'"
                 yield Unusable(key, message, f"leave it out, or take --imputer {' or '.join(known)}")
 
     @property
     def own(self) -> Mapping[str, int | None]:
         """The settings that the imputer takes."""
-        return {key: getattr(self, key) for key in imputer_entry(self.imputer).settings}
+        return {key: getattr(self, key) for key in COMPLETERS.entry(self.imputer).traits.settings}
 
 
 def init(
@@ -136,7 +136,7 @@ def _impute(state: GradientState) -> EpochEnd:
         asked += 1
         return state.stop_now()
 
-    filled = torch.from_numpy(load_imputer(config.imputer)(x, missing, seed, config.own, give_up))
+    filled = torch.from_numpy(COMPLETERS.load(config.imputer)(x, missing, seed, config.own, give_up))
     state.filling = float(k + 1), chains.K
     chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
     state.refreshed += 1
@@ -151,4 +151,4 @@ def _stream(state: GradientState, purpose: int) -> torch.Generator:
     return torch.Generator().manual_seed(state.generator(purpose).initial_seed())
 
 
-METHOD = Method(requires=(), Config=ImputeThenFitConfig, init=init, run=run)
+METHOD = Method(Config=ImputeThenFitConfig, init=init, run=run)

@@ -177,4 +177,4 @@ def warning(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-METHOD = Method(requires=(Bijective,), Config=PlmcmcConfig, init=init, run=run, warning=warning)
+METHOD = Method(Config=PlmcmcConfig, init=init, run=run, warning=warning)

@@ -1,4 +1,4 @@
-"""What a registered model or method must be, checked where it is registered and not in the middle of a fit."""
+"""What a registered thing must be, checked where it is registered and not in the middle of a fit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
 from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.registry.names import CAPABILITIES
 
 TYPES: dict[str, Any] = {
     "density": Model,
@@ -33,14 +34,17 @@ def provided(family: type[Model]) -> frozenset[str]:
     return frozenset({"bound"} | (words if family.exact else words - {"density"}))
 
 
-def required(where: str, method: Method) -> frozenset[str]:
-    """The capabilities that a Method asks for; UsageError for a type that is none."""
-    words = {kind: word for word, kind in TYPES.items()}
-    for kind in method.requires:
-        if kind not in words:
-            known = ", ".join(kind.__name__ for kind in words)
-            raise UsageError(f"{where}: requires {kind!r}, which is no capability", f"expected some of: {known}")
-    return frozenset({"bound"} | {words[kind] for kind in method.requires})
+def check_capabilities(where: str, needs: Iterable[str], known: Iterable[str] = CAPABILITIES) -> frozenset[str]:
+    """What a method or a sampler needs; UsageError for a word that is no capability."""
+    needed = frozenset([needs] if isinstance(needs, str) else needs)
+    for word in sorted(needed - set(known)):
+        raise UsageError(f"{where}: needs {word!r}, which is no capability", f"expected some of: {', '.join(known)}")
+    return needed
+
+
+def model_capabilities(where: str, needs: Iterable[str]) -> frozenset[str]:
+    """What a method needs of a model: a bound at least. UsageError for a word that is no capability of one."""
+    return check_capabilities(where, needs, ["bound", *TYPES]) | {"bound"}
 
 
 def check_name(where: str, name: str, taken: Iterable[str]) -> None:
@@ -62,7 +66,7 @@ def resolve(where: str, thing: Any) -> Any:
         raise UsageError(f"{where}: cannot import '{thing}' ({error})", "write it as module:attribute") from None
 
 
-def check_family(where: str, family: Any) -> None:
+def check_model(where: str, family: Any) -> None:
     """UsageError unless the class is a complete model."""
     if not inspect.isclass(family) or not issubclass(family, Model):
         raise UsageError(
@@ -73,7 +77,7 @@ def check_family(where: str, family: Any) -> None:
     _check_config(where, family, ModelConfig)
 
 
-def check_method_tuple(where: str, method: Any, makes: frozenset[str]) -> None:
+def check_method(where: str, method: Any, makes: frozenset[str]) -> None:
     """UsageError unless it is a Method whose settings the program can hand over."""
     if not isinstance(method, Method):
         raise UsageError(f"{where}: expected a Method, got {method!r}", "make one with vgi_cli.methods.base.Method(…)")
@@ -95,6 +99,16 @@ def check_method_tuple(where: str, method: Any, makes: frozenset[str]) -> None:
         inspect.signature(method.init).bind(*inputs)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{where}: init: {error}", f"write init({', '.join(inputs)})") from None
+
+
+def check_build(where: str, build: Any) -> None:
+    """UsageError unless it is a function of one argument."""
+    if not callable(build):
+        raise UsageError(f"{where}: expected a function, got {build!r}", "write build(fitted), which gives an Imputer")
+    try:
+        inspect.signature(build).bind("fitted")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {error}", "write build(fitted)") from None
 
 
 def _check_complete(where: str, cls: type) -> None:

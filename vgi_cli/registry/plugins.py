@@ -1,4 +1,4 @@
-"""Plugins: Python files, named by the user, that register models and methods for as long as a command runs.
+"""Plugins: Python files, named by the user, whose names are known for as long as a command runs.
 
 A plugin is code. Only what a user says with the command imports one (`--plugin FILE.py`, or `plugins=` in Python). A
 run and a recipe hold no more than the file name and the SHA-256 of the plugins that a fit used: enough to name what is
@@ -11,80 +11,53 @@ import hashlib
 import importlib.util
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.abc import SourceLoader
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
 from vgi_cli.errors import RunError, UsageError, VgiError
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import registration
+from vgi_cli.registry.entries import ExtensionPoint, Plugin, active, active_with
 from vgi_cli.reporting import Reporter
 
-
-class Plugin(NamedTuple):
-    """An imported plugin: the path that was said, the SHA-256 of the bytes that were run, what they registered."""
-
-    path: Path
-    sha256: str
-    names: registration.Registrations
-
-    @property
-    def file(self) -> str:
-        """Its file name, as recipes and messages have it."""
-        return self.path.name
-
+POINTS: tuple[ExtensionPoint[Any], ...] = (registry.MODELS, registry.METHODS, registry.SAMPLERS)
+"""What a plugin can add to."""
 
 _imported: dict[tuple[Path, str], Plugin] = {}
 """Plugins by absolute path and hash: a file that has not changed is run once in a process."""
 
-_active: list[Plugin] = []
-"""Plugins whose names are in the registry; one that is said twice, or by nested calls, is here twice."""
-
 
 @contextmanager
 def plugged(files: Sequence[str | Path] | str | Path) -> Iterator[None]:
-    """Import plugins, and keep their names in the registry as long as the context lasts.
+    """Import plugins, and have their names in the registry as long as the context lasts.
 
     UsageError for a file that is missing, not Python, fails, registers nothing, or registers what exists already.
     """
-    before = len(_active)
-    try:
+    with ExitStack() as stack:
         for file in [files] if isinstance(files, str | Path) else files:
-            _activate(_load(Path(file)))
+            plugin = _load(Path(file))
+            _check(plugin)
+            stack.enter_context(active_with([plugin]))
+            for name, entry in plugin.entries.get(registry.MODELS.word, {}).items():
+                try:
+                    registry.check_pair(name, entry.traits.method)
+                except UsageError as error:
+                    raise UsageError(f"plugin {plugin.file}: model '{name}': {error.message}", error.hint) from None
         yield
-    finally:
-        while len(_active) > before:
-            _deactivate(_active.pop())
 
 
-def _activate(plugin: Plugin) -> None:
-    if any(other.names is plugin.names for other in _active):
-        _active.append(plugin)
+def _check(plugin: Plugin) -> None:
+    """UsageError for a plugin that does not go together with those that are active; one may be said twice."""
+    if any(other.entries is plugin.entries for other in active()):
         return
-    if any(other.file == plugin.file for other in _active):
+    if any(other.file == plugin.file for other in active()):
         raise UsageError(f"two plugins are called {plugin.file}", "rename one: a run tells its plugins by file name")
-    models, methods = plugin.names
-    taken = [*(models.keys() & registry.MODELS.keys()), *(methods.keys() & registry.METHODS.keys())]
+    taken = [name for point in POINTS for name in plugin.entries.get(point.word, {}) if name in point]
     if taken:
         raise UsageError(f"plugin {plugin.file}: '{min(taken)}' is registered already", "choose another name")
-    _active.append(plugin)
-    registry.MODELS.update(models)
-    registry.METHODS.update(methods)
-    for name, entry in models.items():
-        try:
-            registry.check_pair(name, entry.method)
-        except UsageError as error:
-            raise UsageError(f"plugin {plugin.file}: model '{name}': {error.message}", error.hint) from None
-
-
-def _deactivate(plugin: Plugin) -> None:
-    if not any(other.names is plugin.names for other in _active):
-        for name in plugin.names.models:
-            del registry.MODELS[name]
-        for name in plugin.names.methods:
-            del registry.METHODS[name]
 
 
 def _load(path: Path) -> Plugin:
@@ -118,14 +91,14 @@ class _Source(SourceLoader):
         return self._content
 
 
-def _run(path: Path, content: bytes, name: str) -> registration.Registrations:
+def _run(path: Path, content: bytes, name: str) -> registration.Entries:
     """Import the bytes and return what they register; UsageError where that fails."""
     spec = importlib.util.spec_from_loader(name, _Source(path.resolve(), content))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where classes look up the names in their annotations
     try:
-        with registration.collecting() as names:
+        with registration.collecting() as entries:
             spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
@@ -137,13 +110,13 @@ def _run(path: Path, content: bytes, name: str) -> registration.Registrations:
         raise UsageError(
             f"{where}: {type(error).__name__} while it was imported: {error}", "--debug shows where it came from"
         ) from error
-    if not names.models and not names.methods:
+    if not entries:
         del sys.modules[name]
         raise UsageError(
-            f"plugin {path.name} registers no model and no method",
-            "call vgi_cli.register_model or vgi_cli.register_method in it",
+            f"plugin {path.name} registers nothing",
+            f"call {' or '.join(f'vgi_cli.register_{point.word}' for point in POINTS)} in it",
         )
-    return names
+    return entries
 
 
 def _line(error: BaseException, path: Path) -> str:
@@ -158,36 +131,36 @@ def _line(error: BaseException, path: Path) -> str:
     return "" if line is None else f", line {line}"
 
 
-def in_use(model: str | None, method: str | None) -> dict[str, str]:
-    """File name -> SHA-256 of the active plugins that give this model or this method."""
-    return {
-        plugin.file: plugin.sha256
-        for plugin in _active
-        if model in plugin.names.models or method in plugin.names.methods
-    }
+Names: TypeAlias = Iterable[tuple[str, str | None]]
+"""What a command uses: pairs of an extension point and a name, such as `("model", "fa")`; None: not said."""
+
+
+def in_use(names: Names) -> dict[str, str]:
+    """File name -> SHA-256 of the active plugins that give one of these names."""
+    names = list(names)
+    return {p.file: p.sha256 for p in active() if any(p.gives(point, name) for point, name in names)}
 
 
 def flags() -> str:
     """` --plugin FILE` for every active plugin: what a command line that goes on needs to say again."""
-    return "".join(f" --plugin {shlex.quote(str(path))}" for path in dict.fromkeys(p.path for p in _active))
+    return "".join(f" --plugin {shlex.quote(str(path))}" for path in dict.fromkeys(p.path for p in active()))
 
 
-def say_unused(model: str | None, method: str | None, reporter: Reporter) -> None:
-    """A line for every active plugin that this model and this method do not come from."""
-    used = in_use(model, method)
-    for file in dict.fromkeys(plugin.file for plugin in _active if plugin.file not in used):
-        reporter.say(f"plugin {file} is not used: model {model} by {method}")
+def say_unused(names: Names, reporter: Reporter) -> None:
+    """A line for every active plugin that gives none of these names."""
+    said = dict(names)
+    used = in_use(said.items())
+    for file in dict.fromkeys(plugin.file for plugin in active() if plugin.file not in used):
+        reporter.say(f"plugin {file} is not used: model {said.get('model')} by {said.get('method')}")
 
 
-def require(
-    recorded: Mapping[str, str], model: str | None, method: str | None, who: str, reporter: Reporter
-) -> dict[str, str]:
+def require(recorded: Mapping[str, str], names: Names, who: str, reporter: Reporter) -> dict[str, str]:
     """The plugins in use, for a fit that used the `recorded` ones (file name -> SHA-256).
 
     RunError names a plugin that was not said again; one whose file has changed gets a warning. `who` is what needs
     them, such as `run 'run1'`.
     """
-    used = in_use(model, method)
+    used = in_use(names)
     if len(used) < len(recorded):
         lost = {file: sha for file, sha in recorded.items() if file not in used and sha not in used.values()}
         lost = lost or dict(recorded)

@@ -1,30 +1,25 @@
-"""What a plugin calls: `register_model` and `register_method`. Importing this loads no torch; calling them does."""
+"""What a plugin calls to give a thing of its own a name. Importing this loads no torch; calling it does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from vgi_cli.errors import UsageError
-from vgi_cli.registry.entries import MethodEntry, ModelEntry
-from vgi_cli.registry.names import METHODS, MODELS
+from vgi_cli.registry.entries import Entry, ExtensionPoint, MethodTraits, ModelTraits, SamplerTraits
+from vgi_cli.registry.names import METHODS, MODELS, SAMPLERS
 
+Entries: TypeAlias = dict[str, dict[str, Entry[Any]]]
+"""What a plugin has registered, by extension point and name."""
 
-class Registrations(NamedTuple):
-    """What a plugin has registered, by name."""
-
-    models: dict[str, ModelEntry]
-    methods: dict[str, MethodEntry]
-
-
-_collecting: list[Registrations] = []
+_collecting: list[Entries] = []
 
 
 @contextmanager
-def collecting() -> Iterator[Registrations]:
+def collecting() -> Iterator[Entries]:
     """Collect what is registered meanwhile; the tables of names stay as they are."""
-    _collecting.append(Registrations({}, {}))
+    _collecting.append({})
     try:
         yield _collecting[-1]
     finally:
@@ -49,19 +44,16 @@ def register_model(
 
     Its capabilities are its types. Raises UsageError for a name that is taken and a class that cannot be used.
     """
-    from vgi_cli.registry.checks import check_family, check_name, provided, resolve
+    from vgi_cli.registry.checks import check_model, provided, resolve
 
-    models = _registrations("register_model").models
-    where = f"register_model('{name}')"
-    check_name(where, name, [*MODELS, *models, "auto"])
+    where = _place("register_model", MODELS, name)
     family = resolve(where, family)
-    check_family(where, family)
+    check_model(where, family)
     if transform not in ("linear", "normal"):
         raise UsageError(f"{where}: transform: expected 'linear' or 'normal', got {transform!r}", "linear is usual")
+    traits = ModelTraits(method, because, transform)
     example = f"vgi fit data.csv --plugin FILE.py --model {name}"
-    models[name] = ModelEntry(
-        about, family.__module__, family.__qualname__, provided(family), method, because, transform, example, family
-    )
+    _add(MODELS, name, Entry(about, _source(family), traits, frozenset(), provided(family), example, family))
 
 
 def register_method(
@@ -69,6 +61,7 @@ def register_method(
     method: Any,
     *,
     about: str,
+    needs: Iterable[str] = (),
     makes: Iterable[str] = (),
     precision: str = "float32",
     gpu: bool = False,
@@ -77,33 +70,77 @@ def register_method(
 
     method     a `vgi_cli.methods.base.Method`, or the text `module:attribute` that leads to it
     about      one line that says what it is
+    needs      capabilities of the models that it works for, such as `marginal`; nothing: every model
     makes      what it leaves for samplers: `imputations`, also `conditionals` (a variant of vgi), or nothing
     precision  of the table and the model that it is given: `float32` or `float64`
     gpu        whether it computes on a GPU where there is one
 
     Raises UsageError for a name that is taken and a Method that cannot be used.
     """
-    from vgi_cli.registry.checks import check_method_tuple, check_name, required, resolve
+    from vgi_cli.registry.checks import check_method, model_capabilities, resolve
 
-    methods = _registrations("register_method").methods
-    where = f"register_method('{name}')"
-    check_name(where, name, [*METHODS, *methods])
+    where = _place("register_method", METHODS, name)
     method = resolve(where, method)
-    check_method_tuple(where, method, frozenset(makes))
+    check_method(where, method, frozenset(makes))
     if precision not in ("float32", "float64"):
         raise UsageError(f"{where}: precision: expected 'float32' or 'float64', got {precision!r}", "float32 is usual")
-    requires = required(where, method)
+    needed = model_capabilities(where, needs)
     example = f"vgi fit data.csv --plugin FILE.py --method {name}"
-    tunes = method.tune is not None
-    methods[name] = MethodEntry(
-        about, method.init.__module__, requires, frozenset(makes), precision, gpu, example, method, tunes=tunes
-    )
+    traits = MethodTraits(precision, gpu)
+    _add(METHODS, name, Entry(about, _source(method.init), traits, needed, frozenset(makes), example, method))
 
 
-def _registrations(function: str) -> Registrations:
+def register_sampler(
+    name: str,
+    build: Any,
+    *,
+    about: str,
+    needs: Iterable[str] = (),
+    precision: str | None = None,
+    refits: bool = False,
+) -> None:
+    """Give a sampler of `vgi impute` a name on the command line; called by a plugin (see docs/extending.md).
+
+    build      `build(fitted) -> Imputer` (vgi_cli/samplers/base.py), or the text `module:attribute` that leads to it
+    about      one line that says what it is
+    needs      capabilities of the model and the run, such as `marginal` or `conditionals`; nothing: every run
+    precision  that it computes in: `float32` or `float64`; None: that of the fitted model
+    refits     whether it can draw from several models, so that the uncertainty of the fit is in the draws
+
+    `--sampler auto` takes it where none of the package's works. Raises UsageError for a name that is taken and a
+    function that cannot be used.
+    """
+    from vgi_cli.registry.checks import check_build, check_capabilities, resolve
+
+    where = _place("register_sampler", SAMPLERS, name)
+    build = resolve(where, build)
+    check_build(where, build)
+    needed = check_capabilities(where, needs)
+    if precision not in (None, "float32", "float64"):
+        raise UsageError(f"{where}: precision: expected 'float32' or 'float64', got {precision!r}", "leave it out")
+    example = f"vgi impute --checkpoint run1 --plugin FILE.py --sampler {name}"
+    traits = SamplerTraits(precision, refits)
+    _add(SAMPLERS, name, Entry(about, _source(build), traits, needed, frozenset(), example, build))
+
+
+def _source(thing: Any) -> str:
+    """`module:attribute` of a class or a function."""
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+def _place(function: str, point: ExtensionPoint[Any], name: str) -> str:
+    """The call in words, for messages. UsageError outside a plugin and for a name that cannot be had."""
+    from vgi_cli.registry.checks import check_name
+
     if not _collecting:
         raise UsageError(
             f"{function} is for plugins, and no plugin is being loaded",
             "put the call into a file and name it: --plugin FILE.py, or plugins=['FILE.py'] in Python",
         )
-    return _collecting[-1]
+    where = f"{function}('{name}')"
+    check_name(where, name, [*point, *_collecting[-1].get(point.word, {}), *point.reserved])
+    return where
+
+
+def _add(point: ExtensionPoint[Any], name: str, entry: Entry[Any]) -> None:
+    _collecting[-1].setdefault(point.word, {})[name] = entry

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.models.base import Model
 
 ROW_BLOCK = 256
 """Rows are imputed in zero-padded blocks of this size or multiples of it: rounding cannot depend on the batch."""
@@ -24,6 +27,26 @@ class Box(NamedTuple):
     def contains(self, x: Tensor) -> Tensor:
         """Which cells lie inside: [.., D] bool."""
         return (x >= self.low) & (x <= self.high)
+
+
+class SamplerInput(NamedTuple):
+    """What a sampler is built from, on the device where it draws: `build(fitted) -> Imputer`.
+
+    models        the fitted model in the precision of the sampler; its bootstrap refits, where the sampler takes them
+    layout        which encoded dimensions are which column
+    conditionals  the fitted conditionals; None: the run has none, or the sampler needs neither these nor imputations
+    held          the imputations that the run stores: values [C, K], keys [N], missing [N, D], and values to start
+                  chains from, start [Q, d]; empty: the same
+    single        whether these are one imputation, the same in every run
+    capture       makes a step of a chain, a function of tensors, faster; None: nothing does
+    """
+
+    models: Sequence[Model]
+    layout: Layout
+    conditionals: Conditionals | None = None
+    held: Mapping[str, Tensor] = {}
+    single: bool = False
+    capture: Callable[[Any], Any] | None = None
 
 
 def unwatched(share: float) -> None:

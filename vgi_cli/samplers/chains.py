@@ -9,8 +9,9 @@ from torch import Tensor
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.held import HeldChains
+from vgi_cli.samplers.starts import held_chains
 
 
 @final
@@ -64,3 +65,8 @@ class ChainsImputer(Imputer):
     def diagnostics(self) -> dict[str, object]:
         """Rows and draws that came from another chain or were set to a bound."""
         return {"replaced": self._replaced, "bounded": self._bounded}
+
+
+def build(fitted: SamplerInput) -> ChainsImputer:
+    """The sampler `chains`."""
+    return ChainsImputer(held_chains(fitted), fitted.single)

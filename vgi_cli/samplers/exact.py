@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Marginal
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 
 REDRAWN = 32
 """Rows outside the box are redrawn so many at a time: few enough to be cheap, always as many, so that the rounding of a
@@ -88,3 +89,8 @@ class ExactImputer(Imputer):
     def diagnostics(self) -> dict[str, object]:
         """Cells drawn, cells whose first draw fell outside the box, rows that needed Gibbs sweeps."""
         return {"cells": self._cells, "redrawn_cells": self._redrawn, "swept_rows": self._swept}
+
+
+def build(fitted: SamplerInput) -> ExactImputer:
+    """The sampler `exact`."""
+    return ExactImputer([cast(Marginal, model) for model in fitted.models])

@@ -11,10 +11,11 @@ from torch import Tensor
 from vgi_cli.chains.kernels import random_scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.frozen import frozen
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
-from vgi_cli.samplers.starts import Start
+from vgi_cli.samplers.starts import Start, start_of
 
 Step = Callable[..., Tensor]
 """A step of PACK chains, a function of tensors: x, missing, box, the block j, which chains move, and the noise; gives x
@@ -88,3 +89,14 @@ class GibbsImputer(Imputer):
         """Draws of q taken and refused because they lay outside the box."""
         draws, outside = self._tally.tolist()
         return {"draws": draws, "outside_range": outside} if draws else {}
+
+
+def build(fitted: SamplerInput) -> Imputer:
+    """The sampler `gibbs`; where latents are a block of the conditionals, on rows that have them."""
+    q, start = fitted.conditionals, start_of(fitted)
+    assert q is not None
+    latents = len(q.block_of) - fitted.layout.d
+    if not latents:
+        return GibbsImputer(q, start, capture=fitted.capture)
+    layout = fitted.layout.with_latents(latents)
+    return AugmentedImputer(GibbsImputer(q, LatentStart(start, layout), capture=fitted.capture), layout)

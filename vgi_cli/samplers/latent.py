@@ -7,7 +7,7 @@ independent, so the missing ones are drawn exactly, and a move of z alone can in
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import NamedTuple, cast, final
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.maths.truncated import log_mass, truncated_normal
 from vgi_cli.models.base import Latent
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.frozen import frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
@@ -179,3 +179,8 @@ def _cells(law: DiagonalNormal, pack: Pack, noise: KeyedNoise, box: Box) -> Tens
         normal[outside] = truncated_normal(low[outside], high[outside], again[outside])
     drawn = law.draw(normal.to(pack.x))
     return torch.where(pack.missing, torch.minimum(torch.maximum(drawn, box.low), box.high), pack.x)  # rounding only
+
+
+def build(fitted: SamplerInput) -> LatentImputer:
+    """The sampler `latent`."""
+    return LatentImputer(cast(Latent, fitted.models[0]))

@@ -17,11 +17,11 @@ from vgi_cli.conditionals.base import Conditionals, Proposal
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.frozen import frozen
 from vgi_cli.samplers.mixing import Mixing, Record
 from vgi_cli.samplers.packing import PACK, Chains, Pack, chains_of, pack_of, padded, rows_at_once, sweep_noise
-from vgi_cli.samplers.starts import Start
+from vgi_cli.samplers.starts import Start, start_of
 
 WALK_SHARE = 0.1
 WALK_SCALES = (0.03, 3.0)
@@ -273,3 +273,9 @@ class MetropolisImputer(Imputer):
         memory (see Mixing) and proposals outside the box."""
         summary = self._mixing.summary(self._columns)
         return {**summary, "outside_range": self._outside} if summary else {}
+
+
+def build(fitted: SamplerInput) -> MetropolisImputer:
+    """The sampler `metropolis`."""
+    assert fitted.conditionals is not None
+    return MetropolisImputer(fitted.models[0], fitted.conditionals, start_of(fitted), capture=fitted.capture)

@@ -6,7 +6,7 @@ paper's method (0.001) serves nobody who wants draws: a wide one and steps of ma
 
 from __future__ import annotations
 
-from typing import final
+from typing import cast, final
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from vgi_cli.chains.projected import Kernel, Latents, Rows, StepNoise, at_base, 
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
-from vgi_cli.samplers.base import Box, Imputer
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.frozen import frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
@@ -127,3 +127,9 @@ def _randomness(noise: KeyedNoise, kernel: Kernel, like: Tensor) -> tuple[Kernel
     low, high = SCALES
     drawn = StepNoise(noise.normal()[0].to(like), choice, accept.log())
     return kernel._replace(perturb_std=low * (high / low) ** size), drawn
+
+
+def build(fitted: SamplerInput) -> ProjectedImputer:
+    """The sampler `plmcmc`."""
+    flow = cast(Bijective, fitted.models[0])
+    return ProjectedImputer(flow, ModelStart(flow))

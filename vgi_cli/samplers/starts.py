@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.held import HeldChains
 
 
@@ -68,3 +68,17 @@ class ChainStart(Start):
         usable = self._held.missing[found.clamp(min=0)] & (found >= 0)[:, None]
         usable = usable & (draws < self._held.K)[:, None, None] & box.contains(values)
         return torch.where(missing & usable, values, other)
+
+
+def held_chains(fitted: SamplerInput) -> HeldChains:
+    """The imputations that a run stores."""
+    held = fitted.held
+    return HeldChains(held["keys"], held["missing"], held["values"], fitted.layout.d)
+
+
+def start_of(fitted: SamplerInput) -> Start:
+    """The stored imputations of a row, and the empirical marginals elsewhere."""
+    start = fitted.held["start"]
+    return ChainStart(
+        held_chains(fitted), EmpiricalStart(start, torch.zeros_like(start, dtype=torch.bool), fitted.layout)
+    )

@@ -11,7 +11,7 @@ from vgi_cli.errors import nearest
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.methods.vgi.scans import check_scan
 from vgi_cli.registry import names as registry
-from vgi_cli.registry.entries import MethodEntry
+from vgi_cli.registry.entries import Entry, MethodTraits
 from vgi_cli.registry.names import NAMES_METHOD
 from vgi_cli.settings.problems import Problem, Setting, Settings, describe, from_plain, origin, validate
 from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
@@ -31,12 +31,12 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
     if model == "auto":
         problems += unnamed_model(settings)
     else:
-        registry.model_entry(model)
-        method = method or recipe.model.entry.method
+        registry.MODELS.entry(model)
+        method = method or recipe.model.entry.traits.method
         registry.check_pair(model, method)
         config = recipe.model.family.Config
         problems += check_model(config, recipe, settings)
-        problems += check_fixed(registry.load_method(method).fixed, config, recipe, settings, model, method)
+        problems += check_fixed(registry.METHODS.load(method).fixed, config, recipe, settings, model, method)
     if method is None:
         return problems + unnamed_method(settings)
     recipe = recipe.with_method(method)
@@ -47,18 +47,18 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
     if model != "auto" and not problems:
         chosen: Any = method_in_full(recipe)
         algorithm.check(recipe.model.family, chosen)
-        if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.makes:
+        if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.provides:
             check_scan(chosen)
         if not resumed:
             problems += check_without_effect("method", chosen, settings)
             problems += check_without_effect("model", recipe.with_model(**algorithm.fixed).model_settings, settings)
-    if isinstance(recipe.bootstrap, int) and not entry.likelihood:
+    if isinstance(recipe.bootstrap, int) and not entry.traits.likelihood:
         where = origin(settings, "bootstrap", "bootstrap")
         message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
         problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
-    if recipe.select == "objective" and not entry.tunes:
+    if recipe.select == "objective" and algorithm.tune is None:
         able = frozenset.union(*(other.provides for name, other in registry.MODELS.items() if model in (name, "auto")))
-        tuning = [name for name, other in registry.METHODS.items() if other.tunes and other.requires <= able]
+        tuning = [name for name, other in registry.METHODS.items() if other.needs <= able and other.load().tune]
         message = f"method '{method}' has no loss of its own on held-out rows"
         hint = "leave it out" + (f", or take --method {' or '.join(tuning)}" if tuning else "")
         problems.append(Problem(origin(settings, "select", "--select"), message, hint))
@@ -81,7 +81,7 @@ def in_full(recipe: Recipe, **model: Any) -> Recipe:
 def method_in_full(recipe: Recipe) -> MethodConfig:
     """The settings of the named method: what the recipe says, else what the model has as its defaults for it."""
     defaults, method = recipe.model.family.method_defaults, recipe.method.named
-    values = defaults.get(method) or defaults.get(recipe.method.entry.like or method, {})
+    values = defaults.get(method) or defaults.get(recipe.method.entry.traits.like or method, {})
     return from_plain(recipe.method.algorithm.Config, merged(values, recipe.method_values))
 
 
@@ -119,16 +119,16 @@ def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> 
 def unnamed_model(settings: Settings) -> list[Problem]:
     """Problems of `model.*` where no model is named: which have the setting."""
     keys = [key for key in settings if key.startswith("model.") and key != "model.name"]
-    known = {name: model_keys(registry.load_model(name).Config) for name in registry.MODELS} if keys else {}
+    known = {name: model_keys(registry.MODELS.load(name).Config) for name in registry.MODELS} if keys else {}
     return [_unnamed(key, "model", known, settings) for key in keys]
 
 
 def unnamed_method(settings: Settings) -> list[Problem]:
     """Problems of `method.*`, `optim.*` and the blocks where neither a method nor a model is named."""
     keys = [key for key in settings if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name"]
-    known = {name: method_keys(registry.load_method(name).Config) for name in registry.METHODS} if keys else {}
+    known = {name: method_keys(registry.METHODS.load(name).Config) for name in registry.METHODS} if keys else {}
     for name in known:
-        if "conditionals" in registry.METHODS[name].makes:
+        if "conditionals" in registry.METHODS[name].provides:
             known[name].append("table.blocks")
     return [_unnamed(key, "method", known, settings) for key in keys]
 
@@ -217,8 +217,9 @@ def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
     """Problems of `table.blocks` with a method that has no conditionals of columns."""
     provides = registry.MODELS[model].provides
 
-    def cuts(entry: MethodEntry) -> bool:
-        return "conditionals" in entry.makes and entry.requires <= provides and not entry.own_blocks & provides
+    def cuts(entry: Entry[MethodTraits]) -> bool:
+        own = entry.traits.own_blocks & provides
+        return "conditionals" in entry.provides and entry.needs <= provides and not own
 
     if not setting.value or cuts(registry.METHODS[method]):
         return []

@@ -20,7 +20,7 @@ from vgi_cli.columns.limits import parse_limits
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import LONGEST, Epochs, Patience, Refits, Seed, StopAfter, Threads
 from vgi_cli.registry import names as registry
-from vgi_cli.registry.entries import MethodEntry, ModelEntry
+from vgi_cli.registry.entries import Entry, MethodTraits, ModelTraits
 from vgi_cli.settings import shipped, yaml_strict
 from vgi_cli.settings.problems import Problem, Setting, Settings, describe, from_plain, raise_problems, shown, validate
 
@@ -54,14 +54,14 @@ class ModelChoice:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def entry(self) -> ModelEntry:
+    def entry(self) -> Entry[ModelTraits]:
         """What the registry says of it. UsageError where there is no such model."""
-        return registry.model_entry(self.name)
+        return registry.MODELS.entry(self.name)
 
     @property
     def family(self) -> type[Model]:
         """Its class (imports torch)."""
-        family: type[Model] = registry.load_model(self.name)
+        family: type[Model] = registry.MODELS.load(self.name)
         return family
 
 
@@ -80,14 +80,14 @@ class MethodChoice:
         return self.name
 
     @property
-    def entry(self) -> MethodEntry:
+    def entry(self) -> Entry[MethodTraits]:
         """What the registry says of it. UsageError where there is no such method."""
-        return registry.method_entry(self.named)
+        return registry.METHODS.entry(self.named)
 
     @property
     def algorithm(self) -> Method:
         """What runs it (imports torch)."""
-        method: Method = registry.load_method(self.named)
+        method: Method = registry.METHODS.load(self.named)
         return method
 
 

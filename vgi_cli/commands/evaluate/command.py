@@ -109,7 +109,9 @@ def evaluate(
     limit = limit_of(settings, time.monotonic() if started is None else started)
     with watch_signals() as stop:
         _check_rows(options.rows)
-        fitted = load_run(checkpoint, reporter, alone=options.truth_model is None)
+        fitted = load_run(checkpoint, reporter)
+        if options.truth_model is None:  # a plugin may be that of the truth
+            fitted.say_unused_plugins(reporter)
         if options.objective:
             require_conditionals(fitted)
         _check_latents(fitted, options)

@@ -39,7 +39,7 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
     _require_density(fitted)
     _refuse_spikes(fitted)
     if path.is_dir():
-        run = load_run(path, reporter, alone=False)
+        run = load_run(path, reporter)
         _require_density(run, "--truth-model: ")
         _refuse_spikes(run)
         _require_columns(path, run.schema.modelled, fitted)

@@ -42,4 +42,4 @@ def relaxed_bound(state: GradientState, batch: Batch, generator: torch.Generator
     return (batch.weight * theta.relaxed_elbo(batch.x, noise, batch.missing, temperature)).sum()
 
 
-METHOD = Method(requires=(Relaxable,), Config=HivaeConfig, init=init, run=run, tune=tune, fixed={"prior": "mixture"})
+METHOD = Method(Config=HivaeConfig, init=init, run=run, tune=tune, fixed={"prior": "mixture"})

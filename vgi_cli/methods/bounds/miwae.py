@@ -45,4 +45,4 @@ def importance_bound(state: GradientState, batch: Batch, generator: torch.Genera
     return (batch.weight * bound).sum()
 
 
-METHOD = Method(requires=(Latent,), Config=MiwaeConfig, init=init, run=run, tune=tune)
+METHOD = Method(Config=MiwaeConfig, init=init, run=run, tune=tune)

@@ -70,4 +70,4 @@ def normals(theta: Latent, batch: Batch, generator: torch.Generator, *count: int
     return torch.randn(*count, len(x), theta.latents, generator=generator, dtype=x.dtype, device=x.device)
 
 
-METHOD = Method(requires=(Latent,), Config=LikelihoodConfig, init=init, run=run, tune=tune)
+METHOD = Method(Config=LikelihoodConfig, init=init, run=run, tune=tune)

@@ -7,10 +7,8 @@ from __future__ import annotations
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.bounds import mvae
 from vgi_cli.methods.bounds.gradient import LikelihoodConfig, run
-from vgi_cli.models.base import Latent
 
 METHOD = Method(
-    requires=(Latent,),
     Config=LikelihoodConfig,
     init=mvae.init,
     run=run,

@@ -157,4 +157,4 @@ def warning(state: EmState, metrics: Mapping[str, Any]) -> str | None:
     return f"the fit has not converged after {count}: --resume with a larger --epochs goes on"
 
 
-METHOD = Method(requires=(GaussianFamily,), Config=EmConfig, init=init, run=run, warning=warning)
+METHOD = Method(Config=EmConfig, init=init, run=run, warning=warning)

@@ -117,4 +117,4 @@ def exact_draws(state: GradientState, rows: Tensor, generator: torch.Generator) 
     return torch.cat(drawn)
 
 
-METHOD = Method(requires=(Marginal,), Config=McemConfig, init=init, run=run)
+METHOD = Method(Config=McemConfig, init=init, run=run)

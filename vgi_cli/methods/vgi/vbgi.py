@@ -40,4 +40,4 @@ def init(
     return vgi.begin(model, table, config, generator, room, target_of(type(model), config))
 
 
-METHOD = Method((), VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)
+METHOD = Method(VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)

@@ -14,7 +14,7 @@ from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import BlockLatents, check_blocks
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Target
-from vgi_cli.models.base import Latent, Model
+from vgi_cli.models.base import Model
 
 
 def check(family: type[Model], config: VgiConfig) -> None:
@@ -35,4 +35,4 @@ def init(
     return vgi.begin(model, table, config, generator, room, target_of(type(model), config))
 
 
-METHOD = Method((Latent,), VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)
+METHOD = Method(VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)

@@ -265,4 +265,4 @@ class held_fixed:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-METHOD = Method((), VgiConfig, init, run, check, speed_up, target_of, finetune.tune)
+METHOD = Method(VgiConfig, init, run, check, speed_up, target_of, finetune.tune)
