@@ -27,7 +27,9 @@ __all__ = ["vgi"]
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-STUDENT, OBSERVED, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+EXAMPLES = dict(
+    zip(("student", "observed", "walk", "paper"), re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True)
+)
 PLUGINS = ["--plugin", "student.py", "--plugin", "observed.py"]
 TINY = ["--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "method.trunk=[4]"]
 
@@ -38,7 +40,7 @@ LAW = multivariate_t([0.0, 40.0, -3.0], SHAPE, df=4)
 @pytest.fixture
 def folder(vgi: Vgi) -> Path:
     """A folder outside the package with the page's plugins, and draws of a Student-t, some of them with holes."""
-    for name, text in (("student", STUDENT), ("observed", OBSERVED), ("paper", PAPER)):
+    for name, text in EXAMPLES.items():
         Path(f"{name}.py").write_text(text)
     rng = np.random.default_rng(0)
     for name, share in (("data.csv", 0.25), ("test.csv", 0.0)):
@@ -54,8 +56,8 @@ def numbers(path: str) -> np.ndarray:
 
 
 def test_the_example_is_short_and_the_package_does_not_know_it() -> None:
-    assert sum(bool(line.strip()) for line in STUDENT.splitlines()) <= 61
-    assert sum(bool(line.strip()) for line in OBSERVED.splitlines()) < 20
+    assert sum(bool(line.strip()) for line in EXAMPLES["student"].splitlines()) <= 61
+    assert sum(bool(line.strip()) for line in EXAMPLES["observed"].splitlines()) < 20
     assert "student" not in registry.MODELS and "observed" not in registry.METHODS
 
 
@@ -176,6 +178,26 @@ def test_the_variant_of_vgi_makes_conditionals_and_imputations(vgi: Vgi, folder:
         assert done.code == 0, done.err
 
 
+def test_the_sampler_draws_from_a_run_that_has_no_conditionals(vgi: Vgi, folder: Path) -> None:
+    flow = ["--model", "flow", "--method", "complete", "--set", "model.steps=1", "--set", "model.hidden=6"]
+    assert vgi("fit", "test.csv", *flow, "--epochs", "2", "--threads", "1", "--out", "run").code == 0
+    ask = ["impute", "--checkpoint", "run", "data.csv", "--m", "2", "-v"]
+    done = vgi(*ask, "--plugin", "walk.py", "--sampler", "walk", "-o", "out.csv")
+    assert done.code == 0 and "sampler walk: acceptance 0." in done.err and "is not used" not in done.err, done.err
+    before, filled = numbers("data.csv"), np.stack([numbers(f"out.{i}.csv") for i in (1, 2)])
+    hole = np.isnan(before)
+    assert not np.isnan(filled).any() and (filled[:, ~hole] == before[~hole]).all()
+    assert (filled[0][hole] != filled[1][hole]).mean() > 0.9
+    done = vgi(*ask, "--plugin", "walk.py", "-o", "auto.csv")
+    assert "sampler plmcmc" in done.err and "plugin walk.py is not used" in done.err
+    done = vgi(*ask, "--sampler", "walk", "-o", "other.csv")
+    assert done.code == 2 and done.error == "unknown sampler 'walk'"
+    assert done.hint.endswith("(a name from a plugin needs --plugin FILE.py)")
+    assert vgi("fit", "data.csv", "--model", "vae", "--method", "mvae", "--epochs", "1", "--out", "vae").code == 0
+    done = vgi("impute", "--checkpoint", "vae", "--plugin", "walk.py", "--sampler", "walk", "-o", "other.csv")
+    assert done.code == 2 and done.error.startswith("sampler 'walk' needs a log density, which a run of model 'vae'")
+
+
 def test_in_python(vgi: Vgi, folder: Path) -> None:
     both = ["student.py", "observed.py"]
     run = vgi_cli.fit("data.csv", model="student", method="observed", epochs=1, plugins=both, threads=1, out="run")
@@ -193,7 +215,7 @@ def test_in_python(vgi: Vgi, folder: Path) -> None:
 @pytest.mark.slow
 def test_the_examples_keep_the_contracts(folder: Path) -> None:
     """The page's own command line, in a process of its own."""
-    line = next(line for line in PAGE.splitlines() if "--vgi-plugin" in line)
+    line = next(line for line in PAGE.replace("\\\n", " ").splitlines() if "--vgi-plugin" in line)
     arguments = re.sub(r" (\w+\.py)", rf" {folder}/\1", line).replace(".venv/bin/python", sys.executable)
     done = subprocess.run(
         ["bash", "-c", f"{arguments} -p no:cacheprovider"],
@@ -205,4 +227,4 @@ def test_the_examples_keep_the_contracts(folder: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None and int(passed[1]) >= 25 and "failed" not in done.stdout
+    assert passed is not None and int(passed[1]) >= 29 and "failed" not in done.stdout
