@@ -11,10 +11,10 @@ from collections import Counter
 
 import numpy as np
 
-from vgi_cli.columns.base import Bound, Column, Kind, Lattice, Schema
+from vgi_cli.columns.base import Bound, Column, Kind, Lattice, Schema, Spike
 from vgi_cli.columns.limits import Asked
 from vgi_cli.columns.numerals import Floats, plain
-from vgi_cli.columns.spikes import Spike, find_spikes
+from vgi_cli.columns.spikes import find_spikes
 
 FEW, MOST_FEW = 7, 12
 """Whole numbers from the least to the greatest observed one, up to which a column is a scale: its ends are limits. With

@@ -116,7 +116,7 @@ class NormalCodec(Codec):
     @staticmethod
     def _line(value: Floats, start: Floats, end: Floats, slope: Floats) -> Floats:
         low = end[0] + (value - start[0]) * slope[0]
-        return np.where(value < start[0], low, end[-1] + (value - start[-1]) * slope[-1])
+        return np.asarray(np.where(value < start[0], low, end[-1] + (value - start[-1]) * slope[-1]))
 
 
 def codec(column: Column) -> Codec:

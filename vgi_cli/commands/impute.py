@@ -22,7 +22,6 @@ from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.encoding.leftover import Holes
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import Fitted, load_run
-from vgi_cli.fitting.plan import origin
 from vgi_cli.fitting.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up, limit_of
 from vgi_cli.machine.device import available, resolve_device, set_threads
@@ -31,7 +30,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import Reporter, Silent, Stage
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
-from vgi_cli.settings.problems import Settings
+from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.stages import DRAWING, READING, WRITING
 from vgi_cli.table.draws import SpooledDraws

@@ -106,4 +106,4 @@ def matched(
     distance = np.where(inside, np.abs(predicted[window] - wanted[:, None]), np.inf)
     nearest = np.argpartition(distance, count - 1, axis=1)[:, :count]
     chosen = np.take_along_axis(nearest, rng.integers(count, size=(len(wanted), 1)), 1)
-    return values[np.take_along_axis(window, chosen, 1)[:, 0]]
+    return np.asarray(values[np.take_along_axis(window, chosen, 1)[:, 0]])

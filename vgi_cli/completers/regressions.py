@@ -99,7 +99,7 @@ def _best(ridges: Values, square: Values, pull: Values, total: float, freedom: i
 def _scale(ridges: Values, square: Values, pull: Values, total: float) -> Values:
     """|y|^2 - y'X B for values of k [G], kept above what rounding leaves of it."""
     explained = (pull**2 * square / (square + ridges[:, None])).sum(1)
-    return np.maximum(total - explained, 1e-12 * total + 1e-300)
+    return np.asarray(np.maximum(total - explained, 1e-12 * total + 1e-300))
 
 
 def mice(x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never) -> Values:

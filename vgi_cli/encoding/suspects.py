@@ -173,7 +173,7 @@ def far_values(values: Floats) -> list[_Far]:
 def _ends(items: npt.NDArray[Any]) -> list[Any]:
     """The first and the last few of some items (all where these meet)."""
     if len(items) <= 2 * MOST_CODES:
-        return items.tolist()
+        return [*items.tolist()]
     return [*items[:MOST_CODES].tolist(), *items[-MOST_CODES:].tolist()]
 
 

@@ -57,7 +57,9 @@ def fair_crps(draws: Tensor, truth: Tensor) -> Tensor:
     if n == 1:
         return error
     rank = 2.0 * torch.arange(n, dtype=draws.dtype, device=draws.device) + 1 - n
-    pairs = torch.tensordot(rank, draws.sort(0).values, 1)  # sum over pairs of |x_i - x_j|, from order statistics
+    pairs: Tensor = torch.tensordot(
+        rank, draws.sort(0).values, 1
+    )  # sum over pairs of |x_i - x_j|, from order statistics
     return error - pairs / (n * (n - 1))
 
 

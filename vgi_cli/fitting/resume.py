@@ -77,7 +77,7 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
 
 def _equal(key: str, value: Any, before: Any, requested: Any) -> bool:
     if key == "data":
-        return [absolute(path) for path in value] == before
+        return bool([absolute(path) for path in value] == before)
     if key in ("mask", "val") and isinstance(value, str):
         value = absolute(value)
     if key == "device" and value == "auto":

@@ -13,8 +13,8 @@ def gaussian_kl(mean: Tensor, covariance: Tensor, other_mean: Tensor, other_cova
     """
     factor = torch.linalg.cholesky(covariance)
     other = torch.linalg.cholesky(other_covariance)
-    white = torch.linalg.solve_triangular(other, factor, upper=False)
-    shift = torch.linalg.solve_triangular(other, (mean - other_mean)[:, None], upper=False)
+    white: Tensor = torch.linalg.solve_triangular(other, factor, upper=False)
+    shift: Tensor = torch.linalg.solve_triangular(other, (mean - other_mean)[:, None], upper=False)
     logs = 2 * white.diagonal().log().sum()
     return 0.5 * (white.square().sum() + shift.square().sum() - len(mean) - logs)
 
@@ -28,7 +28,7 @@ def gaussian_wasserstein2_squared(
     L' L2 for any factors L, L2 of S, S', which needs no root of a matrix that rounding made indefinite.
     """
     factor, other = torch.linalg.cholesky(covariance), torch.linalg.cholesky(other_covariance)
-    cross = torch.linalg.svdvals(factor.mT @ other).sum()
+    cross: Tensor = torch.linalg.svdvals(factor.mT @ other).sum()
     spread = covariance.trace() + other_covariance.trace() - 2 * cross
     return (mean - other_mean).square().sum() + spread.clamp(min=0)
 
@@ -37,7 +37,8 @@ def procrustes(F: Tensor, target: Tensor) -> Tensor:
     """F R [D, L] for the orthogonal R (rotations and reflections) that brings F nearest to the target in Frobenius
     norm (Schoenemann 1966)."""
     U, _, Vh = torch.linalg.svd(F.mT @ target)
-    return F @ (U @ Vh)
+    rotation: Tensor = U @ Vh
+    return F @ rotation
 
 
 def normal_kl(mean: Tensor, sd: Tensor, other_mean: Tensor, other_sd: Tensor) -> Tensor:

@@ -71,7 +71,8 @@ class MaskedBlock(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """[hidden, R] -> [hidden, R]."""
-        return X + self.second(self.dropout(F.relu(self.first(F.relu(X)))))
+        change: Tensor = self.second(self.dropout(F.relu(self.first(F.relu(X)))))
+        return X + change
 
 
 class MaskedResidualNet(nn.Module):
@@ -100,10 +101,11 @@ class MaskedResidualNet(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """[D, R] -> [each, D, R], all columns in one pass."""
-        hidden = self.inlet(X)
+        hidden: Tensor = self.inlet(X)
         for block in self._blocks:
             hidden = block(hidden)
-        return self.outlet(hidden).view(self.each, self.D, -1)
+        out: Tensor = self.outlet(hidden)
+        return out.view(self.each, self.D, -1)
 
     def solve(self, column: Callable[[int, Tensor], Tensor]) -> Tensor:
         """The X [D, R] with X[i] = column(i, outputs of column i given X), found column by column, without dropout.

@@ -30,7 +30,7 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 def zero_linear(in_features: int, out_features: int) -> nn.Linear:
     """A linear layer whose weights and biases are 0 (torch's own constructor would draw from the global state)."""
-    layer = nn.utils.skip_init(nn.Linear, in_features, out_features)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, in_features, out_features)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
@@ -92,7 +92,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., features] -> [.., features]."""
-        return x + self.second(self.dropout(self.activation(self.first(self.activation(x)))))
+        change: Tensor = self.second(self.dropout(self.activation(self.first(self.activation(x)))))
+        return x + change
 
 
 class ResidualTrunk(nn.Module):
@@ -107,7 +108,8 @@ class ResidualTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., in_features] -> [.., hidden]."""
-        return self.blocks(self.inlet(x))
+        hidden: Tensor = self.blocks(self.inlet(x))
+        return hidden
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the weights; each block's last layer starts near 0, so that the blocks start near the identity."""
@@ -135,7 +137,8 @@ class ResidualNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., in_features] -> [.., out_features]."""
-        return self.outlet(self.trunk(x))
+        out: Tensor = self.outlet(self.trunk(x))
+        return out
 
     def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
         """Draw the weights; `outlet_scale` near 0 makes the output start near 0."""
@@ -183,8 +186,8 @@ class MLP(nn.Module):
 def linear_of_two(layer: nn.Module, x: Tensor, beside: Tensor | None) -> Tensor:
     """A linear layer of x [.., a] and `beside` [.., b], next to each other. They broadcast, and what one of them adds
     is computed once for each of its rows."""
-    if beside is None:
-        return layer(x)
     assert isinstance(layer, nn.Linear)
+    if beside is None:
+        return F.linear(x, layer.weight, layer.bias)
     split = x.shape[-1]
     return F.linear(x, layer.weight[:, :split], layer.bias) + F.linear(beside, layer.weight[:, split:])

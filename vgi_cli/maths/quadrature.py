@@ -61,7 +61,8 @@ def _clean(log_p: Tensor) -> Tensor:
 
 def _shares(count: int, like: Tensor) -> Tensor:
     """[R, count] shares in (0, 1), equally spaced in normal scores: tails count for the distance."""
-    return torch.special.ndtr(torch.linspace(-5, 5, count, dtype=like.dtype)).expand(len(like), -1)
+    shares: Tensor = torch.special.ndtr(torch.linspace(-5, 5, count, dtype=like.dtype))
+    return shares.expand(len(like), -1)
 
 
 def _cumulative(grid: Tensor, height: Tensor) -> tuple[Tensor, Tensor]:

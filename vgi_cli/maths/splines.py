@@ -105,9 +105,7 @@ class _Spline(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, x: Tensor, settings: _Settings, *parameters: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, settings: _Settings, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         bins, bound, inverse, min_width, min_height, min_derivative = settings
         step_w, span_w = settings.step_and_span(min_width)
         step_h, span_h = settings.step_and_span(min_height)
@@ -149,7 +147,7 @@ class _Spline(torch.autograd.Function):
         return y, log_slope
 
     @staticmethod
-    def backward(ctx: Any, grad_y: Tensor, grad_log: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_y: Tensor, grad_log: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # the caller asked for create_graph=True: refuse rather than give half of it
             raise NotImplementedError("splines have derivatives of first order only, got create_graph=True")
         z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside = ctx.saved_tensors[:13]

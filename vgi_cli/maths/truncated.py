@@ -15,7 +15,8 @@ def log_mass(low: Tensor, high: Tensor) -> Tensor:
     """log(Phi(high) - Phi(low)) for low < high, without cancellation: the interval is mirrored into the lower tail."""
     flip = low > 0
     a, b = torch.where(flip, -high, low), torch.where(flip, -low, high)
-    upper, lower = torch.special.log_ndtr(b), torch.special.log_ndtr(a)
+    upper: Tensor = torch.special.log_ndtr(b)
+    lower: Tensor = torch.special.log_ndtr(a)
     return upper + torch.log1p(-torch.exp(lower - upper).clamp(max=1 - 1e-16))
 
 

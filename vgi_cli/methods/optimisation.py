@@ -32,7 +32,7 @@ class GradientConfig(MethodConfig):
 
 def default_batch_size(n: int) -> int:
     """Rows per step: a power of two, about n / 16, between 32 and 512."""
-    return 2 ** min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
+    return 1 << min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
 
 
 def rate_factor(schedule: str, progress: float) -> float:

@@ -137,7 +137,7 @@ def _represent_float(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
 _Dumper.add_representer(str, _represent_str)
 _Dumper.add_representer(float, _represent_float)
-_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign, assignment]
+_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
 
 
 def dump(values: dict[str, Any]) -> str:

@@ -9,5 +9,4 @@ from vgi_cli.conditionals.families.spline import SplineFamily
 
 def make_family(name: str, *, steps: int, bins: int) -> Family:
     """`gaussian`, or `spline` with its number of steps and bins."""
-    families = {"gaussian": lambda: GaussianFamily(), "spline": lambda: SplineFamily(steps, bins)}
-    return families[name]()
+    return {"gaussian": GaussianFamily(), "spline": SplineFamily(steps, bins)}[name]

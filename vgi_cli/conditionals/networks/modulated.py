@@ -81,5 +81,6 @@ class ModulatedNetwork(BlockNetwork):
             h = h + new if i > 0 and new.shape == h.shape else new
         if len(h) < len(flat):
             h = h.repeat_interleave(M, 0)
-        params = self.last(h) + rows_of(self.base, flat)
-        return (params if self.slope is None else self.slope(params, past, flat)).view(R, M, -1)
+        params: Tensor = self.last(h) + rows_of(self.base, flat)
+        params = params if self.slope is None else self.slope(params, past, flat)
+        return params.view(R, M, -1)

@@ -68,15 +68,13 @@ class _Gather(torch.autograd.Function):
     where autograd's own derivative of a gather adds row by row."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, h: Tensor, forth: Tensor, back: Tensor, keep: Tensor | None, M: int
-    ) -> Tensor:
+    def forward(ctx: Any, h: Tensor, forth: Tensor, back: Tensor, keep: Tensor | None, M: int) -> Tensor:
         ctx.save_for_backward(back, keep)
         ctx.M = M
         return h.index_select(0, forth)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         back, keep = ctx.saved_tensors
         out = grad.index_select(0, back)
         if keep is not None:
@@ -125,5 +123,6 @@ class HeadLinear(nn.Module):
             weight = weight * (1 - torch.eye(weight.shape[0], dtype=h.dtype, device=h.device))[:, None]
         bias = self.bias.transpose(1, 2)
         if h.ndim == 2:
-            return torch.addmm(bias.reshape(-1, 1), weight.reshape(-1, h.shape[0]), h).unflatten(0, weight.shape[:2])
+            out = torch.addmm(bias.reshape(-1, 1), weight.reshape(-1, h.shape[0]), h)
+            return out.view(*weight.shape[:2], -1)
         return torch.baddbmm(bias, weight, h)

@@ -35,8 +35,8 @@ class JointMixture:
         self.means = means
         self.covariances = covariances
         factor = torch.linalg.cholesky(covariances)
-        self._whiten = torch.linalg.inv(factor)  # [K', D, D] lower: |W (x - mean)|^2 is the quadratic form
-        self._logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        self._whiten: Tensor = torch.linalg.inv(factor)  # [K', D, D] lower: |W (x - mean)|^2 is the quadratic form
+        self._logdet: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         self.precisions = self._whiten.mT @ self._whiten
 
     @property
@@ -51,7 +51,7 @@ class JointMixture:
     def component_log_prob(self, x: Tensor) -> Tensor:
         """log(w_k N_k(x)): [n, D] -> [n, K']."""
         k, D = self.means.shape
-        white = (x @ self._whiten.flatten(0, 1).mT).unflatten(1, (k, D))
+        white: Tensor = (x @ self._whiten.flatten(0, 1).mT).unflatten(1, (k, D))
         white = white - (self._whiten @ self.means[:, :, None])[:, :, 0]
         return self.log_weights - 0.5 * (white.square().sum(-1) + self._logdet + D * LOG_2PI)
 

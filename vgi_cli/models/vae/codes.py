@@ -136,7 +136,8 @@ class MixtureCode(Code):
         self.means.copy_(draw.normal_(generator=generator))
 
     def _log_weight(self, x: Tensor, missing: Tensor | None) -> Tensor:
-        return self.classifier(x, missing).log_softmax(-1)
+        logits: Tensor = self.classifier(x, missing)
+        return logits.log_softmax(-1)
 
 
 def to_normal(parameters: Tensor) -> DiagonalNormal:

@@ -55,7 +55,8 @@ class MaskedRows(RowNetwork):
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
         """See RowNetwork."""
-        return self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
+        out: Tensor = self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
+        return out
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """See RowNetwork."""
@@ -98,7 +99,8 @@ class SetRows(RowNetwork):
         else:
             observed = self._gathered if x.device.type == "cpu" else self._masked
             total = observed(x, missing, self._slope(), self._offset())
-        return self.head(total, beside)
+        out: Tensor = self.head(total, beside)
+        return out
 
     def _slope(self) -> Tensor:
         """The first layer is linear in x_j, x_j e_j and b_j: what it has before x_j [D, cell[0]], once for all rows."""

@@ -108,7 +108,7 @@ def parquet_bytes(arrow: pa.Table) -> bytes:
     """A Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(arrow, sink)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType) -> pa.Array:
