@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgi_cli.evaluation.diagnostics import remarks
+from vgi_cli.evaluation.report import remarks
 
 
 def test_remarks() -> None:

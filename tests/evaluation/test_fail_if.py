@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vgi_cli.errors import FailIfMissed, UsageError
-from vgi_cli.evaluation.report.fail_if import Condition, check, foresee, parse
+from vgi_cli.evaluation.fail_if import Condition, check, foresee, parse
 
 REPORT = {
     "format": 1,

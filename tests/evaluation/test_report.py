@@ -9,7 +9,7 @@ import torch
 
 from vgi_cli.evaluation.imputation import score_imputations
 from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik
-from vgi_cli.evaluation.report.report import imputation_part, loglik_part, make_report, markdown
+from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
 
 MISSING = torch.tensor([[False, False], [True, False], [True, True]])
 SCALE = torch.zeros(2)

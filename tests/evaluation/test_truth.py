@@ -16,7 +16,7 @@ from tests.oracles import random_covariance
 from vgi_cli.columns.base import Column, Lattice, Scale, Schema
 from vgi_cli.columns.codecs import codec
 from vgi_cli.evaluation.truth.distance import SAMPLES, compare
-from vgi_cli.evaluation.truth.laws import Factors, FittedLaw, KnownLaw, Law, Normals
+from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
@@ -332,7 +332,7 @@ def test_a_density_that_is_not_finite_is_left_out_later() -> None:
         def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
             return torch.zeros(n, 3)
 
-    from vgi_cli.evaluation.report.report import make_report
+    from vgi_cli.evaluation.report import make_report
 
     part, _ = compare(known(factor_model(0)), fitted(Broken()), stream())
     report = make_report(1, truth=part)

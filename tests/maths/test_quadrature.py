@@ -11,8 +11,7 @@ import scipy.stats
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
-from vgi_cli.maths.quadrature import Transport, compare_univariate
+from vgi_cli.maths.divergences import Transport, compare_univariate, normal_kl, normal_wasserstein2
 
 
 def normal_transport(mean: Tensor, sd: Tensor) -> Transport:

@@ -84,7 +84,7 @@ def command(
 ) -> None:
     """The command line of `vgi evaluate`; its help text is in cli/help.py."""
     from vgi_cli.commands.early import check_evaluate
-    from vgi_cli.evaluation.report.fail_if import check, parse
+    from vgi_cli.evaluation.fail_if import check, parse
     from vgi_cli.registry.plugins import plugged
     from vgi_cli.settings.recipe import gather
 

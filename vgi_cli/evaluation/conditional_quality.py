@@ -21,9 +21,8 @@ from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal
 from vgi_cli.evaluation.likelihood.loglik import Progress, silent
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
-from vgi_cli.maths.divergences import normal_kl, normal_wasserstein2
+from vgi_cli.maths.divergences import Transport, compare_univariate, normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
-from vgi_cli.maths.quadrature import Transport, compare_univariate
 from vgi_cli.models.base import Latent, Model
 from vgi_cli.models.gaussian.family import ColumnLaw, GaussianFamily, column_law
 

@@ -218,13 +218,13 @@ COMPLETERS = ExtensionPoint(
     {
         "empirical": Entry(
             "draws from the observed values of the cell's column",
-            "vgi_cli.completers.marginals:empirical",
+            "vgi_cli.completers.base:empirical",
             CompleterTraits({"imputations": 5}),
             example="vgi fit data.csv --model fa --imputer empirical",
         ),
         "mean": Entry(
             "the mean of the observed values of the cell's column, once",
-            "vgi_cli.completers.marginals:mean",
+            "vgi_cli.completers.base:mean",
             CompleterTraits({"imputations": 1}, single=True),
             example="vgi fit data.csv --model fa --imputer mean",
         ),

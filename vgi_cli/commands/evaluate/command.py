@@ -25,10 +25,9 @@ from vgi_cli.commands.impute_options import ImputeOptions
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
-from vgi_cli.evaluation.diagnostics import remarks
+from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
-from vgi_cli.evaluation.report import fail_if
-from vgi_cli.evaluation.report.report import imputation_part, loglik_part, make_report, markdown
+from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown, remarks
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.chosen import adapting_config
 from vgi_cli.fitting.fitted import Fitted, load_run, target_of

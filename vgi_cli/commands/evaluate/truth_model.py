@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
-from vgi_cli.evaluation.truth.laws import Factors, FittedLaw, KnownLaw, Law, Normals
+from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.fitting.fitted import Fitted, load_run
 from vgi_cli.reporting import Reporter
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from vgi_cli.evaluation.imputation import ImputationScores
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
-from vgi_cli.evaluation.report.sections import conditional_lines, truth_lines
 
 FORMAT = 1
 
@@ -206,3 +205,89 @@ def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
 
 def _show(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def truth_lines(truth: Mapping[str, Any]) -> list[str]:
+    """The `truth` object as lines."""
+    lines = [f"Truth: {truth['model']}. `standardised`: columns divided by their standard deviation.", ""]
+    if "kl" in truth:
+        exact = truth["kl_estimator"] == "exact"
+        se = f" (standard error {truth['kl_se']:.2g})" if "kl_se" in truth else ""
+        how = "closed form" if exact else f"Monte Carlo, {truth['samples']} rows of the truth"
+        lines.append(f"- KL(truth ‖ model): {truth['kl']:.5g} nats{se}, {how}")
+    w2 = truth.get("wasserstein2_squared")
+    if w2:
+        lines.append(f"- squared 2-Wasserstein distance: {_units(w2)}")
+    sliced = truth.get("sliced_wasserstein")
+    if sliced:
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in sliced.items())
+        lines.append(f"- sliced 1-Wasserstein distance: {shown} (`noise`: between two samples of the truth)")
+    for name, error in truth.get("rmse", {}).items():
+        rotated = ", after the best rotation" if name == "F" else ""
+        shown = _units(error) if isinstance(error, Mapping) else f"{error:.5g}"
+        lines.append(f"- RMSE of {name}{rotated}: {shown}")
+    return lines
+
+
+def _units(values: Mapping[str, float]) -> str:
+    names = {"standardised": "standardised", "data": "data units"}
+    return ", ".join(f"{names[key]} {value:.5g}" for key, value in values.items())
+
+
+def conditional_lines(part: Mapping[str, Any]) -> list[str]:
+    """The `conditionals` object as lines: one table, overall first."""
+    filled = f", holes filled by sampler {part['sampler']}" if "sampler" in part else ""
+    lines = [
+        f"Each fitted q(column | rest) against the model's own p(column | rest) on {part['rows']} rows{filled}, "
+        f"{part['estimator']}.",
+        "KL(q ‖ p) in nats, 2-Wasserstein distance in encoded units; median and 90 % quantile over rows.",
+        "",
+        "| column | KL median | KL 90 % | Wasserstein median | Wasserstein 90 % |",
+        "|---|---|---|---|---|",
+    ]
+    for name, column in {"overall": part, **part.get("columns", {})}.items():
+        numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
+        cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
+        lines.append(f"| {name} | {cells} |")
+    if "left_out" in part:
+        lines += [
+            "",
+            f"Left out, as without a hole in the fit no conditional is trained: {', '.join(part['left_out'])}.",
+        ]
+    if "ess" in part:
+        lines += [
+            "",
+            f"Effective draws of the latents: median {part['ess']['median']:.4g}, 10 % {part['ess']['q10']:.4g}.",
+        ]
+    if "warning" in part:
+        lines += ["", f"**warning**: {part['warning']}"]
+    return lines
+
+
+LOW_ACCEPTANCE = 0.2
+LONG_MEMORY = 0.3
+MANY_EXTENDED = 0.5
+
+
+def remarks(diagnostics: Mapping[str, object]) -> list[str]:
+    """Sentences about what is wrong with the chains of an imputer (its `diagnostics()`); empty when nothing is."""
+    out = []
+    by_column = diagnostics.get("acceptance_by_column")
+    if isinstance(by_column, Mapping):
+        low = {name: a for name, a in by_column.items() if a < LOW_ACCEPTANCE}
+        if low:
+            worst = min(low, key=lambda name: low[name])
+            out.append(
+                f"fills of {len(low)} column{'s' * (len(low) != 1)} rarely move away from where they start (worst: "
+                f"'{worst}', {low[worst]:.0%} of the proposals are accepted): a longer fit helps"
+            )
+    memory = diagnostics.get("memory")
+    if isinstance(memory, float) and memory > LONG_MEMORY:
+        out.append(
+            f"draws may still depend on where their chains started (correlation {memory:.2f} between their states at "
+            "half-time and at the end): a longer fit helps"
+        )
+    extended = diagnostics.get("extended")
+    if isinstance(extended, float) and extended > MANY_EXTENDED:
+        out.append(f"{extended:.0%} of the chains were made longer, as few proposals were accepted")
+    return out
