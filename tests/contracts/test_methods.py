@@ -111,7 +111,21 @@ def test_parts_are_tensors_that_do_not_share_memory_with_the_state(model, method
     assert {"model", "state"} <= kept.keys() <= {"model", "conditionals", "imputations", "state"}
     events(made, state)
     assert all(torch.equal(value, kept["model"][key]) for key, value in before.items())
-    assert any(not torch.equal(value, state.parts()["model"][key]) for key, value in before.items())
+
+
+@every
+def test_every_parameter_learns(model, method):
+    made, state = start(model, method)
+    parameters = {f"model: {key}" for key, p in state.model.named_parameters() if p.numel()}
+
+    def learnt():
+        parts = {f"{stem}: {key}": value for stem, part in state.parts().items() for key, value in part.items()}
+        return {key: v.clone() for key, v in parts.items() if key in parameters or key.startswith("conditionals: ")}
+
+    before = learnt()
+    assert parameters <= before.keys()
+    events(made, state)
+    assert [key for key, value in learnt().items() if torch.equal(value, before[key])] == []
 
 
 @every

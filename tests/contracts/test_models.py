@@ -48,8 +48,11 @@ def test_shapes_determinism_and_gradients(name, D):
     assert log_p.shape == (20, 20)
     torch.testing.assert_close(log_p.reshape(-1), model.log_prob(x), rtol=1e-9, atol=1e-9)
     log_p.sum().backward()
-    assert all(p.grad is None or bool(torch.isfinite(p.grad).all()) for p in model.parameters())
-    assert any(p.grad is not None and bool((p.grad != 0).any()) for p in model.parameters())
+    gradients = {key: p.grad for key, p in model.named_parameters() if p.requires_grad and p.numel()}
+    assert all(grad is None or bool(torch.isfinite(grad).all()) for grad in gradients.values())
+    dead = [key for key, grad in gradients.items() if grad is None or not bool((grad != 0).any())]
+    # of one column there is no other that a network could look at: some of its parameters may have no use
+    assert dead == [] or (D == 1 and len(dead) < len(gradients))
     one, two = (model.sample(7, torch.Generator().manual_seed(3)) for _ in range(2))
     assert one.shape == (7, D) and torch.equal(one, two)
 

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.clocks import ticking
 from tests.fitting.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted
@@ -101,11 +101,12 @@ def test_stop_after_stops_and_may_be_lifted(tmp_path: Path, whole: Path) -> None
     assert_same(path, whole)
 
 
-def test_the_clock_stops_and_its_stop_can_be_repeated_without_it(tmp_path: Path) -> None:
-    drive = new_drive(new_run(tmp_path / "clock"), epochs=10**6, deadline=time.monotonic() + 0.15)
-    drive.state.delay = 0.002
-    outcome = drive.go()
-    assert outcome.stopped_by == "time_limit" and 0 < outcome.steps < 200
+def test_the_clock_stops_and_its_stop_can_be_repeated_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch)
+    outcome = new_drive(new_run(tmp_path / "clock"), epochs=10**6, deadline=0.15).go()
+    assert outcome.stopped_by == "time_limit" and 0 < outcome.steps < 150
     assert RunFolder.open(tmp_path / "clock").manifest["stopped_by"] == "time_limit"
     again = new_drive(new_run(tmp_path / "again"), epochs=10**6, stop_after=outcome.steps)
     again.go()
@@ -113,10 +114,13 @@ def test_the_clock_stops_and_its_stop_can_be_repeated_without_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
-def test_the_clock_and_signals_reach_into_a_long_step(tmp_path: Path, number: int | None) -> None:
+def test_the_clock_and_signals_reach_into_a_long_step(
+    tmp_path: Path, number: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A step that asks and ends: at the deadline by the clock, after a signal with its exit code."""
     stop = Stop()
-    deadline = None if number is not None else time.monotonic() + 0.05
+    ticking(monkeypatch)
+    deadline = None if number is not None else 0.05
     drive = new_drive(new_run(tmp_path / "run"), stop=stop, deadline=deadline)
 
     def advance(state: Any) -> Iterator[Any]:
@@ -124,7 +128,7 @@ def test_the_clock_and_signals_reach_into_a_long_step(tmp_path: Path, number: in
         if number is not None:
             stop.handle(number, None)
         while not state.stop_now():
-            time.sleep(0.001)
+            pass
         yield from ()
 
     drive.advance = advance
