@@ -30,7 +30,7 @@ from scipy import stats
 from torch import Tensor
 
 import vgi_cli
-from vgi_cli.commands.arguments import source
+from vgi_cli.commands.requests import source
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.encoder import encode, log_volume
 from vgi_cli.encoding.schema import Schema, infer_schema

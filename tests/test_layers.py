@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": _FITS | {"columns", "samplers"},
     "registry": _BASE,  # the tables of names; whoever looks one up loads what it names
     "registry.plugins": _CORE | {"models", "methods", "reporting"},
-    "settings": _CORE | {"columns", "models", "methods"},
+    "settings": _CORE | {"columns", "models", "methods", "reporting"},
     "machine": _CORE | {"chains", "reporting", "settings"},
     "runs": _CORE | {"methods", "settings"},
     "fitting": _OUTER | {"registry.plugins", "settings", "machine", "runs"},

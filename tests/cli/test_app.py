@@ -161,7 +161,7 @@ def test_outcomes_become_exit_codes(
     def fails(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr("vgi_cli.settings.recipe.gather", fails)
+    monkeypatch.setattr("vgi_cli.commands.requests.gather", fails)
     done = vgi("fit", "a.csv")
     assert (done.code, done.error, done.out) == (code, error, "")
     assert "Traceback" not in done.err

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import vgi_cli
-from vgi_cli.commands.arguments import source
+from vgi_cli.commands.requests import source
 from vgi_cli.data import split_rows
 from vgi_cli.encoding.encoder import encode, log_volume
 from vgi_cli.encoding.schema import infer_schema

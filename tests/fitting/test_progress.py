@@ -15,7 +15,7 @@ import torch
 
 import vgi_cli
 from vgi_cli.cli.console import Console
-from vgi_cli.commands.fit import fit as fit_run
+from vgi_cli.commands.requests import FitRequest
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.fitting import pilot
 from vgi_cli.methods.em.em import Nearness
@@ -161,7 +161,7 @@ def test_every_phase_has_one_plain_line_every_ten_seconds(tmp_path: Path) -> Non
     stream = io.StringIO()
     reporter = Ticking(stream)
     flags = {"data": ([str(tmp_path / "t.csv")], "DATA"), "model.name": ("mixture", "--model")}
-    fit_run(gather(flags), out=tmp_path / "run", reporter=reporter)
+    FitRequest(settings=gather(flags), out=str(tmp_path / "run")).carry_out(reporter)
     lines = [line for line in stream.getvalue().splitlines() if re.match(r"\d/\d ", line)]
     assert len(lines) == reporter.now // 10
     assert {line.split(":")[0] for line in lines} >= {

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from vgi_cli.cli import evaluate, finetune, fit, help, impute
+from vgi_cli.cli import help
+from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.errors import VgiError, closest, nearest
 from vgi_cli.runs.provenance import said
@@ -53,10 +54,8 @@ def build_app() -> typer.Typer:
         context_settings=settings,
     )
     app.callback(invoke_without_command=True)(_top)
-    app.command("fit", help=help.FIT, epilog=help.fit_epilog())(fit.command)
-    app.command("finetune", help=help.FINETUNE, epilog=help.finetune_epilog())(finetune.command)
-    app.command("impute", help=help.IMPUTE, epilog=help.impute_epilog())(impute.command)
-    app.command("evaluate", help=help.EVALUATE, epilog=help.evaluate_epilog())(evaluate.command)
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.help, epilog=command.epilog())(command.function())
     return app
 
 

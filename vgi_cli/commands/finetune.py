@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings, value_of
+from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings
+from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
@@ -25,58 +26,47 @@ from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.signals import watch_signals
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.provenance import provenance
-from vgi_cli.settings.problems import Settings
 from vgi_cli.stages import READING, SAVING, TRAINING
 from vgi_cli.table.reader import Table
 from vgi_cli.version import __version__
 
 
-def finetune(
-    checkpoint: Path,
-    settings: Settings,
-    *,
-    out: Path | None = None,
-    force: bool = False,
-    reporter: Reporter | None = None,
-    started: float | None = None,
-    table: Table | None = None,
-) -> RunFolder:
+def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
     """Fine-tune a run on new rows and return the new run folder. A model that has exact conditionals and was fitted
     without others has nothing to adapt: its new run is the old one, for the new table.
 
     Raises UsageError, InputError or RunError before anything is created, Interrupted after saving, TimeUp (nothing is
     kept) where the time limit is over before the first epoch has ended.
     """
-    reporter = Silent() if reporter is None else reporter
-    started = time.monotonic() if started is None else started
+    table, out, started = request.table, request.folder, request.started
     with watch_signals() as stop:
-        check_free(out, force)
-        fitted = load_run(checkpoint, reporter)
+        check_free(out, request.force)
+        fitted = load_run(request.checkpoint, reporter)
         fitted.say_unused_plugins(reporter)
         exact = fitted.conditionals is None and fitted.marginal
         q = None if exact else require_conditionals(fitted)
-        device = compute_on(fitted, settings)
-        limit = limit_of(settings, started)
+        device = compute_on(fitted, request)
+        limit = limit_of(request.settings, started)
         reporter.plan([READING, TRAINING, SAVING])
         with reporter.stage(READING) as stage:
-            table = fitted_or_new(fitted, settings) if table is None else table
+            table = fitted_or_new(fitted, request) if table is None else table
             match(table, fitted.schema, reporter)
             stage(0.5)
             read = rows_of(table, fitted.schema, fitted.recipe.seed, progress=lambda done: stage(0.5 + 0.5 * done))
-        seed = seed_of(fitted, settings)
+        seed = seed_of(fitted, request)
         rows = training_rows(read, keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype
         data = rows.table.to(dtype=dtype, device=device)
-        manifest = _manifest(fitted, table, settings, data, seed, device)
+        manifest = _manifest(fitted, table, request, data, seed, device)
         if q is None:
             reporter.say("nothing to adapt: this model knows the law of every hole exactly")
-            return _unchanged(fitted, manifest, settings, claim(out, force), started)
+            return _unchanged(fitted, manifest, request, claim(out, request.force))
         config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
-        epochs = value_of(settings, "epochs")
+        epochs = request.said("epochs")
         folder = Path().absolute() if out is None else out.absolute().parent
         room = memory_for_chains(device, folder)
         generator = stream(seed, "finetune")
@@ -86,11 +76,11 @@ def finetune(
         say_where(state.chains, folder, reporter)
         if limit.over():
             raise TimeUp(f"stopped before fine-tuning began: {limit.words()} was over", "give it more time")
-        claimed = claim(out, force)
+        claimed = claim(out, request.force)
         with sole_writer(claimed.path):
             with claimed.undone_if_empty():
                 run = RunFolder(claimed.path, manifest)
-                run.save({}, {}, _texts(fitted, manifest, settings))
+                run.save({}, {}, _texts(fitted, manifest, request))
                 drive = Drive(
                     advance=lambda tuned: algorithm.run(tuned, inside),
                     state=state,
@@ -122,23 +112,21 @@ def finetune(
             return run
 
 
-def _unchanged(
-    fitted: Fitted, manifest: dict[str, Any], settings: Settings, claimed: Claim, started: float
-) -> RunFolder:
+def _unchanged(fitted: Fitted, manifest: dict[str, Any], request: FinetuneRequest, claimed: Claim) -> RunFolder:
     """The run of a model that knows its conditionals: what it is for another table is what it was."""
     with sole_writer(claimed.path), claimed.undone_if_empty():
         run = RunFolder(claimed.path, manifest)
         entries: dict[str, Any] = {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0}
-        entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
-        run.save({"model": fitted.run.tensors("model")}, entries, _texts(fitted, manifest, settings))
+        entries["timings"] = {"command_seconds": round(time.monotonic() - request.started, 3)}
+        run.save({"model": fitted.run.tensors("model")}, entries, _texts(fitted, manifest, request))
     claimed.commit()
     return run
 
 
-def _texts(fitted: Fitted, manifest: dict[str, Any], settings: Settings) -> dict[str, str]:
+def _texts(fitted: Fitted, manifest: dict[str, Any], request: FinetuneRequest) -> dict[str, str]:
     """Recipe and schema of the new run: those of the old one, on another table."""
     data = manifest["data"]
-    reading = table_settings(settings, fitted.recipe.table)
+    reading = table_settings(request, fitted.recipe.table)
     recipe = fitted.recipe.replace(data=tuple(data["paths"]), mask=data["mask"], table=reading)
     return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()}
 
@@ -171,11 +159,11 @@ def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
 
 
 def _manifest(
-    fitted: Fitted, table: Table, settings: Settings, data: TensorTable, seed: int, device: torch.device
+    fitted: Fitted, table: Table, request: FinetuneRequest, data: TensorTable, seed: int, device: torch.device
 ) -> dict[str, Any]:
     before = fitted.run.record
-    paths = value_of(settings, "data")
-    mask = value_of(settings, "mask")
+    paths = request.said("data")
+    mask = request.said("mask")
     return {
         "format": 1,
         "version": __version__,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting import pilot
@@ -44,60 +44,36 @@ from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings, origin, raise_problems
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.stages import PILOT, READING, REFITS, SAVING, SIZE, TRAINING
-from vgi_cli.table.reader import Table
 
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
 
-def fit(
-    settings: Settings,
-    *,
-    out: Path | None = None,
-    resume: bool = False,
-    force: bool = False,
-    reporter: Reporter | None = None,
-    started: float | None = None,
-    table: Table | None = None,
-) -> RunFolder:
-    """Fit a model and return its run folder.
+def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
+    """Fit a model and return its run folder: where nobody says which, the next free run1/, run2/, …
 
-    settings  what was said (`config.gather`); `table` replaces `data` for a table in memory
-    out       the run folder; none: the next free run1/, run2/, …
-    started   monotonic time at which the command began (the time limit counts from there)
-
-    Raises UsageError, InputError or RunError before anything is created, FitError when training fails, Interrupted
-    after saving.
+    Raises UsageError, InputError or RunError before anything is created, FitError when training fails, TimeUp where the
+    time limit was over before there was a model, Interrupted after saving.
     """
-    reporter = Silent() if reporter is None else reporter
-    started = time.monotonic() if started is None else started
+    out = request.folder
     with watch_signals() as stop:
-        run = find_run(out) if resume else None
+        run = find_run(out) if request.resume else None
         if run is not None:
-            return _resume(run, settings, reporter, started, stop, table)
-        if resume and table is None and "data" not in settings:
+            return _resume(run, request, reporter, stop)
+        if request.resume and request.table is None and "data" not in request.settings:
             raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
-        if resume:
+        if request.resume:
             reporter.say(f"nothing was fitted in {out} yet: the fit starts at the beginning")
-        _check_plugins(settings, reporter)
-        plan = make_plan(settings, from_memory=table is not None)
-        check_free(out, force)
-        return _start(plan, settings, out, force, reporter, started, stop, table)
+        _check_plugins(request.settings, reporter)
+        plan = make_plan(request.settings, from_memory=request.table is not None)
+        check_free(out, request.force)
+        return _start(plan, request, reporter, stop)
 
 
-def _start(
-    plan: Plan,
-    settings: Settings,
-    out: Path | None,
-    force: bool,
-    reporter: Reporter,
-    started: float,
-    stop: Stop,
-    table: Table | None,
-) -> RunFolder:
-    recipe = plan.recipe
+def _start(plan: Plan, request: FitRequest, reporter: Reporter, stop: Stop) -> RunFolder:
+    recipe, settings, table, out = plan.recipe, request.settings, request.table, request.folder
     set_threads(recipe.threads or 1)
-    limit = limit_of(settings, started)
+    limit = limit_of(settings, request.started)
     reporter.plan([READING, *_stages(recipe, None)])
     with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
@@ -108,8 +84,8 @@ def _start(
         rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
     if not schema.modelled:
         recipe = _absolute(_record_plugins(recipe, reporter), plan)
-        job = Job(recipe, plan.device, table, schema, rows, None, None, limit, started, reporter, stop)
-        return _nothing_to_fit(job, settings, out, force)
+        job = Job(recipe, plan.device, table, schema, rows, None, None, limit, request.started, reporter, stop)
+        return _nothing_to_fit(job, settings, out, request.force)
     recipe = _record_plugins(_choose_family(recipe, rows, settings, reporter), reporter)
     recipe, rows = choose_blocks(recipe, rows, schema, reporter)
     if plan.device.type != "cpu" and not recipe.method.entry.traits.gpu:
@@ -128,14 +104,14 @@ def _start(
         reporter.say(choice.reason)
         recipe = recipe.replace(epochs=choice.epochs)
     recipe, epochs = pilot.allowance(recipe, train, plan.device, limit, settings)
-    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, request.started, reporter, stop)
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
     _require_time(limit, "training could begin")
     if epochs is not None and epochs < state.epochs:
         reporter.say(f"the time limit leaves room for about {epochs} of {state.epochs} epochs")
         job.planned, state.epochs = state.epochs, epochs
     job.recipe = job.recipe.replace(epochs=state.epochs)
-    claimed = claim(out, force)
+    claimed = claim(out, request.force)
     with sole_writer(claimed.path), claimed.undone_if_empty():
         return carry_out(create_run(claimed, job, settings), job, state, claimed=claimed)
 
@@ -182,9 +158,8 @@ def _nothing_to_fit(job: Job, settings: Settings, out: Path | None, force: bool)
     return run
 
 
-def _resume(
-    run: RunFolder, settings: Settings, reporter: Reporter, started: float, stop: Stop, table: Table | None
-) -> RunFolder:
+def _resume(run: RunFolder, request: FitRequest, reporter: Reporter, stop: Stop) -> RunFolder:
+    settings, table = request.settings, request.table
     recipe = merge(run, settings)
     if finished(run, settings):
         ended = how_it_ended(run.record.epochs, run.record.stopped_by)
@@ -207,9 +182,9 @@ def _resume(
     recipe, rows = choose_blocks(recipe, rows, schema, Silent())
     train, held = _training_and_held(recipe, rows, schema, Silent())
     check_same_held(run, held.sha256)
-    limit = limit_of(settings, started)
+    limit = limit_of(settings, request.started)
     _require_time(limit, "the table had been read")
-    job = Job(recipe, plan.device, table, schema, train, *held, limit, started, reporter, stop)
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, request.started, reporter, stop)
     state = start(job, run.path)
     with sole_writer(run.path):
         run = RunFolder.open(run.path)

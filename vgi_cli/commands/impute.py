@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vgi_cli.columns.base import Schema
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.commands.impute_options import ImputeOptions, with_draws
+from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.encoding.encoder import RowKeys, decode
 from vgi_cli.encoding.encoder import box as box_of
@@ -27,18 +27,20 @@ from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up, limit
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.signals import watch_signals
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.reporting import Reporter, Silent, Stage
+from vgi_cli.reporting import Reporter, Stage
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
-from vgi_cli.settings.problems import Settings, origin
+from vgi_cli.settings.options import Frame
+from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.stages import DRAWING, READING, WRITING
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes
+from vgi_cli.table.memory import to_frames
 from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Block, Source, Whole
-from vgi_cli.table.writer import Content, check_output, default_output, write_blocks
+from vgi_cli.table.writer import Content, check_output, default_output, refuse_clash, write_blocks
 
 
 class Imputed(NamedTuple):
@@ -49,65 +51,57 @@ class Imputed(NamedTuple):
     sampler: str
 
 
-def impute(
-    checkpoint: Path,
-    settings: Settings,
-    options: ImputeOptions,
-    reporter: Reporter | None = None,
-    table: Table | None = None,
-    stdout: BinaryIO | None = None,
-    started: float | None = None,
-) -> list[Path]:
+def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None = None) -> list[Path]:
     """Impute DATA (default: the fitted table) and write it. Returns the files written, none when they went to stdout.
 
     The table is read in blocks of rows: once to check it, once to draw, and once for every table that is written. The
     draws wait in a temporary file. Raises UsageError, InputError, RunError or HolesLeft before anything is written, and
-    TimeUp, with nothing written, where the time limit (counted from the monotonic time `started`) is over first.
+    TimeUp, with nothing written, where the time limit is over first.
     """
-    reporter = Silent() if reporter is None else reporter
-    limit = limit_of(settings, time.monotonic() if started is None else started)
+    limit = limit_of(request.settings, request.started)
     with watch_signals():
         reporter.plan([READING, DRAWING, WRITING])
-        fitted = load_run(checkpoint, reporter)
-        fitted.say_unused_plugins(reporter, options.sampler)
-        options = with_draws(options, fitted, reporter)
+        fitted = load_run(request.checkpoint, reporter)
+        fitted.say_unused_plugins(reporter, request.sampler)
+        request = request.with_draws(fitted, reporter)
         with reporter.stage(READING, "rows") as stage:
-            source = blocks_of(fitted, settings) if table is None else Whole(table)
+            source = blocks_of(fitted, request) if request.table is None else Whole(request.table)
             stage(0.5)
             described = source.origin
             told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
-            seen = survey(told, fitted.schema, reporter, options.strict)
+            seen = survey(told, fitted.schema, reporter, request.strict)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
-        if options.out is None:
-            out = default_output(checkpoint / "imputed", described)
-        elif options.out != "-":
-            out = Path(options.out)
-        layout = cast(Layout, options.layout)
+        if request.out is None:
+            out = default_output(request.checkpoint / "imputed", described)
+        elif request.out != "-":
+            out = Path(request.out)
+        layout = cast(Layout, request.format)
         format = None if isinstance(out, Path) else described.format
-        files = options.m if layout == "files" else 1
+        files = request.m if layout == "files" else 1
         if isinstance(out, Path):
-            named = name_of(fitted, settings) if table is None else TableName([], None, fitted.recipe.table, False)
+            in_memory = TableName([], None, fitted.recipe.table, False)
+            named = name_of(fitted, request) if request.table is None else in_memory
             paths = output_paths(out, described, m=files or 1, layout=layout)
             refuse_sources(paths, named.data, "the table that is imputed")
             refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
-            if options.out is not None:
+            if request.out is not None:
                 refuse_type(out)
-        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=options.force)
-        sampling = Sampling(fitted, settings, options, reporter, limit, table)
+        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
+        sampling = Sampling(fitted, request, reporter, limit)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
-            keys = RowKeys(fitted.schema, table is not None and keyed_by_content(fitted, table))
+            keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
             sampling.fill(source, seen.incomplete, draws, keys)
-            if options.point is not None:
+            if request.point is not None:
                 reporter.warn(
-                    f"the {options.point} of {options.m} draws is a best guess without its uncertainty: not for "
+                    f"the {request.point} of {request.m} draws is a best guess without its uncertainty: not for "
                     "standard errors or tests"
                 )
-            elif options.layout == "single":
+            elif request.format == "single":
                 reporter.warn(
                     "one filled table does not show how uncertain its fills are: standard errors and tests need "
                     "several (--format files or long)"
                 )
-            passes = draws.m + (layout == "long" and options.original)
+            passes = draws.m + (layout == "long" and request.original)
             with reporter.stage(WRITING, until=limit.end) as stage:
                 watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)
                 content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
@@ -117,8 +111,8 @@ def impute(
                         layout=layout,
                         out=out,
                         format=format,
-                        original=options.original,
-                        force=options.force,
+                        original=request.original,
+                        force=request.force,
                         say=reporter.say,
                     )
                 except OutOfTime:
@@ -128,6 +122,28 @@ def impute(
                     ) from None
         say_filled(seen.holes, sampling.kept, reporter)
         return written
+
+
+def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:
+    """Impute DATA (default: the fitted table) and return the tables, one with the long layout; of pandas, or `arrow`.
+    Raises as `impute` does."""
+    fitted = load_run(request.checkpoint, reporter)
+    fitted.say_unused_plugins(reporter, request.sampler)
+    request = request.with_draws(fitted, reporter)
+    limit = limit_of(request.settings, request.started)
+    reporter.plan([READING, DRAWING])
+    with reporter.stage(READING):
+        table = fitted_or_new(fitted, request) if request.table is None else request.table
+        if request.format == "long":
+            refuse_clash(table)
+        seen = survey(Whole(table), fitted.schema, reporter, request.strict)
+    sampling = Sampling(fitted, dataclasses.replace(request, table=table), reporter, limit)
+    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
+    draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
+    sampling.keep_off_codes(draws, table)
+    sampling.finish()
+    say_filled(seen.holes, len(draws), reporter)
+    return to_frames(table, fitted.schema, draws, arrow, request.format == "long", request.original, say=reporter.say)
 
 
 class _Told(Source):
@@ -174,41 +190,36 @@ class TableName(NamedTuple):
     fitted: bool
 
 
-def name_of(fitted: Fitted, settings: Settings) -> TableName:
+def name_of(fitted: Fitted, request: RunRequest) -> TableName:
     """The table that is named, else the one that the run was fitted on. UsageError where the run does not know it."""
-    named, mask = value_of(settings, "data"), value_of(settings, "mask")
+    named, mask = request.said("data"), request.said("mask")
     if named is not None:
-        return TableName(named, mask, table_settings(settings, fitted.recipe.table), False)
+        return TableName(named, mask, table_settings(request, fitted.recipe.table), False)
     data = fitted.run.record.data
     if not data.paths or data.paths == ("-",):
         source = "standard input" if data.paths else "a table in memory"
         raise UsageError(f"the run was fitted on {source}, which it does not keep", "give DATA")
-    if mask is not None or any(key.startswith("table.") for key in settings):
+    if mask is not None or any(key.startswith("table.") for key in request.settings):
         raise UsageError("--mask, --na-values and --delimiter belong to DATA", "give DATA")
     return TableName(data.paths, data.mask, fitted.recipe.table, True)
 
 
-def fitted_or_new(fitted: Fitted, settings: Settings) -> Table:
+def fitted_or_new(fitted: Fitted, request: RunRequest) -> Table:
     """The table that is named, else the fitted one (InputError when it has changed), in memory."""
-    name = name_of(fitted, settings)
+    name = name_of(fitted, request)
     table = read(name.data, name.mask, name.reading)
     if name.fitted:
         check_same_data(fitted.run, table)
     return table
 
 
-def blocks_of(fitted: Fitted, settings: Settings) -> Source:
+def blocks_of(fitted: Fitted, request: RunRequest) -> Source:
     """The same table, to be read in blocks."""
-    name = name_of(fitted, settings)
+    name = name_of(fitted, request)
     source = open_blocks(name.data, name.mask, name.reading)
     if name.fitted:
         check_same_data(fitted.run, source.origin)
     return source
-
-
-def value_of(settings: Settings, key: str) -> Any:
-    """What was said of a setting, else none."""
-    return settings[key].value if key in settings else None
 
 
 class Watch:
@@ -241,39 +252,37 @@ class Sampling:
     def __init__(
         self,
         fitted: Fitted,
-        settings: Settings,
-        options: ImputeOptions,
+        request: ImputeRequest,
         reporter: Reporter,
         limit: TimeLimit | None = None,
-        table: Table | None = None,
     ) -> None:
-        """`options`: with the number of draws; `table`: what is imputed, where it is in memory. UsageError for a
-        device, sampler or uncertainty that cannot be; TimeUp where the limit is over."""
-        self._fitted, self._options, self._reporter = fitted, options, reporter
+        """`request`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be; TimeUp
+        where the limit is over."""
+        self._fitted, self._request, self._reporter = fitted, request, reporter
         self._limit = TimeLimit() if limit is None else limit
-        self._m = cast(int, options.m)
-        self._device = compute_on(fitted, settings)
-        self._seed = seed_of(fitted, settings)
-        self.sampler = fitted.sampler(options.sampler)
+        self._m = cast(int, request.m)
+        self._device = compute_on(fitted, request)
+        self._seed = seed_of(fitted, request)
+        self.sampler = fitted.sampler(request.sampler)
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
         if not fitted.empty:
             self._imputer, self._dtype = make_imputer(
                 fitted,
                 self.sampler,
-                options.uncertainty,
+                request.uncertainty,
                 self._m,
                 self._device,
                 reporter,
-                value_of(settings, "compile") or fitted.recipe.compile,
-                table,
+                request.said("compile") or fitted.recipe.compile,
+                request.table,
                 self._limit,
             )
 
     @property
     def kept(self) -> int:
         """Tables that come out: one for each draw, or one of point estimates."""
-        return self._m if self._options.point is None else 1
+        return self._m if self._request.point is None else 1
 
     def fill(self, source: Source, incomplete: int, draws: SpooledDraws, keys: RowKeys) -> None:
         """Draw block by block; `incomplete`: rows with a hole, for the progress. TimeUp where the limit is over."""
@@ -321,7 +330,7 @@ class Sampling:
             noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
             draws = decode(x.cpu(), schema)
-        return draws if self._options.point is None else point_estimate(draws, self._options.point, schema)
+        return draws if self._request.point is None else point_estimate(draws, self._request.point, schema)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""
@@ -349,41 +358,25 @@ class Sampling:
         return diagnostics
 
 
-def draw(
-    fitted: Fitted,
-    table: Table,
-    settings: Settings,
-    options: ImputeOptions,
-    reporter: Reporter,
-    limit: TimeLimit | None = None,
-) -> Imputed:
-    """`options.m` draws of every hole of a table in memory, or their mean or median. TimeUp where the limit is over."""
-    sampling = Sampling(fitted, settings, options, reporter, limit, table)
-    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
-    draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
-    sampling.keep_off_codes(draws, table)
-    return Imputed(draws, sampling.finish(), sampling.sampler)
-
-
 def keyed_by_content(fitted: Fitted, table: Table) -> bool:
     """Whether the rows of a table are keyed by what they hold, and not by their number: those of tables that were
     handed over in memory, which may come row by row, but for the one that was fitted."""
     return table.in_memory and table.sha256 != fitted.run.manifest["data"]["sha256"]
 
 
-def seed_of(fitted: Fitted, settings: Settings) -> int:
+def seed_of(fitted: Fitted, request: RunRequest) -> int:
     """The seed that was said, else the run's."""
-    seed = value_of(settings, "seed")
+    seed = request.said("seed")
     return int(fitted.run.record.seeds["fit"] if seed is None else seed)
 
 
-def compute_on(fitted: Fitted, settings: Settings) -> torch.device:
+def compute_on(fitted: Fitted, request: RunRequest) -> torch.device:
     """Set the threads and return the device: what was said, else those of the fit (the CPU where its GPU is gone)."""
     before = fitted.run.record
-    set_threads(value_of(settings, "threads") or before.threads or 1)
-    name = value_of(settings, "device")
+    set_threads(request.said("threads") or before.threads or 1)
+    name = request.said("device")
     if name is not None:
-        return resolve_device(name, origin(settings, "device", "--device"))
+        return resolve_device(name, origin(request.settings, "device", "--device"))
     return torch.device(before.device if available(before.device) else "cpu")
 
 
@@ -405,11 +398,11 @@ def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: R
         reporter.detail(f"sampler {sampler}: " + ", ".join(plain).replace("_", " "))
 
 
-def table_settings(settings: Settings, base: TableSettings) -> TableSettings:
+def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:
     """How another table is read: as the fitted one, with what was said changed."""
     changes: dict[str, Any] = {}
-    if "table.delimiter" in settings:
-        changes["delimiter"] = value_of(settings, "table.delimiter")
-    if "table.na_values" in settings:
-        changes["na_values"] = tuple(value_of(settings, "table.na_values"))
+    if "table.delimiter" in request.settings:
+        changes["delimiter"] = request.said("table.delimiter")
+    if "table.na_values" in request.settings:
+        changes["na_values"] = tuple(request.said("table.na_values"))
     return base.model_copy(update=changes)

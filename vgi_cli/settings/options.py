@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_type_hints
 
 from vgi_cli.errors import UsageError
 from vgi_cli.reporting import Progress
@@ -136,7 +136,8 @@ def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
     return value if isinstance(value, str) else [list(group) for group in value]
 
 
-def _files(value: Plugins) -> tuple[str | Path, ...]:
+def as_files(value: Plugins) -> tuple[str | Path, ...]:
+    """Plugins as a tuple of files; one path is one of them."""
     return (value,) if isinstance(value, str | Path) else tuple(value)
 
 
@@ -215,7 +216,7 @@ Plugged = Annotated[
         ("--plugin",),
         "FILE.py",
         repeated=True,
-        accept=_files,
+        accept=as_files,
     ),
 ]
 Out = Annotated[
@@ -468,7 +469,7 @@ class EvaluateOptions(TypedDict, total=False):
         int | None, Option("Draws of the latents a row, for models with latents (3000).", ("--samples",), "N")
     ]
     rows: Annotated[
-        int | str | None,
+        int | Literal["all"] | None,
         Option(
             "Rows, drawn at random, that are scored where the likelihood has to be estimated (1000).",
             ("--rows",),
@@ -526,10 +527,16 @@ class EvaluateConsoleOptions(TypedDict, total=False):
 # --- reading the table ---
 
 
+def annotated(hint: Any) -> tuple[Any, Option]:
+    """The type and the Option of an annotation."""
+    kind, option = get_args(hint)
+    return kind, option
+
+
 def fields_of(*tables: Any) -> dict[str, Field]:
     """The options of one or more tables by name, in the order of `--help`."""
     hints = {name: hint for table in tables for name, hint in get_type_hints(table, include_extras=True).items()}
-    fields = {name: Field(get_args(hint)[0], get_args(hint)[1]) for name, hint in hints.items()}
+    fields = {name: Field(*annotated(hint)) for name, hint in hints.items()}
     order = [name for name, field in fields.items() if field.option.after is None]
     for name, field in fields.items():
         if field.option.after is not None:
@@ -537,7 +544,24 @@ def fields_of(*tables: Any) -> dict[str, Field]:
     return {name: fields[name] for name in order}
 
 
-def read(fields: Mapping[str, Field], given: Mapping[str, Any], typed: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Said:
+    """What was said to a command: the value of every option by name, and whether it was typed."""
+
+    fields: Mapping[str, Field]
+    values: Mapping[str, Any]
+    typed: bool
+
+    def flags(self) -> dict[str, tuple[Any, str]]:
+        """The settings among them, for `gather`: by dotted key the value and where it was said (a flag, a keyword)."""
+        keys = {name: field.option for name, field in self.fields.items() if field.option.key is not None}
+        return {
+            str(option.key): (self.values[name], option.flags[-1] if self.typed else name)
+            for name, option in keys.items()
+        }
+
+
+def read(fields: Mapping[str, Field], given: Mapping[str, Any], typed: bool) -> Said:
     """The value of every option. None, which stays None, and what is not given are not said.
 
     given  by name: what was typed (`typed`), or the keywords of a Python function
@@ -547,13 +571,7 @@ def read(fields: Mapping[str, Field], given: Mapping[str, Any], typed: bool) -> 
         value = given.get(name, field.option.default)
         convert = field.option.parse if typed else field.option.accept
         values[name] = value if value is None or convert is None else convert(value)
-    return values
-
-
-def flags(fields: Mapping[str, Field], values: Mapping[str, Any], typed: bool) -> dict[str, tuple[Any, str]]:
-    """The settings that options give, for `gather`: by dotted key the value and where it was said."""
-    named = {name: field.option for name, field in fields.items() if field.option.key is not None}
-    return {str(option.key): (values[name], option.flags[-1] if typed else name) for name, option in named.items()}
+    return Said(fields, values, typed)
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

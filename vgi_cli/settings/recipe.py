@@ -244,11 +244,14 @@ def known_keys() -> list[str]:
 
 def gather(
     flags: Mapping[str, tuple[Any, str]],
-    sets: Sequence[str] = (),
+    sets: Sequence[str] | Mapping[str, Any] = (),
     environ: Mapping[str, str] | None = None,
     recipe: Path | None = None,
 ) -> Settings:
-    """Merge what was said. `flags`: dotted key -> (value, flag name); None and empty lists were not said.
+    """Merge what was said.
+
+    flags  dotted key -> (value, name of the flag or keyword); None and empty lists were not said
+    sets   texts KEY=VALUE of `--set`, or the mapping `set` of Python
 
     Raises UsageError with every problem of recipe, `--set` and environment at once.
     """
@@ -258,6 +261,8 @@ def gather(
         settings.update(_from_recipe(recipe, problems))
     settings.update(_from_environment(environ or {}, problems))
     said: Settings = {}
+    if isinstance(sets, Mapping):
+        flags, sets = _with_set(flags, sets), ()
     for key, (value, flag) in flags.items():
         if value is None or (isinstance(value, tuple | list | dict) and not value):
             continue
@@ -341,6 +346,16 @@ def _from_environment(environ: Mapping[str, str], problems: list[Problem]) -> Se
         value = yaml_strict.scalar(environ["VGI_THREADS"])
         settings["threads"] = Setting(value, "VGI_THREADS")
     return settings
+
+
+def _with_set(flags: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """The keywords of Python and the mapping `set`. UsageError where they disagree."""
+    both = dict(flags)
+    for key, value in given.items():
+        if both.get(key, (None, ""))[0] not in (None, [], {}, value):
+            raise UsageError(f"{both[key][1]} {both[key][0]} disagrees with set[{key!r}] {value!r}", "say it once")
+        both[key] = (value, "set")
+    return both
 
 
 def _add_set(item: str, said: Settings, problems: list[Problem]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +14,12 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.commands import early
 from vgi_cli.commands.evaluate.conditionals import comparable_conditionals, diagnose
 from vgi_cli.commands.evaluate.likelihood import DEQUANTISATION_DRAWS, Scored, Wanted, log_likelihood
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
-from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings, value_of
-from vgi_cli.commands.impute_options import ImputeOptions
+from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
+from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
@@ -41,7 +39,7 @@ from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.files import json_bytes, write_atomic
-from vgi_cli.settings.problems import Settings, shown
+from vgi_cli.settings.problems import shown
 from vgi_cli.stages import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
@@ -51,23 +49,6 @@ TIME_SHARE = 0.5
 """Of the time that is left under a time limit, for the likelihood where more parts follow."""
 PIECE = 256
 """Rows that are imputed together where there may not be time for all."""
-
-
-class EvaluateOptions(NamedTuple):
-    """What `vgi evaluate` was asked for."""
-
-    truth: str | None = None
-    objective: bool = False
-    truth_model: str | None = None
-    conditionals: bool = False
-    per_row: str | None = None
-    out: Path | None = None
-    force: bool = False
-    conditions: Sequence[fail_if.Condition] = ()
-    write: bool = True
-    samples: int | None = None
-    refit_epochs: int | None = None
-    rows: Wanted = None
 
 
 class Report(NamedTuple):
@@ -88,57 +69,48 @@ class Report(NamedTuple):
         return markdown(self.values, self.title)
 
 
-def evaluate(
-    checkpoint: Path,
-    settings: Settings,
-    options: EvaluateOptions,
-    reporter: Reporter | None = None,
-    table: Table | None = None,
-    truth: Table | None = None,
-    started: float | None = None,
-) -> Report:
-    """Evaluate a run on a table and, unless `options.write` is off, write report.json and report.md: to `options.out`,
-    else to a new folder of the run, evaluations/<table>, <table>-2, … (with `options.force` to the first of them).
+def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
+    """Evaluate a run on a table and, unless `request.write` is off, write report.json and report.md: to `request.out`,
+    else to a new folder of the run, evaluations/<table>, <table>-2, … (with `request.force` to the first of them).
 
-    The time limit counts from the monotonic time `started`. What it or a signal leaves no time for is left out of the
-    report, and a note says so. Raises UsageError, InputError or RunError before anything is written, and TimeUp or
+    What the time limit or a signal leaves no time for is left out of the report, and a note says so. Raises
+    UsageError, InputError or RunError before anything is written, and TimeUp or
     Interrupted where nothing was scored by then.
     """
-    reporter = Silent() if reporter is None else reporter
-    limit = limit_of(settings, time.monotonic() if started is None else started)
+    limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
-        _check_rows(options.rows)
-        fitted = load_run(checkpoint, reporter)
-        if options.truth_model is None:  # a plugin may be that of the truth
+        _check_rows(request.rows)
+        fitted = load_run(request.checkpoint, reporter)
+        if request.truth_model is None:  # a plugin may be that of the truth
             fitted.say_unused_plugins(reporter)
-        if options.objective:
+        if request.objective:
             require_conditionals(fitted)
-        _check_latents(fitted, options)
-        if options.conditionals:
+        _check_latents(fitted, request)
+        if request.conditionals:
             comparable_conditionals(fitted)
-        fail_if.foresee(options.conditions, _absent(settings, options))
-        known = None if options.truth_model is None else load_truth(Path(options.truth_model), fitted, reporter)
-        reporter.plan([READING, *_stages(fitted, settings, options, truth)])
+        fail_if.foresee(request.conditions, _absent(request))
+        known = None if request.truth_model is None else load_truth(Path(request.truth_model), fitted, reporter)
+        reporter.plan([READING, *_stages(fitted, request)])
         with reporter.stage(READING):
-            table, truth = _tables(fitted, settings, options, table, truth)
+            table, truth = _tables(fitted, request)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
-        own = checkpoint / "evaluations" / table.stem
-        folder = own if options.out is None else options.out
-        early.check_report(settings, options.truth, options.out, options.per_row, options.write, options.force)
+        own = request.checkpoint / "evaluations" / table.stem
+        folder = own if request.folder is None else request.folder
+        request.refuse_outputs()
         try:
             with stop.deferred():
-                report = make(fitted, table, truth, known, settings, options, reporter, limit, stop)
+                report = make(fitted, table, truth, known, request, reporter, limit, stop)
         except OutOfTime:
             if stop.signal is not None:
                 raise stop.interrupted("stopped before a row was scored") from None
             what = f"{limit.words()} was over before a row was scored; nothing was written"
             raise TimeUp(what, "give it more time, or fewer rows") from None
-        _require_paths(options.conditions, report.values)
-        if options.per_row is not None:
-            _write_per_row(Path(options.per_row), table, fitted, report.per_row)
-        if not options.write:
+        _require_paths(request.conditions, report.values)
+        if request.per_row is not None:
+            _write_per_row(Path(request.per_row), table, fitted, report.per_row)
+        if not request.write:
             return report
-        if options.out is None and not options.force:
+        if request.out is None and not request.force:
             folder = _claim(own)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "report.json", report.json_text().encode())
@@ -152,26 +124,25 @@ def make(
     table: Table,
     truth: Table | None,
     known: Truth | None,
-    settings: Settings,
-    options: EvaluateOptions,
+    request: EvaluateRequest,
     reporter: Reporter,
     limit: TimeLimit,
     stop: Stop,
 ) -> Report:
     """The report of a table; nothing is written. `truth`: the complete table, `known`: the law behind it."""
-    device = compute_on(fitted, settings)
-    seed = seed_of(fitted, settings)
-    more = truth is not None or options.conditionals or options.objective
-    every = options.rows is None and options.per_row is not None
+    device = compute_on(fitted, request)
+    seed = seed_of(fitted, request)
+    more = truth is not None or request.conditionals or request.objective
+    every = request.rows is None and request.per_row is not None
     scored = log_likelihood(
         fitted,
         table,
         seed,
         device,
-        options.samples,
-        options.refit_epochs,
+        request.samples,
+        request.refit_epochs,
         reporter,
-        wanted="all" if every else options.rows,
+        wanted="all" if every else request.rows,
         limit=limit,
         until=limit.until(TIME_SHARE) if more else limit.end,
         interrupted=lambda: stop.signal is not None,
@@ -183,7 +154,7 @@ def make(
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
     notes: list[str] = []
-    _say_rows(scored, table.N, seed, options.rows, part, notes, limit, stop, reporter)
+    _say_rows(scored, table.N, seed, request.rows, part, notes, limit, stop, reporter)
 
     def over() -> bool:
         return limit.over() or stop.signal is not None
@@ -205,21 +176,21 @@ def make(
         notes.append("rounded columns enter through their dequantised density (seeded)")
     scores, sampler = None, None
     if truth is not None:
-        asked = _Asked(fitted, table, truth, sd, settings, reporter)
+        asked = _Asked(fitted, table, truth, sd, request, reporter)
         found = in_time("the score of the imputations", lambda: _score(asked, over, limit, stop))
         scores, sampler, remarked = found or (None, None, [])
         notes += remarked
     parts: dict[str, Any] = {}
     if known is not None:
         parts["truth"], remarked = compare(known.law, known.fitted, stream(seed, "truth"))
-        parts["truth"]["model"] = str(options.truth_model)
+        parts["truth"]["model"] = str(request.truth_model)
         notes += remarked
-    if options.conditionals:
+    if request.conditionals:
         parts["conditionals"] = in_time(
             "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, over)
         )
     objective = None
-    if options.objective:
+    if request.objective:
         objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, over))
     if loglik.warning:
         reporter.warn(loglik.warning)
@@ -234,18 +205,23 @@ def make(
     return Report(values, f"{table.label} under {fitted.run.path.name}", per_row, interrupted)
 
 
-def _stages(fitted: Fitted, settings: Settings, options: EvaluateOptions, truth: Table | None) -> list[str]:
+def _stages(fitted: Fitted, request: EvaluateRequest) -> list[str]:
     """What comes after the tables were read."""
-    hidden = truth is not None or options.truth is not None or value_of(settings, "mask") is not None
+    hidden = _scores_imputations(request)
     there = {
         ENCODING: True,
-        ENCODER: fitted.latent and options.refit_epochs != 0,
+        ENCODER: fitted.latent and request.refit_epochs != 0,
         LIKELIHOOD: True,
         SCORING: hidden,
-        COMPARING: options.conditionals,
-        OBJECTIVE: options.objective,
+        COMPARING: request.conditionals,
+        OBJECTIVE: request.objective,
     }
     return [name for name, comes in there.items() if comes]
+
+
+def _scores_imputations(request: EvaluateRequest) -> bool:
+    """Whether cells that are missing in the table are known: from a complete table, or because a mask hid them."""
+    return request.truth_table is not None or request.truth is not None or request.said("mask") is not None
 
 
 def _say_rows(
@@ -275,23 +251,22 @@ def _say_rows(
     reporter.say(line if n < scored.asked else f"{line}; --rows all scores every row")
 
 
-def _tables(
-    fitted: Fitted, settings: Settings, options: EvaluateOptions, table: Table | None, truth: Table | None
-) -> tuple[Table, Table | None]:
+def _tables(fitted: Fitted, request: EvaluateRequest) -> tuple[Table, Table | None]:
     """The table to evaluate and, where imputations can be scored, the complete one."""
-    reading = table_settings(settings, fitted.recipe.table)
-    mask = value_of(settings, "mask")
-    if table is None and mask is not None and options.truth is None and value_of(settings, "data") == ["-"]:
+    table, truth = request.table, request.truth_table
+    reading = table_settings(request, fitted.recipe.table)
+    mask = request.said("mask")
+    if table is None and mask is not None and request.truth is None and request.said("data") == ["-"]:
         raise UsageError(
             "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input",
             "write the table to a file, or name the complete one with --truth",
         )
     if table is None:
-        table = read(value_of(settings, "data"), mask, reading)
-        if options.truth is not None:
-            truth = read([options.truth], None, reading)
+        table = read(request.said("data"), mask, reading)
+        if request.truth is not None:
+            truth = read([request.truth], None, reading)
         elif mask is not None:
-            truth = read(value_of(settings, "data"), None, reading)
+            truth = read(request.said("data"), None, reading)
     if truth is not None:
         if truth.N != table.N:
             raise InputError(
@@ -312,15 +287,15 @@ def _claim(own: Path) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _absent(settings: Settings, options: EvaluateOptions) -> dict[str, str]:
+def _absent(request: EvaluateRequest) -> dict[str, str]:
     """Parts of the report that were not asked for, and the flags that add them."""
-    hidden = options.truth is not None or value_of(settings, "mask") is not None
+    hidden = request.truth is not None or request.said("mask") is not None
     asked = {
         "imputation": (hidden, "--truth or --mask"),
         "sampler": (hidden, "--truth or --mask"),
-        "objective": (options.objective, "--objective"),
-        "truth": (options.truth_model is not None, "--truth-model"),
-        "conditionals": (options.conditionals, "--conditionals"),
+        "objective": (request.objective, "--objective"),
+        "truth": (request.truth_model is not None, "--truth-model"),
+        "conditionals": (request.conditionals, "--conditionals"),
     }
     return {part: flag for part, (there, flag) in asked.items() if not there}
 
@@ -336,11 +311,11 @@ def _check_rows(rows: Wanted) -> None:
         raise UsageError(f"--rows: expected a whole number from 1, or all, got {rows}", "for example --rows 1000")
 
 
-def _check_latents(fitted: Fitted, options: EvaluateOptions) -> None:
+def _check_latents(fitted: Fitted, request: EvaluateRequest) -> None:
     """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
     for flag, value, least, most in (
-        ("--samples", options.samples, 1, MOST_SAMPLES),
-        ("--refit-epochs", options.refit_epochs, 0, MOST_REFIT_EPOCHS),
+        ("--samples", request.samples, 1, MOST_SAMPLES),
+        ("--refit-epochs", request.refit_epochs, 0, MOST_REFIT_EPOCHS),
     ):
         if value is None:
             continue
@@ -361,7 +336,7 @@ class _Asked(NamedTuple):
     table: Table
     truth: Table
     sd: Tensor
-    settings: Settings
+    request: EvaluateRequest
     reporter: Reporter
 
 
@@ -370,7 +345,7 @@ def _score(
 ) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
     """Scores of 19 draws of the cells that are missing in `table` and known in `truth`. Rows are drawn in random order:
     where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
-    fitted, table, truth, sd, _, reporter = asked
+    fitted, table, truth, sd, request, reporter = asked
     names = fitted.schema.modelled
     true = torch.from_numpy(np.stack([truth.numeric(name) for name in names], 1))
     hidden = torch.from_numpy(np.stack([table.missing(name) for name in names], 1))
@@ -378,8 +353,8 @@ def _score(
         raise InputError(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
         )
-    options = ImputeOptions(m=COVERAGE_DRAWS)
-    done, drawn = _drawn(asked, options, over, bool(limit))
+    draws_of = ImputeRequest(checkpoint=request.checkpoint, settings=request.settings, m=COVERAGE_DRAWS)
+    done, drawn = _drawn(asked, draws_of, over, bool(limit))
     notes = remarks(done.diagnostics)
     if len(drawn) < table.N:
         why = "the command was interrupted" if stop.signal is not None else f"{limit.words()} was over"
@@ -388,20 +363,20 @@ def _score(
         limit.cut.append(SCORING)
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], names, sd)
-    included = parameter_uncertainty(fitted, done.sampler, options.uncertainty)
+    included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores), sampler, notes
 
 
-def _drawn(asked: _Asked, options: ImputeOptions, over: Callable[[], bool], limited: bool) -> tuple[Imputed, Tensor]:
+def _drawn(asked: _Asked, draws: ImputeRequest, over: Callable[[], bool], limited: bool) -> tuple[Imputed, Tensor]:
     """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
-    fitted, table, _, _, settings, reporter = asked
-    sampling = Sampling(fitted, settings, options, reporter)
+    fitted, table, _, _, request, reporter = asked
+    sampling = Sampling(fitted, draws, reporter)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
     order = torch.arange(table.N)
     size = table.N
     if limited:
-        order = torch.randperm(table.N, generator=stream(seed_of(fitted, settings), "evaluate/imputations"))
+        order = torch.randperm(table.N, generator=stream(seed_of(fitted, request), "evaluate/imputations"))
         size = PIECE
     count = int(rows.table.missing.any(1).sum())
     parts: list[Floats] = []

@@ -1,0 +1,94 @@
+"""The table of options: nothing in it leads nowhere, and the command line and the Python API have what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import pytest
+import typer
+
+import vgi_cli
+from vgi_cli.cli.app import build_app
+from vgi_cli.cli.commands import COMMANDS
+from vgi_cli.commands import requests
+from vgi_cli.settings import options
+from vgi_cli.settings.recipe import FREE, known_keys
+
+TABLES = {
+    "fit": (options.FitOptions, requests.FitRequest),
+    "finetune": (options.FinetuneOptions, requests.FinetuneRequest),
+    "impute": (options.ImputeOptions, requests.ImputeRequest),
+    "evaluate": (options.EvaluateOptions, requests.EvaluateRequest),
+}
+USED_OTHERWISE = {"recipe", "set", "say", "progress"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_option_goes_somewhere(name: str) -> None:
+    table, request = TABLES[name]
+    held = {field.name for field in dataclasses.fields(request)}
+    for option, field in options.fields_of(table).items():
+        key = field.option.key
+        if key is None:
+            assert option in held | USED_OTHERWISE, option
+        else:
+            assert key in known_keys() or key.split(".")[0] in FREE, key
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_request_has_the_defaults_of_the_table(name: str) -> None:
+    table, request = TABLES[name]
+    fields = options.fields_of(table)
+    for held in dataclasses.fields(request):
+        if held.name in fields and held.name != "plugins":
+            assert held.default == fields[held.name].option.default, held.name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_command_line_has_every_flag_of_the_table(name: str) -> None:
+    command: Any = typer.main.get_command(build_app()).commands[name]  # type: ignore[attr-defined]
+    found = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
+    fields = options.fields_of(*COMMANDS[name].tables, options.ConsoleOptions)
+    said = {flag for field in fields.values() for flag in field.option.flags}
+    assert found - {"--checkpoint", "-h", "--help"} == said
+    assert len(said) == sum(len(field.option.flags) for field in fields.values())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_help_of_the_python_functions_shows_every_keyword(name: str) -> None:
+    table, _ = TABLES[name]
+    functions = [getattr(vgi_cli, name), *([] if name == "fit" else [getattr(vgi_cli.Run, name)])]
+    for function in functions:
+        parameters = inspect.signature(function).parameters
+        shown = {key: p.default for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        assert shown == {key: field.option.default for key, field in options.fields_of(table).items()}
+        with pytest.raises(TypeError, match=f"^{name}\\(\\) got an unexpected keyword argument 'fail_if'$"):
+            function(*["run"] * (len(parameters) - len(shown)), fail_if=["loglik < 0"])
+
+
+def test_values_that_are_typed_and_values_of_python_are_the_same() -> None:
+    fields = options.fields_of(options.FitOptions)
+    typed = {
+        "columns": ["age=integer"],
+        "bounds": ["age=0:"],
+        "blocks": ["a,b", '"c,d",e'],
+        "val": "0.2",
+        "id": ["name"],
+        "plugins": ["p.py"],
+    }
+    given = {
+        "columns": {"age": "integer"},
+        "bounds": {"age": "0:"},
+        "blocks": [("a", "b"), ("c,d", "e")],
+        "val": 0.2,
+        "id": "name",
+        "plugins": "p.py",
+    }
+    first, second = options.read(fields, typed, typed=True), options.read(fields, given, typed=False)
+    assert {key: list(v) if key == "plugins" else v for key, v in first.values.items() if v} == {
+        key: list(v) if key == "plugins" else v for key, v in second.values.items() if v
+    }
+    assert first.flags()["table.columns"] == ({"age": "integer"}, "--column")
+    assert second.flags()["table.columns"] == ({"age": "integer"}, "columns")

@@ -1,0 +1,332 @@
+"""What a command is asked for, one value for each: the command line and the Python API make it from the table of
+options, and `carry_out` does it.
+
+`carry_out` refuses first what it can before torch is loaded: files that are not there, folders that are no run, outputs
+that exist. Each of these checks is one that the command's own body makes again, where the rest is known: here it costs
+no seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.evaluation.fail_if import Condition
+from vgi_cli.ranges import MOST_IMPUTATIONS
+from vgi_cli.registry import names as registry
+from vgi_cli.registry.plugins import plugged
+from vgi_cli.reporting import Reporter
+from vgi_cli.runs.folder import RunFolder, check_free
+from vgi_cli.settings.options import Data, Frame, Said
+from vgi_cli.settings.problems import Settings, shown
+from vgi_cli.settings.recipe import gather, require_data
+from vgi_cli.table.files import require_files, stem_of
+from vgi_cli.table.outputs import Layout, default_output, output_paths, refuse_existing, refuse_sources, refuse_type
+
+if TYPE_CHECKING:
+    from vgi_cli.commands.evaluate.command import Report
+    from vgi_cli.fitting.fitted import Fitted
+    from vgi_cli.table.reader import Table
+
+LAYOUTS = ("files", "long", "single")
+POINTS = ("mean", "median")
+UNCERTAINTY = ("auto", "bootstrap", "none")
+DRAWS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What every command is asked for.
+
+    settings  what was said of the keys of a recipe, the tables among them
+    table     what stands in memory instead of the files of the setting `data`
+    plugins   Python files; they are run
+    out       where the result goes; None: the command's default
+    force     whether an output that exists is replaced
+    started   monotonic time at which the command began: a time limit counts from there
+    """
+
+    settings: Settings
+    table: Table | None = None
+    plugins: Sequence[str | Path] = ()
+    out: str | None = None
+    force: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def folder(self) -> Path | None:
+        """The result's place as a path."""
+        return None if self.out is None else Path(self.out)
+
+    def said(self, key: str) -> Any:
+        """What was said of a setting, else None."""
+        return self.settings[key].value if key in self.settings else None
+
+    def require_tables(self, more: Any = None) -> None:
+        """InputError for files that are not there: of the table, of its mask, and one more (a number names none)."""
+        require_files(self.said("data") or [])
+        require_files([path for path in (self.said("mask"), more) if isinstance(path, str)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRequest(Request):
+    """What `vgi fit` is asked for; `resume`: to go on with the run in `out`."""
+
+    resume: bool = False
+
+    def carry_out(self, reporter: Reporter) -> RunFolder:
+        """Fit. See `commands.fit.fit` for what it raises."""
+        if self.resume and self.force:
+            raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")
+        if not self.plugins:
+            model, method = (self._name(section) for section in ("model", "method"))
+            registry.check_names(model, method)
+        with plugged(self.plugins):
+            if not self.resume:
+                if self.table is None:
+                    require_data(self.settings)
+                check_free(self.folder, self.force)
+            self.require_tables(self.said("val"))
+            from vgi_cli.commands.fit import fit
+
+            return fit(self, reporter)
+
+    def _name(self, section: str) -> str | None:
+        """The model or method that was named outside a recipe."""
+        setting = self.settings.get(f"{section}.name")
+        return setting.value if setting is not None and setting.origin in (section, f"--{section}") else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest(Request):
+    """What is asked of a run that was fitted: the folder `checkpoint`."""
+
+    checkpoint: Path
+
+    def open(self) -> RunFolder:
+        """The run, its files not verified. RunError where there is none that can be used."""
+        run = RunFolder.open(self.checkpoint, verify=False)
+        run.require_model()
+        return run
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRequest(RunRequest):
+    """What `vgi finetune` is asked for."""
+
+    def carry_out(self, reporter: Reporter) -> RunFolder:
+        """Fine-tune. See `commands.finetune.finetune` for what it raises."""
+        with plugged(self.plugins):
+            check_free(self.folder, self.force)
+            self.open()
+            self.require_tables()
+            from vgi_cli.commands.finetune import finetune
+
+            return finetune(self, reporter)
+
+
+class _Named(NamedTuple):
+    """A table of which only the name is known (see `outputs.Described`); its format is not asked for here."""
+
+    stem: str
+    suffix: str
+    format: Any = "csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImputeRequest(RunRequest):
+    """What `vgi impute` is asked for.
+
+    m            draws of a hole; None: DRAWS, or as many as the run keeps
+    format       of LAYOUTS; None: what the rest leaves
+    point        of POINTS: one table of point estimates
+    original     whether the long table begins with the table with its holes
+    strict       refuse a table in which holes would stay
+    """
+
+    m: int | None = None
+    format: str | None = None
+    point: str | None = None
+    sampler: str = "auto"
+    uncertainty: str = "auto"
+    original: bool = True
+    strict: bool = False
+
+    def carry_out(self, reporter: Reporter) -> list[Path]:
+        """Write the completed tables; none are returned where they went to stdout. See `commands.impute.impute`."""
+        request = self.checked()
+        with plugged(self.plugins):
+            request._refuse_outputs()
+            from vgi_cli.commands.impute import impute
+
+            return impute(request, reporter)
+
+    def frames(self, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:
+        """The completed tables in memory, of pandas or `arrow`. See `commands.impute.impute_frames`."""
+        request = self.checked(in_memory=True)
+        with plugged(self.plugins):
+            from vgi_cli.commands.impute import impute_frames
+
+            return impute_frames(request, reporter, arrow)
+
+    def checked(self, in_memory: bool = False) -> ImputeRequest:
+        """With its defaults filled in, but for the number of draws (see `with_draws`). UsageError for what cannot be,
+        before anything is read."""
+        for name, value, known in (
+            ("--format", self.format, LAYOUTS),
+            ("--point", self.point, POINTS),
+            ("--uncertainty", self.uncertainty, UNCERTAINTY),
+        ):
+            if value is not None and value not in known:
+                raise UsageError(
+                    f"{name}: expected {', '.join(known[:-1])} or {known[-1]}, got '{value}'", nearest(value, known)
+                )
+        if self.m is not None and not 1 <= self.m <= MOST_IMPUTATIONS:
+            raise UsageError(
+                f"--m: expected a whole number from 1 to {MOST_IMPUTATIONS}, got {shown(self.m)}", "for example --m 5"
+            )
+        stdin = self.said("data") == ["-"]
+        to_stdout = not in_memory and (self.out == "-" or (self.out is None and stdin))
+        layout = self.format
+        if self.point is not None:
+            if layout not in (None, "single"):
+                raise UsageError(f"--point gives one table, --format {layout} several", "leave out --format")
+            layout = "single"
+        layout = layout or ("single" if to_stdout else "files")
+        if to_stdout and layout == "files":
+            raise UsageError(
+                "--format files cannot go to stdout", "name a file with -o, or take --format long or single"
+            )
+        if layout == "single" and self.point is None and (self.m or 1) > 1:
+            raise UsageError(
+                f"--format single is one draw, --m {self.m} asks for more", "--point mean, or --format files or long"
+            )
+        if not self.original and layout != "long":
+            raise UsageError("--no-original belongs to --format long", "leave it out")
+        draws = 1 if layout == "single" and self.point is None else self.m
+        return dataclasses.replace(self, format=layout, m=draws, out="-" if to_stdout else self.out)
+
+    def with_draws(self, fitted: Fitted, reporter: Reporter) -> ImputeRequest:
+        """With the number of draws: DRAWS where nobody said, of stored chains no more than there are. UsageError for a
+        sampler that the run cannot offer."""
+        sampler = fitted.sampler(self.sampler)
+        if self.m is not None:
+            return self
+        chains = fitted.held["values"].shape[1] if registry.SAMPLERS[sampler].traits.stored else DRAWS
+        if chains < DRAWS:
+            reporter.say(f"{chains} draw{'s' * (chains != 1)}, as many as the run keeps imputations of a row")
+        return dataclasses.replace(self, m=min(chains, DRAWS))
+
+    def _refuse_outputs(self) -> None:
+        """A run and tables that are not there, outputs that exist."""
+        fitted = self.open().manifest.get("data", {}).get("paths") or []
+        self.require_tables()
+        named = self.said("data") or fitted
+        if self.out == "-" or not named:
+            return
+        table = _Named(*stem_of(Path(named[0])))
+        out = self.folder or default_output(self.checkpoint / "imputed", table)
+        paths = output_paths(out, table, m=self.m or 1, layout=cast(Layout, self.format))
+        refuse_sources(paths, named, "the table that is imputed")
+        if self.out is not None:
+            refuse_type(out)
+        refuse_existing(paths, force=self.force)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRequest(RunRequest):
+    """What `vgi evaluate` is asked for.
+
+    truth         the complete table, a path; `truth_table`: the same in memory
+    truth_model   the law behind the data, a run or a JSON file
+    conditionals  whether to compare the fitted conditionals with the model's own
+    objective     whether to fine-tune and add the objective of VGI
+    per_row       file for the log-likelihood of each row
+    samples       draws of the latents of a row
+    rows          rows that are scored where the likelihood has to be estimated: a number, or `all`
+    refit_epochs  epochs of fine-tuning of an encoder; None: while it helps
+    conditions    on numbers of the report: refused early where the report will not have them
+    write         whether files are written
+    """
+
+    truth: str | None = None
+    truth_table: Table | None = None
+    truth_model: str | None = None
+    conditionals: bool = False
+    objective: bool = False
+    per_row: str | None = None
+    samples: int | None = None
+    rows: int | Literal["all"] | None = None
+    refit_epochs: int | None = None
+    conditions: Sequence[Condition] = ()
+    write: bool = True
+
+    def carry_out(self, reporter: Reporter) -> Report:
+        """Evaluate. See `commands.evaluate.command.evaluate` for what it raises."""
+        with plugged(self.plugins):
+            self.open()
+            self.require_tables(self.truth)
+            self.refuse_outputs()
+            from vgi_cli.commands.evaluate.command import evaluate
+
+            return evaluate(self, reporter)
+
+    def refuse_outputs(self) -> None:
+        """UsageError for outputs that cannot be; a report in the run itself is numbered, so it can."""
+        out = self.folder
+        paths = [] if out is None or not self.write else [out / "report.json", out / "report.md"]
+        if self.per_row is not None:
+            paths.append(Path(self.per_row))
+            if not paths[-1].parent.is_dir():
+                raise UsageError(f"--per-row: no folder '{paths[-1].parent}'", "create it first")
+            refuse_type(paths[-1])
+        if out is not None and out.exists() and not out.is_dir():
+            raise UsageError(f"--out: '{out}' is a file", "name a folder")
+        given = [*(self.said("data") or []), self.said("mask"), self.truth]
+        refuse_sources(paths, [path for path in given if path is not None], "read here")
+        for path in paths:
+            if path.exists() and not self.force:
+                other = "another -o DIR" if path.parent == out else "another --per-row"
+                raise UsageError(f"'{path}' exists", f"--force replaces it, {other} writes elsewhere")
+
+
+_Request = TypeVar("_Request", bound=Request)
+
+
+def make_request(
+    kind: type[_Request], said: Said, paths: list[str] | None, environ: Mapping[str, str], **more: Any
+) -> _Request:
+    """The request of a command. UsageError with every problem of its settings at once.
+
+    paths  of the table; None: none were named
+    more   what the request holds beside the options
+    """
+    flags = {"data": (paths, "DATA" if said.typed else "data"), **said.flags()}
+    settings = gather(flags, said.values.get("set") or [], environ, said.values.get("recipe"))
+    names = {each.name for each in dataclasses.fields(kind)} - more.keys()
+    own = {name: value for name, value in said.values.items() if name in names and value is not None}
+    return kind(settings=settings, **own, **more)
+
+
+def source(data: Data | None, argument: str = "data") -> tuple[Table | None, list[str] | None]:
+    """(table in memory, paths): one of them, or neither. UsageError that names the argument where it is neither."""
+    from vgi_cli.table.memory import from_frame, is_frame
+
+    if data is None:
+        return None, None
+    if is_frame(data):
+        return from_frame(data), None
+    if isinstance(data, str | Path):
+        return None, [str(data)]
+    paths = list(data) if isinstance(data, Iterable) and not isinstance(data, Mapping) else []
+    if paths and all(isinstance(path, str | Path) for path in paths):
+        return None, [str(path) for path in paths]
+    raise UsageError(
+        f"{argument}: expected paths, a pandas DataFrame or an Arrow table, got {type(data).__name__}",
+        "pandas.DataFrame(…) or .to_frame() makes a table of it",
+    )
