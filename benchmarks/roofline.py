@@ -28,8 +28,8 @@ from torch.utils.flop_counter import flop_registry
 from works import incomplete, works
 
 from vgi_cli.machine.device import set_threads
+from vgi_cli.methods.base import Events
 from vgi_cli.methods.vgi import vgi
-from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns
 
 
@@ -109,16 +109,15 @@ def best(run: Callable[[], Any], device: torch.device, repeats: int = 8) -> floa
     return least
 
 
-def busy(state: VgiState, steps: int) -> float:
+def busy(events: Events, steps: int) -> float:
     """Share of the wall time of captured steps in which a kernel of the GPU runs."""
-    vgi.speed_up(state, "on", print)
     for _ in range(20):
-        speed.vgi_step(state)
+        speed.vgi_step(events)
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         started = time.perf_counter()
         for _ in range(20 * steps):
-            speed.vgi_step(state)
+            speed.vgi_step(events)
         torch.cuda.synchronize()
         wall = time.perf_counter() - started
     return sum(event.self_device_time_total for event in profile.key_averages()) / 1e6 / wall
@@ -140,22 +139,23 @@ def main() -> None:
     for name in args.works:
         work = works()[name]
         table = incomplete(work, min(work.N, 20_000)).to(device=device)
-        state = speed.fit_state(work, table, accept=args.accept)
-        speed.vgi_step(state)
+        events = vgi.run(speed.fit_state(work, table, accept=args.accept))
+        speed.vgi_step(events)
         count = Count()
         with stages_counted(count):
             for _ in range(args.steps):
-                speed.vgi_step(state)
+                speed.vgi_step(events)
         with speed.parts_timed(device) as spent:
             for _ in range(args.steps):
-                speed.vgi_step(state)
+                speed.vgi_step(events)
         print(f"{work.title}, {args.accept}, one step")
         print("  stage           s    GFLOP       GB   of arithmetic   of bandwidth")
         for stage in ("Gibbs", "objective", "backward", "optimiser", "data"):
             s, f, b = (value[stage] / args.steps for value in (spent, count.flops, count.bytes))
             print(f"  {stage:<10}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
         if device.type == "cuda":
-            print(f"  a kernel runs in {busy(state, args.steps):.0%} of the wall time of captured steps")
+            captured = vgi.run(speed.fit_state(work, table, "on", accept=args.accept))
+            print(f"  a kernel runs in {busy(captured, args.steps):.0%} of the wall time of captured steps")
 
 
 if __name__ == "__main__":

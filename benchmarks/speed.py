@@ -35,7 +35,8 @@ from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.base import Events, Resources, StepEnd
+from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.objective import sweep_noise, update_imputations
 from vgi_cli.methods.vgi.state import VgiState
@@ -60,20 +61,19 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def fit_state(work: Work, table: TensorTable, **changes: Any) -> VgiState:
+def fit_state(work: Work, table: TensorTable, compile: str = "off", **changes: Any) -> VgiState:
     """A VGI fit at the beginning of its main stage."""
     model = work.build().to(table.x.device)
-    state = vgi.init(model, table, config(work, **changes), torch.Generator().manual_seed(0))
-    state.stage = Stage.MAIN
+    resources = Resources(compile=compile, warn=print)
+    state = vgi.init(model, table, config(work, **changes), torch.Generator().manual_seed(0), resources)
+    state.enter(Stage.MAIN)
     return state
 
 
-def vgi_step(state: VgiState) -> None:
+def vgi_step(events: Events) -> None:
     """One step, epoch after epoch."""
-    vgi.main_step(state, state.batch())
-    state.position += 1
-    if state.position == state.batches:
-        state.stage_epoch, state.position = state.stage_epoch + 1, 0
+    while not isinstance(next(events), StepEnd):
+        pass
 
 
 def likelihood_step(work: Work, K: int, N: int, device: torch.device) -> Step:
@@ -150,11 +150,11 @@ def parts_timed(device: torch.device) -> Iterator[dict[str, float]]:
 
 def shares(state: VgiState, device: torch.device, steps: int = 5) -> dict[str, float]:
     """Share of each part in the time of eager steps."""
-    state.step = functools.partial(vgi.loop_body, state)
+    events = vgi.run(state)
     with parts_timed(device) as spent:
         started = time.perf_counter()
         for _ in range(steps):
-            vgi_step(state)
+            vgi_step(events)
         wait(device)
         total = time.perf_counter() - started
     return {name: seconds / total for name, seconds in spent.items()}
@@ -172,19 +172,17 @@ def measure(name: str, work: Work, args: argparse.Namespace, device: torch.devic
     N = min(args.rows or work.N, work.N)
     table = incomplete(work, N).to(device=device)
     variants = VARIANTS | (LAYOUTS if args.modulated else {})
-    states = {variant: fit_state(work, table, **changes) for variant, changes in variants.items()}
-    if device.type == "cuda" and args.compile != "off":
-        for state in states.values():
-            vgi.speed_up(state, "on", print)
+    mode = "on" if device.type == "cuda" and args.compile != "off" else "off"
+    states = {variant: fit_state(work, table, mode, **changes) for variant, changes in variants.items()}
     K = states["gibbs"].chains.K
-    steps: dict[str, Step] = {v: functools.partial(vgi_step, state) for v, state in states.items()}
+    steps: dict[str, Step] = {v: functools.partial(vgi_step, vgi.run(state)) for v, state in states.items()}
     steps["maximum likelihood"] = likelihood_step(work, K, N, device)
     seconds = medians(steps, args.repeats, device)
     base = seconds["maximum likelihood"]
     R = min(work.batch, N) * K
     rows = []
     for variant, state in states.items():
-        part = shares(state, device)
+        part = shares(fit_state(work, table, **variants[variant]), device)
         cells = R * state.config.gibbs_steps
         rows.append(
             {
@@ -209,7 +207,7 @@ def against_plain(name: str, work: Work, args: argparse.Namespace, device: torch
     table = incomplete(work, N).to(device=device)
     ours = fit_state(work, table, accept="gibbs", kernel="extended", **changes)
     plain = plain_state(work, table, **changes)
-    steps = {"routed": functools.partial(vgi_step, ours), "plain": functools.partial(vgi_step, plain)}
+    steps = {name: functools.partial(vgi_step, vgi.run(state)) for name, state in (("routed", ours), ("plain", plain))}
     seconds = medians(steps, max(3, args.repeats // 4), device)
     return {
         "work": name,
@@ -224,7 +222,7 @@ def slopes(args: argparse.Namespace, device: torch.device) -> dict[str, float]:
 
     def epoch(N: int, K: int, share: float) -> tuple[VgiState, Step]:
         state = fit_state(work, incomplete(work, N, share).to(device=device), accept="gibbs", imputations=K)
-        return state, functools.partial(vgi_step, state)
+        return state, functools.partial(vgi_step, vgi.run(state))
 
     pairs = {
         "rows x 10": ((640, 5, 0.5), (6400, 5, 0.5), 10),

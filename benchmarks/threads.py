@@ -19,9 +19,9 @@ import torch
 from works import Work, config, incomplete, works
 
 from vgi_cli.fitting.session import work_of_step
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.base import Events, StepEnd
+from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
-from vgi_cli.methods.vgi.epoch import end_epoch
 from vgi_cli.methods.vgi.state import VgiState
 
 
@@ -30,18 +30,16 @@ def state_of(work: Work, batch: int) -> VgiState:
     table = incomplete(work, min(work.N, 8 * batch))
     optim = config(work).optim.model_copy(update={"batch_size": batch})
     state = vgi.init(work.build(), table, config(work).model_copy(update={"optim": optim}), torch.Generator())
-    state.stage = Stage.MAIN
+    state.enter(Stage.MAIN)
     return state
 
 
-def timed(state: VgiState, threads: int) -> tuple[float, float]:
+def timed(events: Events, threads: int) -> tuple[float, float]:
     """Wall and CPU seconds of a step."""
     torch.set_num_threads(threads)
     wall, cpu = time.perf_counter(), time.process_time()
-    vgi.main_step(state, state.batch())
-    state.position += 1
-    if state.position == state.batches:
-        end_epoch(state)
+    while not isinstance(next(events), StepEnd):
+        pass
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -56,13 +54,14 @@ def main() -> None:
         work = works()[name]
         for batch in (work.batch, max(8, work.batch // 4)):
             state = state_of(work, batch)
+            events = vgi.run(state)
             count = work_of_step(state.theta, batch * state.chains.K)
             for threads in (1, 2, 1, 2):
-                timed(state, threads)
-            seconds = {n: [timed(state, n) for _ in range(1)] for n in (1, 2)}
+                timed(events, threads)
+            seconds = {n: [timed(events, n) for _ in range(1)] for n in (1, 2)}
             for _ in range(args.repeats):
                 for n in (1, 2):
-                    seconds[n].append(timed(state, n))
+                    seconds[n].append(timed(events, n))
             wall = {n: min(s[0] for s in seconds[n]) for n in (1, 2)}
             cpu = {n: min(s[1] for s in seconds[n]) for n in (1, 2)}
             print(

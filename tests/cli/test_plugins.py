@@ -193,7 +193,7 @@ class Only(State):
 def init(model, table, config, generator):
     model.initialise(table.x, generator)
     return Only(model, table, config)
-def run(state):
+def run(state, stop):
     while state.epoch < state.epochs:
         state.epoch += 1
         yield EpochEnd(state.epoch, {"loglik": state.model.log_prob(state.table.x).mean().item()})

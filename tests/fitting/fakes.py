@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.layout import Layout
@@ -94,7 +95,7 @@ class FakeState(State):
         self.epoch, self.position = parts["state"]["counters"].tolist()
 
 
-def run(state: FakeState) -> Events:
+def run(state: FakeState, stop: Callable[[], bool] = never) -> Events:
     while state.epoch < state.epochs:
         while state.position < STEPS:
             noise = torch.randn(state.model.mean.shape, dtype=torch.float64, generator=state.generator)

@@ -51,11 +51,11 @@ def resumed(path: Path, **changes: object) -> driver.Drive:
     return drive
 
 
-def stopping(at: int, stop: Stop, number: int = signal.SIGTERM) -> Callable[[Any], Events]:
+def stopping(at: int, stop: Stop, number: int = signal.SIGTERM) -> Callable[[Any, Callable[[], bool]], Events]:
     """The fake method, with a signal after `at` whole steps."""
 
-    def run(state: FakeState) -> Events:
-        for count, event in enumerate(METHOD.run(state), 1):
+    def run(state: FakeState, stop_now: Callable[[], bool]) -> Events:
+        for count, event in enumerate(METHOD.run(state, stop_now), 1):
             if count == at:
                 stop.handle(number, None)
             yield event
@@ -123,11 +123,11 @@ def test_the_clock_and_signals_reach_into_a_long_step(
     deadline = None if number is not None else 0.05
     drive = new_drive(new_run(tmp_path / "run"), stop=stop, deadline=deadline)
 
-    def advance(state: Any) -> Iterator[Any]:
-        assert not state.stop_now()
+    def advance(state: Any, stop_now: Callable[[], bool]) -> Iterator[Any]:
+        assert not stop_now()
         if number is not None:
             stop.handle(number, None)
-        while not state.stop_now():
+        while not stop_now():
             pass
         yield from ()
 
@@ -181,8 +181,8 @@ def test_validation_every_few_epochs_and_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_fit_that_converges_between_two_validations_is_validated_at_its_end(tmp_path: Path) -> None:
-    def converging(state: FakeState) -> Events:
-        for event in METHOD.run(state):
+    def converging(state: FakeState, stop_now: Callable[[], bool]) -> Events:
+        for event in METHOD.run(state, stop_now):
             yield event
             if isinstance(event, EpochEnd) and event.epoch == 6:
                 return
@@ -196,7 +196,7 @@ def test_a_fit_that_converges_between_two_validations_is_validated_at_its_end(tm
         assert RunFolder.open(path).manifest["progress"]["best_epoch"] == 6
         before = parts_of(path), metrics_of(path), RunFolder.open(path).manifest["progress"]
         again = resumed(path, validator=FakeValidator([1.0, 2.0, 9.0], every=every))
-        again.advance = lambda state: iter(())
+        again.advance = lambda state, stop_now: iter(())
         assert again.go().stopped_by == "converged"
         assert metrics_of(path) == before[1] and RunFolder.open(path).manifest["progress"]["bad"] == before[2]["bad"]
 
@@ -210,7 +210,7 @@ def test_a_signal_during_the_last_validation_is_heard(tmp_path: Path) -> None:
             return super().score(state)
 
     drive = new_drive(new_run(tmp_path / "run"), stop=stop, validator=Slow([1.0], every=20))
-    drive.advance = lambda state: (event for event in [EpochEnd(1, {})] if not setattr(state, "epoch", 1))
+    drive.advance = lambda state, stop_now: (event for event in [EpochEnd(1, {})] if not setattr(state, "epoch", 1))
     with pytest.raises(Interrupted):
         drive.go()
     assert RunFolder.open(tmp_path / "run").manifest["stopped_by"] is None
@@ -235,7 +235,7 @@ def test_a_signal_while_the_last_checkpoint_is_written_is_heard(tmp_path: Path, 
 def test_a_matrix_that_is_no_longer_positive_definite_fails_and_names_the_column(tmp_path: Path) -> None:
     drive = new_drive(new_run(tmp_path / "run"))
 
-    def advance(state: Any) -> Iterator[Any]:
+    def advance(state: Any, stop_now: Callable[[], bool]) -> Iterator[Any]:
         yield StepEnd()
         torch.linalg.cholesky(torch.tensor([[-1.0]]))
 

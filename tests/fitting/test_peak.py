@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
+from vgi_cli.methods import start
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.gaussian.fa import FactorAnalysis, FaConfig
@@ -30,7 +31,7 @@ from vgi_cli.fitting.session import chain_context
 
 D, BATCH = 24, 1024
 torch.set_num_threads(1)
-vgi.INITIAL_ROWS = BATCH  # a constant, of which the chains here are not many times as large
+start.INITIAL_ROWS = BATCH  # a constant, of which the chains here are not many times as large
 
 
 def memory(name):

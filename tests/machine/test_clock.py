@@ -30,6 +30,7 @@ from vgi_cli.evaluation.likelihood.estimate import Budget
 from vgi_cli.fitting import pilot
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
+from vgi_cli.fitting.prepare import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up
 from vgi_cli.methods.base import Events, State, StepEnd
@@ -196,19 +197,23 @@ def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(pilot, "_epoch_seconds", lambda *_: 1.0)
     limit = TimeLimit(1e6, started=room - 1e6 + 3.0, clock=lambda: 0.0)
     made = Recipe(model=ModelChoice("flow"), method=MethodChoice("vgi"), **recipe)
-    return pilot.allowance(made, None, torch.device("cpu"), limit, said)  # type: ignore[arg-type]
+    table, keys = make_table(torch.zeros(64, 2), torch.zeros(64, 2, dtype=torch.bool)), torch.arange(64)  # two batches
+    return pilot.allowance(made, Rows(table, keys, keys), torch.device("cpu"), limit, said)
 
 
 def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe, epochs = allowed(200.0, (), monkeypatch)
-    assert (recipe.optim, epochs) == ({}, 195)  # after 15 epochs of warm-up
-    recipe, epochs = allowed(10.0, (), monkeypatch)
-    assert (recipe.optim, epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
-    recipe, epochs = allowed(10.0, ("optim.warmup_model",), monkeypatch, optim={"warmup_model": 8})
-    assert (recipe.optim, epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
-    recipe, epochs = allowed(0.5, (), monkeypatch)
-    assert (recipe.optim, epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
-    assert allowed(30.0, ("epochs",), monkeypatch, epochs=400).epochs is None  # they were said
+    recipe, planned = allowed(200.0, (), monkeypatch)
+    assert (recipe.optim, recipe.epochs, planned) == ({}, 195, 2000)  # after 15 epochs of warm-up
+    recipe, _ = allowed(10.0, (), monkeypatch)
+    assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
+    recipe, _ = allowed(10.0, ("optim.warmup_model",), monkeypatch, optim={"warmup_model": 8})
+    assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
+    recipe, _ = allowed(0.5, (), monkeypatch)
+    assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
+    recipe, planned = allowed(30.0, ("epochs",), monkeypatch, epochs=400)
+    assert recipe.epochs == 400 and planned is None  # they were said
+    recipe, planned = allowed(9000.0, (), monkeypatch)
+    assert recipe.epochs is None and planned is None  # there is time for all
 
 
 def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -236,8 +241,8 @@ def test_a_step_that_would_end_too_late_is_not_begun(tmp_path: Path, monkeypatch
     clock = Ticking(0.0)
     monkeypatch.setattr("time.monotonic", clock)
 
-    def slow(state: FakeState) -> Events:
-        for event in METHOD.run(state):
+    def slow(state: FakeState, stop_now: Callable[[], bool]) -> Events:
+        for event in METHOD.run(state, stop_now):
             clock.now += 3.0
             yield event
 
@@ -250,11 +255,11 @@ def test_a_long_step_that_asks_on_its_way_needs_no_room(tmp_path: Path, monkeypa
     clock = Ticking(0.0)
     monkeypatch.setattr("time.monotonic", clock)
 
-    def run(state: Any) -> Events:
-        state.stop_now()
+    def run(state: Any, stop_now: Callable[[], bool]) -> Events:
+        stop_now()
         clock.now = 9.0  # an imputation
         yield StepEnd()
-        yield from METHOD.run(state)
+        yield from METHOD.run(state, stop_now)
 
     drive = new_drive(new_run(tmp_path / "run"), epochs=2, deadline=10.0)
     drive.advance = run
@@ -304,8 +309,8 @@ def no_time_in(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     def go(self: Drive) -> Any:
         advance = self.advance
 
-        def slowly(state: Any) -> Events:
-            for event in advance(state):
+        def slowly(state: Any, stop_now: Callable[[], bool]) -> Events:
+            for event in advance(state, stop_now):
                 clock.now += 1.0
                 yield event
 

@@ -18,11 +18,11 @@ from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods.bounds import mvae
-from vgi_cli.methods.bounds.gradient import GradientState
 from vgi_cli.methods.bounds.hivae import HivaeConfig, relaxed_bound
 from vgi_cli.methods.bounds.miwae import MiwaeConfig, importance_bound
 from vgi_cli.methods.bounds.mvae import evidence_bound
 from vgi_cli.methods.em import em
+from vgi_cli.methods.gradient import GradientState
 from vgi_cli.models.gaussian.fa import FactorAnalysis
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 from vgi_cli.registry import names as registry

@@ -7,10 +7,10 @@ from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods.base import Resources, StepEnd
+from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.epoch import end_epoch
 from vgi_cli.methods.vgi.objective import draw_noise, sweep_noise
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig
@@ -20,21 +20,22 @@ from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 STEPS = 20
 
 
-def state_of(table: TensorTable, model=None, **settings):
-    config = VgiConfig(**(SMALL | settings), optim={"batch_size": 100, "warmup_conditionals": 0, "warmup_model": 0})
+def state_of(table: TensorTable, model=None, compile="off", said=None, **settings):
+    config = VgiConfig(
+        **(SMALL | {"epochs": 10} | settings), optim={"batch_size": 100, "warmup_conditionals": 0, "warmup_model": 0}
+    )
     model = FactorAnalysis.build(FaConfig(factors=1), table.layout) if model is None else model
     model = model.to(table.x)
-    state = vgi.init(model, table, config, torch.Generator().manual_seed(0))
-    state.stage = Stage.MAIN
+    resources = Resources(compile=compile, warn=[].append if said is None else said.append)
+    state = vgi.init(model, table, config, torch.Generator().manual_seed(0), resources)
+    state.enter(Stage.MAIN)
     return state
 
 
 def take_steps(state, count=STEPS):
-    for _ in range(count):
-        vgi.main_step(state, state.batch())
-        state.position += 1
-        if state.position == state.batches:
-            end_epoch(state)
+    events = vgi.run(state)
+    while count:
+        count -= isinstance(next(events), StepEnd)
     return state
 
 
@@ -48,7 +49,7 @@ def assert_equal_states(one, two, rtol):
 def test_nothing_is_compiled_on_a_cpu_unless_asked_for():
     said = []
     for mode in ("auto", "off"):
-        assert vgi.speed_up(state_of(toy(), epochs=10_000), mode, said.append) == "off"
+        assert state_of(toy(), compile=mode, said=said, epochs=10_000).compiled == "off"
     assert said == []
 
 
@@ -61,8 +62,8 @@ def test_a_density_that_cannot_be_compiled_is_taken_as_it_is_and_said(monkeypatc
 
     monkeypatch.setattr(captured.torch, "compile", refuse)
     said = []
-    state = state_of(toy())
-    assert vgi.speed_up(state, "on", said.append) == "off"
+    state = state_of(toy(), compile="on", said=said)
+    assert state.compiled == "off"
     assert said == ["the density is not compiled: no working C++ compiler"]
     assert_equal_states(take_steps(state, 5), take_steps(state_of(toy()), 5), rtol=0)
 
@@ -86,8 +87,8 @@ def test_published_parameters_are_those_in_training_until_an_average_begins():
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_density_changes_nothing_but_rounding():
     said = []
-    state = state_of(toy())
-    assert vgi.speed_up(state, "on", said.append) == "the density is compiled" and said == []
+    state = state_of(toy(), compile="on", said=said)
+    assert state.compiled == "the density is compiled" and said == []
     assert_equal_states(take_steps(state), take_steps(state_of(toy())), rtol=1e-9)
 
 
@@ -104,7 +105,7 @@ def test_a_signal_while_compiling_stops_and_is_no_failed_compilation(monkeypatch
     monkeypatch.setattr(torch, "compile", stopped)
     said = []
     with pytest.raises(Interrupted, match="SIGTERM"):
-        vgi.speed_up(state_of(toy()), "on", said.append)
+        state_of(toy(), compile="on", said=said)
     assert said == []
 
 
@@ -120,11 +121,10 @@ def test_captured_steps_change_nothing_but_rounding(accept, conditional, family)
     states = []
     for mode in ("on", "off"):
         flow = family.build(FlowConfig(steps=2, hidden=8, bins=4), table.layout)
-        state = state_of(table, flow, accept=accept, conditional=conditional, epochs=100)
-        vgi.speed_up(state, mode, said.append)
+        state = state_of(table, flow, mode, said, accept=accept, conditional=conditional, epochs=100)
         states.append(take_steps(state))
     assert said == []
-    assert isinstance(states[0].step, captured.CapturedSteps) and states[0].step.recorded > 0
+    assert [steps.recorded > 0 for steps in states[0].speed.call.steps.values()] == [True, True]
     assert_equal_states(*states, rtol=1e-8)
 
 
@@ -132,10 +132,9 @@ def test_captured_steps_change_nothing_but_rounding(accept, conditional, family)
 def test_a_step_that_waits_for_the_device_is_not_captured_and_said():
     table = toy().to(device="cuda")
     said = []
-    state = state_of(table, epochs=100)
+    state = state_of(table, compile="on", said=said, epochs=100)
     log_p = state.log_p
     state.log_p = lambda x, missing: log_p(x, missing) * (1.0 + 0.0 * float(x.sum()))
-    vgi.speed_up(state, "on", said.append)
     take_steps(state)
     assert len(said) == 1 and said[0].startswith("steps are not captured as CUDA graphs")
 
@@ -150,9 +149,12 @@ def test_a_step_on_a_gpu_is_that_on_a_cpu():
         g = torch.Generator().manual_seed(5)
         n = len(batch.rows) * state.chains.K
         like = batch.x.cpu()
-        noise = (*sweep_noise(state.q, n, 3, "metropolis", like, g), *draw_noise(state.q, n, 1, like, g))
+        moves, fresh = sweep_noise(state.q, n, 3, "metropolis", like, g), draw_noise(state.q, n, 1, like, g)
+        moves, fresh = (type(noise)(*(part.to(batch.x.device) for part in noise)) for noise in (moves, fresh))
         order = torch.arange(len(batch.rows), device=table.x.device)
         batch = state.chains.batch(state.incomplete[order.to(state.incomplete.device)], state.complete[:0])
-        state.step(batch.x, batch.missing, batch.weight, *(part.to(batch.x.device) for part in noise))
+        x = state.update(batch.x, batch.missing, moves)
+        inputs = (x, batch.missing, batch.weight, *fresh)
+        state.ascend(state.target.objective, state.optim_theta, state.optim_q, *inputs)
     for a, b in zip(states[0].theta.parameters(), states[1].theta.parameters(), strict=True):
         torch.testing.assert_close(a, b.cpu(), rtol=1e-8, atol=1e-8)

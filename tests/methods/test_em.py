@@ -168,16 +168,15 @@ def drive(state: EmState) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_resuming_is_exact(kind: str) -> None:
     x, missing = rows()
-    table, config = make_table(x, missing), EmConfig(epochs=8, tolerance=1e-12)
+    table = make_table(x, missing)
 
-    def fresh() -> EmState:
-        model = started(kind, x)
-        return METHOD.init(model, table, config, torch.Generator())  # type: ignore[return-value]
+    def fresh(epochs: int = 8) -> EmState:
+        config = EmConfig(epochs=epochs, tolerance=1e-12)
+        return METHOD.init(started(kind, x), table, config, torch.Generator())  # type: ignore[return-value]
 
     whole = fresh()
     drive(whole)
-    half = fresh()
-    half.epochs = 3
+    half = fresh(3)
     drive(half)
     resumed = fresh()
     resumed.restore(half.parts())

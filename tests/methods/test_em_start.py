@@ -3,8 +3,8 @@
 import torch
 
 from vgi_cli.data import make_table
-from vgi_cli.methods.vgi import em_start
-from vgi_cli.methods.vgi.em_start import gaussian_draws
+from vgi_cli.methods import start
+from vgi_cli.methods.start import gaussian_draws
 
 
 def test_draws_follow_the_conditional_distribution():
@@ -36,6 +36,6 @@ def test_pieces_of_rows_change_nothing(monkeypatch):
     x = torch.randn(90, 3, generator=g, dtype=torch.float64)
     table = make_table(x, torch.rand(90, 3, generator=g) < 0.4)
     whole = gaussian_draws(table, 2, torch.Generator().manual_seed(0))
-    monkeypatch.setattr(em_start, "ROWS", 7)
+    monkeypatch.setattr(start, "ROWS", 7)
     pieces = gaussian_draws(table, 2, torch.Generator().manual_seed(0))
     torch.testing.assert_close(pieces, whole, rtol=0, atol=1e-10)

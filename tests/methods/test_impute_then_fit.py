@@ -10,13 +10,15 @@ import pytest
 import torch
 from sklearn.decomposition import FactorAnalysis as Reference
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig
+from vgi_cli.methods.gradient import GradientState
 from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
+from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.registry import names
 from vgi_cli.registry.names import COMPLETERS
@@ -45,7 +47,7 @@ def fitted(table: TensorTable, seed: int = 0, **settings: Any) -> GradientState:
 
 def test_without_holes_it_is_maximum_likelihood_on_the_complete_table() -> None:
     table = rows(share=0.0)
-    config = LikelihoodConfig.model_validate({"epochs": 3, "optim": {"batch_size": 64}})
+    config = AscentConfig.model_validate({"epochs": 3, "optim": {"batch_size": 64}})
     other = complete.METHOD.init(fa(), table, config, torch.Generator().manual_seed(0))
     for _ in complete.METHOD.run(other):
         pass
@@ -109,7 +111,7 @@ def test_a_fit_that_was_stopped_between_imputations_makes_only_those_that_are_mi
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(COMPLETERS, "load", counting)
-        for _ in METHOD.run(resumed):
+        for _ in METHOD.run(resumed, never):
             pass
     assert len(calls) == 3 - stop
     for stem, tensors in whole.parts().items():
@@ -129,9 +131,8 @@ def test_an_imputation_that_is_given_up_leaves_nothing_and_is_made_later(asked: 
         count += 1
         return count == asked
 
-    broken.stop_now = stop_now
-    assert len(list(METHOD.run(broken))) == asked // 6 and broken.epoch == 0  # imputations that were finished
-    for _ in METHOD.run(broken):
+    assert len(list(METHOD.run(broken, stop_now))) == asked // 6 and broken.epoch == 0  # imputations that were finished
+    for _ in METHOD.run(broken, never):
         pass
     for stem, tensors in whole.parts().items():
         assert all(torch.equal(value, broken.parts()[stem][key]) for key, value in tensors.items()), stem

@@ -10,8 +10,8 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.bounds.gradient import GradientState
 from vgi_cli.methods.em import em, mcem
+from vgi_cli.methods.gradient import GradientState
 from vgi_cli.models.base import Marginal
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig

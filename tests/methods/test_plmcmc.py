@@ -13,7 +13,7 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
 from vgi_cli.methods import complete, plmcmc
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.bounds.gradient import GradientState
+from vgi_cli.methods.gradient import GradientState
 from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 

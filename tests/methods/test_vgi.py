@@ -11,8 +11,9 @@ from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Draw, Rows, Univariate
 from vgi_cli.data import make_table
-from vgi_cli.methods.base import EpochEnd, StepEnd
-from vgi_cli.methods.chain_state import Stage
+from vgi_cli.methods import start
+from vgi_cli.methods.base import EpochEnd, Resources, StepEnd
+from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
@@ -250,7 +251,6 @@ def test_resuming_gives_bit_for_bit_what_not_stopping_gives(settings, stop):
     broken = fit(table, steps=stop, **copy.deepcopy(settings))
     saved = broken.parts()
     fresh = vgi.init(Gaussian(3), table, broken.config, torch.Generator().manual_seed(99))
-    fresh.epochs = whole.epochs
     fresh.restore(saved)
     resumed = fit(table, state=fresh)
     for stem, tensors in whole.parts().items():
@@ -262,13 +262,13 @@ def test_resuming_gives_bit_for_bit_what_not_stopping_gives(settings, stop):
 @pytest.mark.parametrize("stop", [3, 9, 14])
 def test_chains_elsewhere_change_nothing_and_can_move_in_the_middle_of_an_epoch(stop):
     table = toy()
-    room = MemoryBudget(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype))
+    elsewhere = Resources(MemoryBudget(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype)))
     config = VgiConfig(**SMALL, optim=QUICK)
     whole = fit(table)
-    broken = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), room)
+    broken = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), elsewhere)
     assert broken.chains.place == "disk"
     fit(table, steps=stop, state=broken)
-    fresh = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99), room)
+    fresh = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99), elsewhere)
     fit(table, steps=5, state=fresh)
     fresh.restore(broken.parts())
     beside = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99))
@@ -288,10 +288,10 @@ def test_the_model_is_initialised_from_whole_chains_or_rows_of_the_first(monkeyp
     assert n < 41
     whole = torch.cat([state.chains.completed(k)[partly] for k in range(2)])
     for most, expected in ((1000, 2 * n), (2 * n, 2 * n), (2 * n - 1, n), (n, n)):
-        monkeypatch.setattr(vgi, "INITIAL_ROWS", most)
-        assert torch.equal(vgi.initial_rows(state.chains), whole[:expected])
-    monkeypatch.setattr(vgi, "INITIAL_ROWS", n - 10)
-    rows = vgi.initial_rows(state.chains)
+        monkeypatch.setattr(start, "INITIAL_ROWS", most)
+        assert torch.equal(start.initial_rows(state.chains), whole[:expected])
+    monkeypatch.setattr(start, "INITIAL_ROWS", n - 10)
+    rows = start.initial_rows(state.chains)
     places = (rows[:, None] == whole[None, :n]).all(2).to(torch.int64).argmax(1)
     assert torch.equal(rows, whole[places]) and len(rows) == n - 10 and bool((places.diff() > 0).all())
 
@@ -364,12 +364,12 @@ def test_every_batch_has_its_share_and_an_epoch_every_row():
 
 
 def test_an_average_starts_anew_when_more_epochs_are_asked_for():
-    config = VgiConfig(**SMALL, optim=QUICK)
-    state = vgi.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
-    list(vgi.run(state))
-    before = state.averaged
+    begun = fit(toy())
+    before = begun.averaged
     assert before > 0
-    state.epochs *= 10
+    config = VgiConfig(**(SMALL | {"epochs": 10 * begun.epochs}), optim=QUICK)
+    state = vgi.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
+    state.restore(begun.parts())
     events = vgi.run(state)
     next(events)
     state.parts()  # publishes

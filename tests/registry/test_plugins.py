@@ -217,7 +217,7 @@ class Bare(FA):
         (
             "method('m', EM._replace(Config=Config), about='', makes=['imputations'])",
             "register_method('m'): init: too many positional arguments",
-            "write init(model, table, config, generator, room)",
+            "write init(model, table, config, generator, resources)",
         ),
         (
             "method('m', EM._replace(init=lambda model: None), about='')",

@@ -82,7 +82,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
                 run = RunFolder(claimed.path, manifest)
                 run.save({}, {}, _texts(fitted, manifest, request))
                 drive = Drive(
-                    advance=lambda tuned: algorithm.run(tuned, inside),
+                    advance=lambda tuned, stop_now: algorithm.run(tuned, inside, stop_now),
                     state=state,
                     run=run,
                     table=data,

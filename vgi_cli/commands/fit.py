@@ -103,13 +103,12 @@ def _start(plan: Plan, request: FitRequest, reporter: Reporter, stop: Stop) -> R
         choice = pilot.choose_epochs(recipe, train, table, schema, plan.device, reporter, limit)
         reporter.say(choice.reason)
         recipe = recipe.replace(epochs=choice.epochs)
-    recipe, epochs = pilot.allowance(recipe, train, plan.device, limit, settings)
-    job = Job(recipe, plan.device, table, schema, train, *held, limit, request.started, reporter, stop)
+    recipe, planned = pilot.allowance(recipe, train, plan.device, limit, settings)
+    job = Job(recipe, plan.device, table, schema, train, *held, limit, request.started, reporter, stop, planned)
     state = start(job, Path().absolute() if out is None else out.absolute().parent)
     _require_time(limit, "training could begin")
-    if epochs is not None and epochs < state.epochs:
-        reporter.say(f"the time limit leaves room for about {epochs} of {state.epochs} epochs")
-        job.planned, state.epochs = state.epochs, epochs
+    if planned is not None:
+        reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
     job.recipe = job.recipe.replace(epochs=state.epochs)
     claimed = claim(out, request.force)
     with sole_writer(claimed.path), claimed.undone_if_empty():

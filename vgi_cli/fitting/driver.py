@@ -85,7 +85,7 @@ class Drive:
     resume_with the command that continues this fit
     """
 
-    advance: Callable[[Any], Events]
+    advance: Callable[[Any, Callable[[], bool]], Events]
     state: State
     run: RunFolder
     table: TensorTable
@@ -146,8 +146,7 @@ class Drive:
                     late = late or self._limit_reached(now, saving) == "time_limit"
                     return late or self.stop.signal is not None
 
-                self.state.stop_now = stop_now
-                steps = iter(()) if outcome else self.advance(self.state)
+                steps = iter(()) if outcome else self.advance(self.state, stop_now)
                 begun = time.monotonic()
                 for event in steps:
                     self.steps += 1
@@ -179,9 +178,6 @@ class Drive:
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
         finally:
-            self.state.__dict__.pop(
-                "stop_now", None
-            )  # a state that refers to its drive would outlive it until collected
             metrics.close()
         if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
             raise self.stop.interrupted(

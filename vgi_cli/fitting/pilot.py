@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import spread_rows
 from vgi_cli.encoding.encoder import log_volume
 from vgi_cli.encoding.schema import Schema
@@ -25,8 +26,8 @@ from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows, refitted, rows_of, split
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
-from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.optimisation import GradientConfig, default_batch_size
+from vgi_cli.methods.base import EpochEnd, State
+from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
 from vgi_cli.reporting import Reporter
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
@@ -60,22 +61,22 @@ class Pilot(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """The recipe with the warm-ups that a time limit has room for, and the epochs after them; none: no matter."""
+    """The recipe with the warm-ups and the epochs that a time limit has room for; `planned`: the epochs without it,
+    where these are more."""
 
     recipe: Recipe
-    epochs: int | None = None
+    planned: int | None = None
 
 
 def needed(recipe: Recipe, rows: Rows) -> bool:
     """Whether the number of epochs is open, the model flexible, the method one that climbs by Adam (whose settings the
     pilot knows) and lets itself be piloted, and the rows few enough for it to matter."""
     entry = recipe.model.entry
-    config: Any = recipe.method_settings
-    gradient = isinstance(getattr(config, "optim", None), GradientConfig)
+    config = recipe.method_settings
     n = int((~rows.table.missing.all(1)).sum())
     given = recipe.epochs is not None or recipe.val is not None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    return not given and gradient and config.piloted and scored and FEWEST <= n <= MOST
+    return not given and isinstance(config, AscentConfig) and config.piloted and scored and FEWEST <= n <= MOST
 
 
 class Parts(NamedTuple):
@@ -113,7 +114,7 @@ def choose_epochs(
     limit = TimeLimit() if limit is None else limit
     until = limit.until(TIME_SHARE)
     kept, held, volume = divide(recipe, rows, table, schema)
-    state, events = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
+    state = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
     dtype = getattr(torch, recipe.method.entry.traits.precision)
     scored, keys = held.table.to(dtype=dtype, device=device), held.keys.to(device)
     best, best_epoch, worse, due, note = -float("inf"), 1, 0, 1.0, ""
@@ -125,18 +126,16 @@ def choose_epochs(
             stage(share, state.epoch, note=note)
             return limit.passed(until)
 
-        state.stop_now = over
-        for event in events:
+        for event in recipe.method.algorithm.run(state, over):
             if over():
                 break
             if not isinstance(event, EpochEnd) or event.epoch != state.epoch or event.epoch < int(due):
                 continue
             due = max(due * GROWTH, event.epoch + 1.0)
-            q = state.q if "conditionals" in recipe.method.entry.provides else None
             try:
                 result = observed_log_prob(
                     state.model,
-                    q,
+                    state.conditionals,
                     scored.x,
                     scored.missing,
                     budget=BUDGET,
@@ -175,10 +174,10 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     """How many epochs a time limit has room for, so that the learning rate falls and the parameters are averaged within
     it; `said`: keys of settings that somebody gave, which stay. Nothing where the epochs are given, or where a few
     steps do not tell how long one takes."""
-    config: Any = recipe.method_settings
-    optim = getattr(config, "optim", None)
-    if not limit or "epochs" in said or not isinstance(optim, GradientConfig) or not config.paced:
+    config = recipe.method_settings
+    if not limit or "epochs" in said or not isinstance(config, AscentConfig) or not config.paced:
         return Allowance(recipe)
+    optim = config.optim
     room = limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
     total = WARM_COST * sum(warm.values())
@@ -187,20 +186,21 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         fewer = {key: int(value * factor) for key, value in warm.items() if f"optim.{key}" not in said}
         recipe = recipe.with_optim(**fewer)
         total = WARM_COST * sum({**warm, **fewer}.values())
-    return Allowance(recipe, max(1, int(room - total)))
+    allowed, planned = max(1, int(room - total)), planned_epochs(config, int((~rows.table.missing.all(1)).sum()))
+    return Allowance(recipe.replace(epochs=allowed), planned) if allowed < planned else Allowance(recipe)
 
 
 def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: GradientConfig, limit: TimeLimit) -> float:
     """Seconds of an epoch of the main stage, from a few of its steps on a part of the rows."""
     used = (~rows.table.missing.all(1)).nonzero()[:, 0]
-    batch = optim.batch_size or default_batch_size(len(used))
+    batch = batch_size_of(optim, len(used))
     some = used[spread_rows(len(used), PACE_ROWS * batch)]
     changes = {"batch_size": batch, **{key: 0 for key in WARM_UPS if key in type(optim).model_fields}}
-    _, events = _trial(recipe, rows.at(some), device, changes, "pace")
+    state = _trial(recipe, rows.at(some), device, changes, "pace")
     until = limit.until(PACE_SHARE)
     before, most = PACE_STEPS
     begun, done = time.monotonic(), -before
-    for event in events:
+    for event in recipe.method.algorithm.run(state, never):
         if isinstance(event, EpochEnd):
             continue
         done += 1
@@ -211,8 +211,8 @@ def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: Grad
     return (time.monotonic() - begun) / max(done, 1) * -(-len(used) // batch)
 
 
-def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> tuple[Any, Any]:
-    """A fit to some rows, which are few, that is thrown away: its state, and what runs it. `optim`: other settings."""
+def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> State:
+    """A fit to some rows, which are few, that is thrown away. `optim`: other settings."""
     method = recipe.method.algorithm
     dtype = getattr(torch, recipe.method.entry.traits.precision)
     table = rows.table.to(dtype=dtype, device=device)
@@ -221,5 +221,4 @@ def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, An
     if "chains" in values:
         values["chains"] = "device"
     model = recipe.model.family.build(recipe.model_settings, table.layout).to(dtype).to(device)
-    state: Any = method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
-    return state, method.run(state)
+    return method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))

@@ -26,7 +26,7 @@ from vgi_cli.machine.clock import TimeLimit, TimeUp
 from vgi_cli.machine.device import default_threads, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.signals import Stop
-from vgi_cli.methods.base import Parts, State
+from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import Claim, RunFolder
@@ -82,13 +82,13 @@ def start(job: Job, folder: Path) -> State:
     inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any
     if "imputations" in recipe.method.entry.provides:
-        state = method.init(*inputs, memory_for_chains(job.device, folder))
+        resources = Resources(memory_for_chains(job.device, folder), recipe.compile, job.reporter.warn)
+        state = method.init(*inputs, resources)
         say_where(state.chains, folder, job.reporter)
     else:
         state = method.init(*inputs)
-    if method.speed_up is not None:
-        decided = method.speed_up(state, recipe.compile, job.reporter.warn)
-        job.reporter.detail(f"compile: {decided}")
+    if state.compiled is not None:
+        job.reporter.detail(f"compile: {state.compiled}")
     elif recipe.compile == "on":
         job.reporter.say(f"--compile on: method {recipe.method.name} has no step to compile")
     job.recipe = settled(recipe, state)
@@ -169,8 +169,6 @@ def carry_out(run: RunFolder, job: Job, state: State, resumed: bool = False, cla
         run.manifest["chosen"] = chosen(recipe, run.manifest.get("requested", {}))
     if resumed:
         _restore(drive)
-    if recipe.epochs is not None:
-        state.epochs = recipe.epochs
     if before in DONE and state.epoch >= state.epochs:
         outcome = Outcome(before, state.epoch, drive.steps)
     else:

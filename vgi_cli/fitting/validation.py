@@ -53,10 +53,9 @@ class LogLikValidator(Validator):
     def score(self, state: State) -> float:
         """See Validator."""
         table = self._table
-        q: Any = getattr(state, "q", None)
         result = observed_log_prob(
             state.model,
-            q,
+            state.conditionals,
             table.x,
             table.missing,
             budget=BUDGET,

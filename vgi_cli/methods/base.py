@@ -11,6 +11,8 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from vgi_cli.chains.store.placement import MemoryBudget
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.models.base import Model
 
@@ -70,13 +72,12 @@ class Standing(NamedTuple):
 
 
 class State(ABC):
-    """Everything a fit needs to go on. Restoring it and going on gives bit for bit what not stopping gives."""
+    """Everything a fit needs to go on, whole when it is built. Restoring it and going on gives bit for bit what not
+    stopping gives."""
 
     model: Model  # the published model: averaged or current parameters
     epoch: int  # whole epochs done
-    epochs: int  # epochs to do; may be raised before `run` is called again
-    stop_now: Callable[[], bool] = staticmethod(lambda: False)
-    """Asked by long steps on their way; where it is true they end without a trace and `run` ends with them."""
+    epochs: int  # epochs to do
 
     @abstractmethod
     def parts(self) -> Parts:
@@ -85,6 +86,16 @@ class State(ABC):
 
         All are copies except those of `imputations`, which are the state's own memory, too large to copy: whoever
         keeps them beyond the next step copies them."""
+
+    @property
+    def conditionals(self) -> Conditionals | None:
+        """The fitted conditionals; None: the method fits none."""
+        return None
+
+    @property
+    def compiled(self) -> str | None:
+        """What of the steps is captured or compiled, in words (`off`: nothing); None: the method never does."""
+        return None
 
     def chosen(self) -> dict[str, Any]:
         """What this fit takes for settings that may be left open, by dotted key (`optim.lr`): said in a recipe, they
@@ -104,6 +115,23 @@ Tuning: TypeAlias = tuple[Any, Events]
 """A fit to other rows that has not begun (a State with `chains`), and what runs it."""
 
 
+def unheard(line: str) -> None:
+    """Where nobody listens."""
+
+
+class Resources(NamedTuple):
+    """What a fit may use of the machine that it runs on. It changes no result, `compile` no more than the last digits.
+
+    memory   what is free for the chains; None: everything fits on the device
+    compile  whether steps are captured (on a GPU) or the density is compiled (on a CPU): on, off or auto
+    warn     called with a line where that turns out not to work
+    """
+
+    memory: MemoryBudget | None = None
+    compile: str = "off"
+    warn: Callable[[str], None] = unheard
+
+
 def anything_goes(family: type[Model], config: Any) -> None:
     """Every setting works with every family of models that the method takes."""
 
@@ -118,12 +146,11 @@ class Method(NamedTuple):
 
     Config     pydantic settings
     init       init(model, table, config, generator) -> State; deterministic given the generator. A method that keeps
-               imputations also takes a MemoryBudget (chains/store/placement.py), which changes no result
-    run        run(state) -> Events; ends when state.epoch == state.epochs or it has converged
+               imputations also takes Resources
+    run        run(state, stop) -> Events; ends when state.epoch == state.epochs or it has converged. `stop` is asked by
+               long steps on their way: where it is true they end without a trace, and `run` with them
     check      check(family, config): UsageError for settings that cannot work with a family of models, before data are
                read
-    speed_up   speed_up(state, mode, say) -> what was decided, for mode on, off or auto: capture or compile the steps;
-               `say` is called with a line when that turns out not to work. None: nothing to speed up
     target     target(family, config) -> Target (methods/vgi/targets.py) of a method with conditionals; None: others
     tune       tune(state, table, inside, generator, epochs) -> (state, events): fine-tuning of what is amortised
                (conditionals, encoder; copies) to other rows, the rest of the published model frozen. The objective of
@@ -139,9 +166,8 @@ class Method(NamedTuple):
 
     Config: type[MethodConfig]
     init: Callable[[Model, TensorTable, Any, torch.Generator], State]
-    run: Callable[[Any], Events]
+    run: Callable[[Any, Callable[[], bool]], Events]
     check: Callable[[type[Model], Any], None] = anything_goes
-    speed_up: Callable[[Any, str, Callable[[str], None]], str] | None = None
     target: Callable[[type[Model], Any], Any] | None = None
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
     fixed: Mapping[str, Any] = MappingProxyType({})

@@ -7,7 +7,8 @@ import torch
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method
-from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, chains_of, log_likelihood, run
+from vgi_cli.methods.gradient import GradientState, chains_of, log_likelihood, run
+from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import Model
 
 
@@ -21,7 +22,7 @@ def check_table(table: TensorTable) -> None:
         )
 
 
-def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
+def init(model: Model, table: TensorTable, config: AscentConfig, generator: torch.Generator) -> GradientState:
     """State before the first step. Raises UsageError as `check_table`."""
     check_table(table)
     seed = int(torch.randint(2**62, (), generator=generator))
@@ -29,4 +30,4 @@ def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: 
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 
-METHOD = Method(Config=LikelihoodConfig, init=init, run=run, check_table=check_table)
+METHOD = Method(Config=AscentConfig, init=init, run=run, check_table=check_table)

@@ -4,7 +4,7 @@ combining multiple imputations), and the imputations know nothing of the model. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -12,14 +12,15 @@ from pydantic import model_validator
 
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import make_chains
-from vgi_cli.chains.store.placement import MemoryBudget, Setting
-from vgi_cli.completers.base import GivenUp
+from vgi_cli.chains.store.placement import Setting
+from vgi_cli.completers.base import GivenUp, never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.methods.base import EpochEnd, Events, Method, Unusable
-from vgi_cli.methods.bounds import gradient
-from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, log_likelihood
-from vgi_cli.methods.vgi.vgi import initial_rows
+from vgi_cli.methods import gradient
+from vgi_cli.methods.base import EpochEnd, Events, Method, Resources, Unusable
+from vgi_cli.methods.gradient import GradientState, log_likelihood
+from vgi_cli.methods.optimisation import AscentConfig
+from vgi_cli.methods.start import initial_rows
 from vgi_cli.models.base import Model
 from vgi_cli.ranges import Depth, Imputations, Neighbours, Rounds, Trees
 from vgi_cli.registry.names import COMPLETERS, INSTALL, not_installed
@@ -28,7 +29,7 @@ COUNTS = ("imputations", "iterations", "trees", "depth", "neighbours")
 INITIALISE, IMPUTE = -3, -4  # purposes of random streams; imputation k takes IMPUTE - k
 
 
-class ImputeThenFitConfig(LikelihoodConfig):
+class ImputeThenFitConfig(AscentConfig):
     """Settings of the imputer and of the fit.
 
     imputer      its name (registry/names.py)
@@ -61,7 +62,7 @@ class ImputeThenFitConfig(LikelihoodConfig):
         return values | {k: v for k, v in entry.traits.settings.items() if values.get(k) is None}
 
     def check(self) -> Iterable[Unusable]:
-        """See MethodConfig: an imputer that does not exist or lacks its package, and settings that it does not take."""
+        """An imputer that does not exist or lacks its package, and settings that it does not take."""
         name = self.imputer
         if name not in COMPLETERS:
             yield Unusable("imputer", f"unknown imputer '{name}'", nearest(name, COMPLETERS))
@@ -89,9 +90,9 @@ def init(
     table: TensorTable,
     config: ImputeThenFitConfig,
     generator: torch.Generator,
-    room: MemoryBudget | None = None,
+    resources: Resources | None = None,
 ) -> GradientState:
-    """State before the first imputation: chains at f0 (draws from the marginals). `room`: see Method.
+    """State before the first imputation: chains at f0 (draws from the marginals).
 
     Raises UsageError for settings that cannot be used.
     """
@@ -100,28 +101,25 @@ def init(
     K = config.own["imputations"]
     assert K is not None
     seed = int(torch.randint(2**62, (), generator=generator))
-    chains = make_chains(table, K, config.chains, room)
+    chains = make_chains(table, K, config.chains, None if resources is None else resources.memory)
     empirical(chains, generator)
     model.initialise(initial_rows(chains).cpu(), generator)
-    state = GradientState(model, chains, config, seed, log_likelihood, keeps=True)
-    state.refreshed = -1 - K  # counts up to -1, the value before the first epoch
-    state.filling = 0.0, K
-    return state
+    return GradientState(model, chains, config, seed, log_likelihood, keeps=True, filling=K)
 
 
-def run(state: GradientState) -> Events:
+def run(state: GradientState, stop: Callable[[], bool] = never) -> Events:
     """Make the imputations that are still missing, then climb. Each imputation is a stage that can be saved; one that
-    is given up on its way (see State.stop_now) leaves nothing, and no epochs follow."""
+    is given up on its way leaves nothing, and no epochs follow."""
     while state.refreshed < -1:
         try:
-            made = _impute(state)
+            made = _impute(state, stop)
         except GivenUp:
             return
         yield made
-    yield from gradient.run(state)
+    yield from gradient.run(state, stop)
 
 
-def _impute(state: GradientState) -> EpochEnd:
+def _impute(state: GradientState, stop: Callable[[], bool]) -> EpochEnd:
     """Make the next imputation; after the last one, initialise the model from all of them."""
     chains, config = state.chains, state.config
     assert isinstance(config, ImputeThenFitConfig)
@@ -134,7 +132,7 @@ def _impute(state: GradientState) -> EpochEnd:
         nonlocal asked
         state.filling = k + min(asked / regressions, 1.0), chains.K
         asked += 1
-        return state.stop_now()
+        return stop()
 
     filled = torch.from_numpy(COMPLETERS.load(config.imputer)(x, missing, seed, config.own, give_up))
     state.filling = float(k + 1), chains.K

@@ -9,17 +9,20 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.chains.store.placement import Setting
 from vgi_cli.methods.base import MethodConfig
-from vgi_cli.ranges import Clip, Rate, Rows, ShareBelow1
+from vgi_cli.ranges import Clip, Epochs, Imputations, Rate, Rows, ShareBelow1
+
+STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
 
 
 class GradientConfig(MethodConfig):
     """Optimisation of a model by Adam (paper, section 4.3).
 
-    lr          of the model; none: the model family's own
-    batch_size  rows of the table per step (each incomplete row brings its K chains); none: by N
+    lr          of the model; None: the model family's own
+    batch_size  rows of the table per step (each incomplete row brings its K chains); None: by N
     schedule    of the learning rate: half a cosine to 0, or constant
-    clip        largest norm of a gradient; none: no clipping
+    clip        largest norm of a gradient; None: no clipping
     average     share of the main stage, at its end, over which the model's parameters are averaged
     """
 
@@ -28,6 +31,38 @@ class GradientConfig(MethodConfig):
     schedule: Literal["cosine", "constant"] = "cosine"
     clip: Clip | None = 5.0
     average: ShareBelow1 = 0.25
+
+
+class AscentConfig(MethodConfig):
+    """Settings of a method that climbs by gradients.
+
+    epochs  passes over the rows (of the main stage); None: by N
+    """
+
+    epochs: Epochs | None = None
+    optim: GradientConfig = GradientConfig()
+
+
+class ImputingConfig(AscentConfig):
+    """The same for a method that keeps imputations.
+
+    imputations  K
+    chains       where the imputations live: `auto` (where they fit), `device`, `host` or `disk`; changes no result
+    """
+
+    imputations: Imputations = 5
+    chains: Setting = "auto"
+
+
+def planned_epochs(config: AscentConfig, n: int) -> int:
+    """Epochs of the main stage of a fit to n rows: as the settings say, else enough for STEPS steps."""
+    batches = max(1, -(-n // batch_size_of(config.optim, n)))
+    return config.epochs or max(FEWEST_EPOCHS, math.ceil(STEPS / batches))
+
+
+def batch_size_of(optim: GradientConfig, n: int) -> int:
+    """Rows per step of a fit to n rows: as the settings say, or by their number."""
+    return optim.batch_size or default_batch_size(n)
 
 
 def default_batch_size(n: int) -> int:
@@ -47,6 +82,23 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
             group["lr"].fill_(rate)
         else:
             group["lr"] = rate
+
+
+class held_fixed:  # noqa: N801 (reads like a keyword)
+    """Within this context no gradient reaches the parameters of `module`; it is evaluated without dropout."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.training = module.training
+        self.required = [p.requires_grad for p in module.parameters()]
+
+    def __enter__(self) -> None:
+        self.module.requires_grad_(False).eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.module.train(self.training)
+        for parameter, required in zip(self.module.parameters(), self.required, strict=True):
+            parameter.requires_grad_(required)
 
 
 def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optimizer) -> None:

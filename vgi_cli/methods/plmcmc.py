@@ -17,12 +17,11 @@ from pydantic import Field
 from torch import Tensor
 
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
-from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import Method
-from vgi_cli.methods.bounds.gradient import GradientState, ImputingConfig, log_likelihood, run
-from vgi_cli.methods.chain_state import draw_empty_rows
+from vgi_cli.methods.base import Method, Resources
 from vgi_cli.methods.em.mcem import imputing_state
+from vgi_cli.methods.gradient import GradientState, log_likelihood, run
+from vgi_cli.methods.optimisation import ImputingConfig
 from vgi_cli.models.base import Bijective, Model
 from vgi_cli.ranges import ChainSteps, Positive, Share
 
@@ -81,12 +80,16 @@ def round_before(config: PlmcmcConfig, epoch: int, epochs: int) -> Round:
 
 
 def init(
-    model: Model, table: TensorTable, config: PlmcmcConfig, generator: torch.Generator, room: MemoryBudget | None = None
+    model: Model,
+    table: TensorTable,
+    config: PlmcmcConfig,
+    generator: torch.Generator,
+    resources: Resources | None = None,
 ) -> GradientState:
-    """State before the first step. `room`: where chains may live; none: there is room for everything."""
+    """State before the first step."""
     box = observed_range(table) if config.outside != "keep" else None
     return imputing_state(
-        model, table, config, generator, room, log_likelihood, functools.partial(refresh, config, box)
+        model, table, config, generator, resources, log_likelihood, functools.partial(refresh, config, box)
     )
 
 
@@ -104,7 +107,7 @@ def refresh(config: PlmcmcConfig, box: Tensor | None, state: GradientState) -> b
     if not (due.noise or due.steps):
         return False
     if state.piece == 0:
-        draw_empty_rows(state)
+        state.draw_empty_rows()
     chains, K = state.chains, state.chains.K
     at_once = CHAINS if chains.x.device.type == "cpu" else CHAINS_GPU
     groups = state.incomplete.split(max(1, at_once // K))
@@ -167,7 +170,7 @@ def _count(
 
 
 def warning(state: GradientState, metrics: Mapping[str, Any]) -> str | None:
-    """See Method: whether the chains were still far from the observed cells at the end of the last round."""
+    """Whether the chains were still far from the observed cells at the end of the last round."""
     strain = metrics.get("strain")
     if strain is None or strain <= MOST_STRAIN:
         return None

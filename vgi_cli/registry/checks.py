@@ -94,11 +94,12 @@ def check_method(where: str, method: Any, makes: frozenset[str]) -> None:
             f"{where}: what makes conditionals has the settings of vgi, got {method.Config.__name__}",
             "derive its Config from vgi_cli.methods.vgi.config.VgiConfig, or leave conditionals out of makes",
         )
-    inputs = ["model", "table", "config", "generator", *(["room"] if "imputations" in makes else [])]
-    try:
-        inspect.signature(method.init).bind(*inputs)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: init: {error}", f"write init({', '.join(inputs)})") from None
+    inputs = ["model", "table", "config", "generator", *(["resources"] if "imputations" in makes else [])]
+    for name, taken in (("init", inputs), ("run", ["state", "stop"])):
+        try:
+            inspect.signature(getattr(method, name)).bind(*taken)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{where}: {name}: {error}", f"write {name}({', '.join(taken)})") from None
 
 
 def check_build(where: str, build: Any) -> None:

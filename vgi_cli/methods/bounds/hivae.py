@@ -15,13 +15,14 @@ from torch import Tensor
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method
-from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, run
 from vgi_cli.methods.bounds.mvae import bound_state, normals, tune
+from vgi_cli.methods.gradient import GradientState, run
+from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import Model, Relaxable
 from vgi_cli.ranges import Positive
 
 
-class HivaeConfig(LikelihoodConfig):
+class HivaeConfig(AscentConfig):
     """Settings of the relaxed bound.
 
     temperature  of the Gumbel-softmax (the authors' code: 0.5)

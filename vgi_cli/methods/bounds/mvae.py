@@ -16,8 +16,9 @@ from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Events, Method
-from vgi_cli.methods.bounds.gradient import GradientState, LikelihoodConfig, Objective, chains_of, run
-from vgi_cli.methods.vgi.vgi import initial_rows
+from vgi_cli.methods.gradient import GradientState, Objective, chains_of, run
+from vgi_cli.methods.optimisation import AscentConfig
+from vgi_cli.methods.start import initial_rows
 from vgi_cli.models.base import Latent, Model, only_encoder
 
 TUNING_RATE = 0.1
@@ -25,13 +26,13 @@ TUNING_RATE = 0.1
 fast, an encoder that fits already only gets worse."""
 
 
-def init(model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator) -> GradientState:
+def init(model: Model, table: TensorTable, config: AscentConfig, generator: torch.Generator) -> GradientState:
     """State before the first step."""
     return bound_state(model, table, config, generator, evidence_bound)
 
 
 def bound_state(
-    model: Model, table: TensorTable, config: LikelihoodConfig, generator: torch.Generator, objective: Objective
+    model: Model, table: TensorTable, config: AscentConfig, generator: torch.Generator, objective: Objective
 ) -> GradientState:
     """State of a method that climbs a bound of log p(x_obs). The holes are filled once, by draws from the marginals,
     for the model to start from; no objective looks at them."""
@@ -52,7 +53,7 @@ def evidence_bound(state: GradientState, batch: Batch, generator: torch.Generato
 def tune(
     state: GradientState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
 ) -> tuple[GradientState, Events]:
-    """See Method: the bound on other rows, which climbs in the encoder alone. Nothing is proposed, nothing boxed.
+    """The bound on other rows (see Method), which climbs in the encoder alone. Nothing is proposed, nothing boxed.
 
     Random numbers are the fit's own, the same at every call, so that two calls differ by their models and no more."""
     batch_size = state.batch_size_for(int((~table.missing.all(1)).sum()))
@@ -70,4 +71,4 @@ def normals(theta: Latent, batch: Batch, generator: torch.Generator, *count: int
     return torch.randn(*count, len(x), theta.latents, generator=generator, dtype=x.dtype, device=x.device)
 
 
-METHOD = Method(Config=LikelihoodConfig, init=init, run=run, tune=tune)
+METHOD = Method(Config=AscentConfig, init=init, run=run, tune=tune)

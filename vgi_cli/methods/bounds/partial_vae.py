@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from vgi_cli.methods.base import Method
 from vgi_cli.methods.bounds import mvae
-from vgi_cli.methods.bounds.gradient import LikelihoodConfig, run
+from vgi_cli.methods.gradient import run
+from vgi_cli.methods.optimisation import AscentConfig
 
 METHOD = Method(
-    Config=LikelihoodConfig,
+    Config=AscentConfig,
     init=mvae.init,
     run=run,
     tune=mvae.tune,

@@ -22,17 +22,18 @@ the sequence of objectives never falls.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
 from vgi_cli.methods.em.steps import iteration
-from vgi_cli.methods.vgi.em_start import gaussian_draws
+from vgi_cli.methods.start import gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows
@@ -89,7 +90,6 @@ class EmState(State):
         self.nearness = Nearness(self.tolerance)
 
     def chosen(self) -> dict[str, Any]:
-        """See State."""
         return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
 
     def parts(self) -> Parts:
@@ -98,14 +98,13 @@ class EmState(State):
         return {"model": {k: v.detach().clone() for k, v in self.model.state_dict().items()}, "state": state}
 
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """See State."""
         self.model.load_state_dict(dict(parts["model"]))
         self.epoch, converged = (int(v) for v in parts["state"]["progress"])
         self.converged = bool(converged)
         self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
 
     def standing(self) -> Standing:
-        """See State: by how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
+        """By how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
         share = max(self.nearness.share, self.epoch / max(self.epochs, 1))
         return Standing(1.0 if self.converged else share, self.epoch, None, "iterations")
 
@@ -131,7 +130,7 @@ def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
     return x
 
 
-def run(state: EmState) -> Events:
+def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
     rows = state.table.weights.sum()
     while state.epoch < state.epochs and not state.converged:
@@ -150,7 +149,7 @@ def run(state: EmState) -> Events:
 
 
 def warning(state: EmState, metrics: Mapping[str, Any]) -> str | None:
-    """See Method: whether the iterations were used up before the gain fell below the tolerance."""
+    """Whether the iterations were used up before the gain fell below the tolerance."""
     if state.converged or state.epoch < state.epochs:
         return None
     count = f"{state.epoch} iteration{'s' * (state.epoch > 1)}"

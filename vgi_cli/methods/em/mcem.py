@@ -14,22 +14,12 @@ from torch import Tensor
 
 from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
-from vgi_cli.chains.store.placement import MemoryBudget
-from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.methods.base import Method
-from vgi_cli.methods.bounds.gradient import (
-    GradientState,
-    ImputingConfig,
-    Objective,
-    Refresh,
-    chains_of,
-    log_likelihood,
-    no_refresh,
-    run,
-)
-from vgi_cli.methods.chain_state import draw_empty_rows
-from vgi_cli.methods.vgi.vgi import INITIAL_ROWS
+from vgi_cli.methods.base import Method, Resources
+from vgi_cli.methods.gradient import GradientState, Objective, Refresh, chains_of, log_likelihood, no_refresh, run
+from vgi_cli.methods.optimisation import ImputingConfig
+from vgi_cli.methods.start import initial_rows
 from vgi_cli.models.base import Marginal, Model
 
 ROWS = 256
@@ -48,12 +38,12 @@ class McemConfig(ImputingConfig):
 
 
 def init(
-    model: Model, table: TensorTable, config: McemConfig, generator: torch.Generator, room: MemoryBudget | None = None
+    model: Model, table: TensorTable, config: McemConfig, generator: torch.Generator, resources: Resources | None = None
 ) -> GradientState:
-    """State before the first step. `room`: where chains may live; none: there is room for everything."""
+    """State before the first step."""
     if config.refresh == "step":
-        return imputing_state(model, table, config, generator, room, draw_and_climb, no_refresh)
-    return imputing_state(model, table, config, generator, room, log_likelihood, draw_all)
+        return imputing_state(model, table, config, generator, resources, draw_and_climb, no_refresh)
+    return imputing_state(model, table, config, generator, resources, log_likelihood, draw_all)
 
 
 def imputing_state(
@@ -61,26 +51,24 @@ def imputing_state(
     table: TensorTable,
     config: ImputingConfig,
     generator: torch.Generator,
-    room: MemoryBudget | None,
+    resources: Resources | None,
     objective: Objective,
     refresh: Refresh,
 ) -> GradientState:
     """State of a Monte-Carlo EM: chains at f0, from which the model is initialised. A table without holes starts, and
     goes on, as in `complete`."""
     seed = int(torch.randint(2**62, (), generator=generator))
-    chains = chains_of(table, config, room)
+    chains = chains_of(table, config, None if resources is None else resources.memory)
     if chains.C:
         empirical(chains, torch.Generator().manual_seed(seed))
-    partly = (~table.missing.all(1)).nonzero()[:, 0]
-    rows = partly[spread_rows(len(partly), INITIAL_ROWS).to(partly.device)]
-    model.initialise(chains.completed(0, rows).cpu(), generator)
+    model.initialise(initial_rows(chains, most=1).cpu(), generator)
     return GradientState(model, chains, config, seed, objective, refresh=refresh, keeps=True)
 
 
 def draw_and_climb(state: GradientState, batch: Batch, generator: torch.Generator) -> Tensor:
     """The objective of a batch whose imputations are drawn first."""
     if state.position == 0:
-        draw_empty_rows(state)
+        state.draw_empty_rows()
     if len(batch.rows):
         fresh = exact_draws(state, batch.rows, generator)
         state.chains.store(batch.rows, fresh)
@@ -91,7 +79,7 @@ def draw_and_climb(state: GradientState, batch: Batch, generator: torch.Generato
 def draw_all(state: GradientState) -> bool:
     """Draw the imputations of the next rows, before an epoch."""
     if state.piece == 0:
-        draw_empty_rows(state)
+        state.draw_empty_rows()
     pieces = state.incomplete.split(PIECE)
     rows = pieces[state.piece]
     if len(rows):

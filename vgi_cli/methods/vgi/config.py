@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from vgi_cli.chains.store.placement import Setting
-from vgi_cli.methods.base import MethodConfig
-from vgi_cli.methods.optimisation import GradientConfig
+from vgi_cli.methods.optimisation import AscentConfig, GradientConfig
 from vgi_cli.ranges import (
     Bins,
     Blocks,
     Columns,
-    Epochs,
     FlowSteps,
     GibbsSteps,
     Imputations,
@@ -37,7 +35,7 @@ class OptimConfig(GradientConfig):
     warmup_model: WarmUp = 5
 
 
-class VgiConfig(MethodConfig):
+class VgiConfig(AscentConfig):
     """The method (symbols: notation.py).
 
     imputations      K
@@ -47,7 +45,7 @@ class VgiConfig(MethodConfig):
     scan             `step`: one column after the other; `path`: the same, G proposals accepted or rejected together
                      (Metropolis); `block`: B columns redrawn together at each step; `auto`: block in rows with many
                      holes (methods/vgi/scans.py), else step
-    block_columns    B, also of the objective; none: by the number of holes, 1 where the scan is not by blocks
+    block_columns    B, also of the objective; None: by the number of holes, 1 where the scan is not by blocks
     gradient         where theta's gradient is taken: `objective`, at the redrawn block (Algorithm 3), or `accepted`,
                      at the state of the chain (Fisher's identity)
     kernel           `standard` hides a column's previous value from its conditional, `extended` shows it
@@ -58,7 +56,7 @@ class VgiConfig(MethodConfig):
     trunk, hidden    widths of the layers of the trunk and of the heads
     spline_steps, spline_bins   splines of each conditional and their bins
     chains           where the imputations live: `auto` (where they fit), `device`, `host` or `disk`; changes no result
-    epochs           of the main stage; none: by N
+    epochs           of the main stage; None: by N
     """
 
     imputations: Imputations = 5
@@ -77,11 +75,9 @@ class VgiConfig(MethodConfig):
     spline_steps: FlowSteps = 1
     spline_bins: Bins = 8
     chains: Setting = "auto"
-    epochs: Epochs | None = None
     optim: OptimConfig = OptimConfig()
 
     def without_effect(self) -> Mapping[str, str]:
-        """See MethodConfig."""
         why: dict[str, str] = {}
         if self.conditional == "gaussian":
             why |= dict.fromkeys(("spline_steps", "spline_bins"), "the conditionals are Gaussian")

@@ -7,22 +7,22 @@ Its result, the fine-tuned objective, is not a log-likelihood: it leaves out the
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from vgi_cli.chains.blocks import whole_sweep
 from vgi_cli.chains.initial import empirical
-from vgi_cli.chains.store.packed import Batch, make_chains
+from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
+from vgi_cli.completers.base import never
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import Events, StepEnd
-from vgi_cli.methods.chain_state import Stage
-from vgi_cli.methods.optimisation import default_batch_size, set_rate
+from vgi_cli.methods.base import Events
+from vgi_cli.methods.loop import Stage, batches, epochs
+from vgi_cli.methods.optimisation import ascend
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.epoch import ascend, end_epoch
-from vgi_cli.methods.vgi.objective import joined
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns, Target
 from vgi_cli.models.base import Latent, Model, only_encoder
@@ -38,36 +38,31 @@ def init(
     config: VgiConfig,
     generator: torch.Generator,
     epochs: int | None = None,
-    room: MemoryBudget | None = None,
+    memory: MemoryBudget | None = None,
     target: Target | None = None,
 ) -> VgiState:
     """State before the first step: Algorithm 6, lines 2 and 3. The model and the conditionals given are not changed.
     What learns are copies of the conditionals and of an encoder.
 
-    room    where chains may live, as in `vgi.begin`
-    target  of the method that fitted the model; none: plain columns
+    memory  what is free for the chains, as in Resources
+    target  of the method that fitted the model; None: plain columns
     """
     target = Columns() if target is None else target
-    n = int((~table.missing.all(1)).sum())
     seed = int(torch.randint(2**62, (), generator=generator))
     table = target.augmented(table, model)
-    chains = make_chains(table, config.imputations, config.chains, room)
+    chains = make_chains(table, config.imputations, config.chains, memory)
     empirical(chains, generator)  # 2
     target.start_latents(chains, model, generator)
     theta = only_encoder(copy.deepcopy(model)).eval()
     q = copy.deepcopy(conditionals).requires_grad_(True)  # 3
-    batch_size = config.optim.batch_size or default_batch_size(n)
-    lr = config.optim.lr or model.learning_rate  # of the encoder
-    state = VgiState(theta, q, chains, config, lr, batch_size, seed, target)
-    state.stage = Stage.FINETUNE
-    state.epochs = EPOCHS if epochs is None else epochs
-    return state
+    config = config.model_copy(update={"epochs": EPOCHS if epochs is None else epochs})
+    return VgiState(theta, q, chains, config, seed, target, stage=Stage.FINETUNE)
 
 
 def tune(
     state: VgiState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
 ) -> tuple[VgiState, Events]:
-    """See Method: the published model and the conditionals of a fit, for rows that are few."""
+    """The published model and the conditionals of a fit, for rows that are few (see Method)."""
     batch_size = state.batch_size_for(int((~table.missing.all(1)).sum()))
     optim = state.config.optim.model_copy(update={"batch_size": batch_size})
     config = state.settled().model_copy(update={"chains": "device", "optim": optim})
@@ -75,42 +70,26 @@ def tune(
     return tuned, run(tuned, inside)
 
 
-def run(state: VgiState, inside: Tensor) -> Events:
-    """Algorithm 6, lines 4 to 13. `inside` [2, D]: the box of the first epoch's proposals, encoded."""
-    while state.stage_epoch < state.epochs:
-        while state.position < state.batches:
-            finetune_step(state, state.batch(), inside)
-            state.position += 1
-            yield StepEnd()
-        yield end_epoch(state)
-
-
-def finetune_step(state: VgiState, batch: Batch, inside: Tensor) -> None:
-    """One pass of the loop body: Algorithm 6, lines 6 to 12."""
-    config = state.config
-    g = state.generator(1 + state.position)
-    target = state.target
-    n = len(batch.rows) * state.chains.K
-    x = batch.x
-    if n:
-        first = state.stage_epoch == 0
-        for _ in range(WARM_UP_SWEEPS if first else 1):
-            steps = whole_sweep(x.shape[1], state.moved) if first else config.gibbs_steps
-            noise = target.sweep_noise(state, n, steps, g)
-            scan, box = ("step", inside) if first else (config.scan, None)
-            sweep = target.update(state, x[:n], batch.missing[:n], noise, scan, box)
-            state.tally["tried"] += sweep.tried
-            state.tally["accepted"] += sweep.accepted
-            x = joined(sweep.x, x[n:])
-        state.chains.store(batch.rows, x[:n])
-    falling = 1.0 - state.stage_epoch / state.epochs
-    set_rate(state.optim_theta, state.lr * falling)
-    for optimiser in state.optimisers_q:
-        set_rate(optimiser, config.optim.lr_conditionals * falling)
-    fresh = target.draw_noise(state, n, len(x), g)
-    state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: the noise of its bound is drawn anew
-    objective = target.objective(state, x, batch.missing, batch.weight, fresh)
-    if objective.requires_grad:  # else complete rows, and no encoder
-        ascend(state, objective, *state.optimisers)
-    state.theta.eval()
-    state.tally["objective"] += objective.detach()
+def run(state: VgiState, inside: Tensor, stop: Callable[[], bool] = never) -> Events:
+    """Algorithm 6, lines 4 to 13. `inside` [2, d]: the box of the first epoch's proposals, encoded (line 1)."""
+    config, target = state.config, state.target
+    for t in epochs(state, Stage.FINETUNE, state.epochs):  # 4
+        for batch in batches(state):  # 5
+            g, n, x = state.step_generator(), len(batch.rows) * state.chains.K, batch.x
+            if n:
+                for _ in range(WARM_UP_SWEEPS if t == 1 else 1):  # 6, 8
+                    steps = whole_sweep(x.shape[1], state.moved) if t == 1 else config.gibbs_steps
+                    moves = target.sweep_noise(state, n, steps, g)
+                    scan, box = ("step", inside) if t == 1 else (config.scan, None)
+                    x = state.swept(x, batch.missing, moves, scan, box)  # 7, 9
+                state.chains.store(batch.rows, x[:n])  # 10
+            state.set_rates(1.0 - state.stage_epoch / state.epochs)
+            fresh = target.draw_noise(state, n, len(x), g)
+            state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: with the noise of its bound
+            objective = target.objective(state, x, batch.missing, batch.weight, fresh)  # 11: Algorithm 3
+            if objective.requires_grad:  # else complete rows, and no encoder
+                ascend(objective, config.optim.clip, *state.optimisers.values())  # 12
+            state.theta.eval()
+            state.total += objective.detach()
+            yield state.step_end()
+        yield state.epoch_end()

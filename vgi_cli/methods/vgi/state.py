@@ -1,34 +1,45 @@
-"""State of a VGI fit: what `ChainState` keeps, and the conditionals with their optimiser."""
+"""State of a VGI fit: that of the loop, the conditionals and what Algorithm 1 needs to know of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.chains.sweeps import SweepNoise
 from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
-from vgi_cli.methods.base import Parts, Standing
-from vgi_cli.methods.chain_state import ChainState, Stage
-from vgi_cli.methods.optimisation import adam, optimiser_tensors, prefixed, restore_optimiser
+from vgi_cli.methods.base import Resources, Standing
+from vgi_cli.methods.loop import LoopState, Stage
+from vgi_cli.methods.optimisation import adam, ascend, held_fixed
 from vgi_cli.methods.vgi.conditionals import layout_of
 from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.objective import DrawNoise, joined
 from vgi_cli.methods.vgi.scans import block_columns, moved_columns
+from vgi_cli.methods.vgi.speed import speed_of
 from vgi_cli.methods.vgi.targets import Target
 from vgi_cli.models.base import Model
 
 TAKEN = ("layout", "scan", "block_columns")
 """Settings that a fit by `vgi` takes by its table where they are open."""
+Objective = Callable[["VgiState", Tensor, Tensor, Tensor, DrawNoise], Tensor]
+"""Weighted sum of the objective over rows x [R, D], missing [R, D], weight [R]: scalar, nats."""
 
 
 @final
-class VgiState(ChainState):
-    """See State and ChainState.
+class VgiState(LoopState):
+    """See LoopState.
 
-    optim_q  none: the conditionals have no parameters of their own
+    optim_q  None: the conditionals have no parameters of their own
+    moved    columns of a row that one step of a chain redraws together
+    columns  columns that one estimate of the objective redraws together
+    speed    how the steps of the main stage are computed
     """
+
+    TOTAL = "tally/objective"
 
     def __init__(
         self,
@@ -36,27 +47,39 @@ class VgiState(ChainState):
         q: Conditionals,
         chains: Chains,
         config: VgiConfig,
-        lr: float,
-        batch_size: int,
         seed: int,
         target: Target,
+        resources: Resources | None = None,
+        stage: Stage = Stage.WARM_CONDITIONALS,
     ) -> None:
-        super().__init__(theta, chains, lr, batch_size, seed, Stage.WARM_CONDITIONALS)
+        super().__init__(theta, chains, config, seed, stage, keeps=True)
         self.q = q
         self.config = config
         self.target = target
         target.bind(q, theta)
-        own = any(True for _ in q.parameters())
-        self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True) if own else None
-        self.step: Callable[..., Tensor] = _no_step  # the arithmetic of a step of the main stage (methods/vgi/vgi.py)
+        self.optim_q: torch.optim.Adam | None = None
+        if any(True for _ in q.parameters()):
+            self.optim_q = adam(q, config.optim.lr_conditionals, amsgrad=True)
+            self.optimisers["optim_q"] = self.optim_q
+            self.rates["optim_q"] = config.optim.lr_conditionals
+            self.networks["conditionals"] = q
         univariate = isinstance(q, Univariate)
         self.moved = moved_columns(config, chains) if univariate else 1
         self.columns = block_columns(config, chains) if univariate else 1
-        zeros = chains.x.new_zeros
-        self.tally = {"objective": zeros(()), "tried": zeros(q.S), "accepted": zeros(q.S)}  # of this epoch
+        self.counts = {f"tally/{name}": chains.x.new_zeros(q.S) for name in ("tried", "accepted")}
+        resources = Resources() if resources is None else resources
+        self.speed = speed_of(theta, chains, resources, self.epochs * self.batches, latent=chains.layout.L > 0)
+        self.log_p = self.speed.log_p
+
+    @property
+    def conditionals(self) -> Conditionals:
+        return self.q
+
+    @property
+    def compiled(self) -> str:
+        return self.speed.words
 
     def chosen(self) -> dict[str, Any]:
-        """See State."""
         return super().chosen() | {f"method.{key}": getattr(self.settled(), key) for key in TAKEN}
 
     def settled(self) -> VgiConfig:
@@ -71,38 +94,8 @@ class VgiState(ChainState):
                 taken["scan"] = "block" if self.moved > 1 else "step"
         return self.config.model_copy(update=taken)
 
-    def parts(self) -> Parts:
-        """See State."""
-        self.publish()
-        state = {"counters": self.counters()}
-        state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()}
-        state |= {f"tally/{k}": v for k, v in self.tally.items()}
-        state |= optimiser_tensors("optim_theta", self.optim_theta)
-        parts = {"model": dict(self.model.state_dict()), "state": state}
-        if self.optim_q is not None:
-            state |= optimiser_tensors("optim_q", self.optim_q)
-            parts["conditionals"] = dict(self.q.state_dict())
-        copies = {
-            stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
-        }
-        return {**copies, "imputations": {"values": self.chains.values[:-1]}}
-
-    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """See State."""
-        state = parts["state"]
-        self.set_counters(state["counters"])
-        self.model.load_state_dict(parts["model"])
-        self.theta.load_state_dict(prefixed(state, "theta/"))
-        self.chains.values[:-1] = parts["imputations"]["values"]
-        for name, value in self.tally.items():
-            value.copy_(state[f"tally/{name}"])
-        restore_optimiser("optim_theta", self.optim_theta, state)
-        if self.optim_q is not None:
-            self.q.load_state_dict(parts["conditionals"])
-            restore_optimiser("optim_q", self.optim_q, state)
-
     def standing(self) -> Standing:
-        """See State: the warm-ups before the main stage count as epochs of the share."""
+        """The warm-ups before the main stage count as epochs of the share."""
         if self.stage > Stage.MAIN:
             return super().standing()
         optim = self.config.optim
@@ -110,16 +103,76 @@ class VgiState(ChainState):
         done = sum(lengths[: self.stage]) + self.stage_epoch + self.position / self.batches
         return Standing(done / max(sum(lengths), 1), self.epoch, self.epochs, "epochs")
 
-    @property
-    def optimisers(self) -> list[torch.optim.Optimizer]:
-        """Of theta, and of phi where it has parameters."""
-        return [self.optim_theta, *self.optimisers_q]
+    def close_epoch(self) -> dict[str, Any]:
+        metrics: dict[str, Any] = {
+            "stage": self.stage.name.lower(),
+            "objective": float(self.total / self.batches),
+        }
+        if self.stage >= Stage.MAIN:
+            self.draw_empty_rows()
+            if len(self.incomplete):
+                layout = self.chains.layout
+                rate = (self.counts["tally/accepted"] / self.counts["tally/tried"])[self.q.block_of]
+                metrics["acceptance"] = [_shown(r) for r in layout.of_columns(rate).tolist()]  # that of its block
+                if rate.shape[0] > layout.d:
+                    metrics["acceptance_latents"] = _shown(float(rate[layout.d]))  # they are one block
+        return metrics
 
     @property
     def optimisers_q(self) -> list[torch.optim.Optimizer]:
         """Of phi, where it has parameters."""
         return [] if self.optim_q is None else [self.optim_q]
 
+    def update(self, x: Tensor, missing: Tensor, noise: SweepNoise) -> Tensor:
+        """The rows of a batch [R, D] with new imputations (Algorithm 5) in the incomplete ones, which come first."""
+        return self.speed.call(self.moves, x, missing, *noise) if len(noise.normal) else x
 
-def _no_step(*_: Tensor) -> Tensor:
-    raise NotImplementedError("this state has no main stage")
+    def moves(self, x: Tensor, missing: Tensor, *noise: Tensor) -> Tensor:
+        """The arithmetic of `update`: a function of tensors, which counts what was accepted."""
+        return self.swept(x, missing, SweepNoise(*noise), self.config.scan)
+
+    def swept(self, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None) -> Tensor:
+        """The same by a scan of one's own choice; `inside` [2, d]: a box that no update leaves."""
+        n = len(noise.normal)
+        self.theta.eval()
+        sweep = self.target.update(self, x[:n], missing[:n], noise, scan, inside)
+        self.theta.train()
+        self.counts["tally/tried"] += sweep.tried
+        self.counts["tally/accepted"] += sweep.accepted
+        return joined(sweep.x, x[n:])
+
+    def ascend(
+        self, objective: Objective, theta: torch.optim.Optimizer, phi: torch.optim.Optimizer | None, *inputs: Tensor
+    ) -> Tensor:
+        """A step of the main stage up an objective in theta and in phi, whose value it returns. `inputs`: x, missing
+        and weight of a batch, then the parts of a DrawNoise."""
+        return self.speed.call(Ascent(self, objective, theta, phi), *inputs)
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """The arithmetic of `VgiState.ascend`: a function of tensors that changes parameters and moments in place."""
+
+    state: VgiState
+    objective: Objective
+    theta: torch.optim.Optimizer
+    phi: torch.optim.Optimizer | None
+
+    def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, *noise: Tensor) -> Tensor:
+        state, clip = self.state, self.state.config.optim.clip
+        phi = [] if self.phi is None else [self.phi]
+        if state.config.gradient == "objective":
+            objective = self.objective(state, x, missing, weight, DrawNoise(*noise))
+            ascend(objective, clip, self.theta, *phi)
+            return objective.detach()
+        with held_fixed(state.theta):  # phi at the fresh draw
+            objective = self.objective(state, x, missing, weight, DrawNoise(*noise))
+            if objective.requires_grad:
+                ascend(objective, clip, *phi)
+        ascend(state.target.likelihood(state, x, missing, weight), clip, self.theta)  # theta at the state of the chain
+        return objective.detach()
+
+
+def _shown(rate: float) -> float | None:
+    """A rate as it is logged; None where nothing was tried."""
+    return None if rate != rate else round(rate, 4)

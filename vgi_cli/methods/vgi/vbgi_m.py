@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import torch
 
-from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import Method
+from vgi_cli.methods.base import Method, Resources
 from vgi_cli.methods.vgi import finetune, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import BlockLatents, check_blocks
@@ -28,11 +27,11 @@ def target_of(family: type[Model], config: VgiConfig) -> Target:
 
 
 def init(
-    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, room: MemoryBudget | None = None
+    model: Model, table: TensorTable, config: VgiConfig, generator: torch.Generator, resources: Resources | None = None
 ) -> VgiState:
     """See `vgi.begin`."""
     check(type(model), config)
-    return vgi.begin(model, table, config, generator, room, target_of(type(model), config))
+    return vgi.begin(model, table, config, generator, resources, target_of(type(model), config))
 
 
-METHOD = Method(VgiConfig, init, vgi.run, check, vgi.speed_up, target_of, finetune.tune)
+METHOD = Method(VgiConfig, init, vgi.run, check, target_of, finetune.tune)

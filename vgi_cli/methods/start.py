@@ -1,4 +1,4 @@
-"""f0 from a quick EM fit of one Gaussian: the alternative to empirical marginals as initial imputations."""
+"""Where a fit starts: f0, the initial imputations, and the completed rows that a model is initialised from."""
 
 from __future__ import annotations
 
@@ -7,15 +7,49 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
+INITIAL_ROWS = 100_000
+"""Rows that the model and the `em` fit of f0 are initialised from, at most (of the flattened rows whole chains where
+they fit, else rows of the first): this bounds their memory."""
 FULL_UP_TO = 64  # columns; beyond that one Gaussian with ten factors
 ITERATIONS = 30
 ROWS = 4096  # that are drawn at a time: bounds the memory of their conditionals
+
+
+def initial_imputations(chains: Chains, table: TensorTable, initial: str, generator: torch.Generator) -> None:
+    """Set the chains to f0: `empirical` marginals, or draws given the observed cells from a quick `em` fit of one
+    Gaussian to the data. Latents, which come after these, get their values later (`Target.start_latents`)."""
+    if initial == "empirical":
+        empirical(chains, generator)
+        return
+    values, line, layout = chains.values, 0, chains.layout
+    lines = None
+    if layout.L:  # which lines belong to the data
+        lines = (table.missing.nonzero()[:, 1] < layout.d).nonzero()[:, 0].to(values.device)
+    data = TensorTable(layout.data(table.x), layout.data(table.missing), layout.with_latents(0)).to(device="cpu")
+    for draws in gaussian_pieces(data, chains.K, generator, INITIAL_ROWS):
+        here = slice(line, line + len(draws))
+        values[here if lines is None else lines[here]] = draws.to(table.x)
+        line += len(draws)
+
+
+def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
+    """[R, D] completed rows to initialise the model from, one chain after the other, of `most` chains (None: of all);
+    fully missing ones left out."""
+    partly = (~chains.missing.all(1)).nonzero()[:, 0]
+    count = min(chains.K if most is None else most, max(1, INITIAL_ROWS // max(len(partly), 1)))
+    rows = partly[spread_rows(len(partly), INITIAL_ROWS).to(partly.device)]
+    out = chains.x.new_empty(count, len(rows), chains.x.shape[1])
+    for chain in range(count):
+        out[chain] = chains.completed(chain, rows)
+    return out.view(-1, out.shape[2])
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:

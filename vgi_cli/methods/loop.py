@@ -1,0 +1,252 @@
+"""The loop over epochs and mini-batches of every method that takes gradient steps, and the state that it moves.
+
+    for _ in epochs(state, stage, count):
+        for batch in batches(state):
+            ...                         # one step
+            yield state.step_end()
+        yield state.epoch_end()
+
+Where it is broken off, its counters are in the state: a restored state goes on exactly there. Randomness is no stream
+that has to be saved: every epoch and step seeds its own generator from the fit's seed, the stage and the counters.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.chains.store.packed import Batch, Chains
+from vgi_cli.maths.noise import mix64
+from vgi_cli.methods.base import EpochEnd, Parts, Standing, State, StepEnd
+from vgi_cli.methods.optimisation import (
+    AscentConfig,
+    adam,
+    batch_size_of,
+    default_batch_size,
+    optimiser_tensors,
+    planned_epochs,
+    prefixed,
+    restore_optimiser,
+    set_rate,
+)
+from vgi_cli.models.base import Model
+
+
+class Stage(IntEnum):
+    """The stages of Algorithm 1; `FINETUNE` is Algorithm 6. Methods without warm-ups have the main stage only."""
+
+    WARM_CONDITIONALS = 0
+    WARM_MODEL = 1
+    MAIN = 2
+    FINETUNE = 3
+
+
+class LoopState(State):
+    """See State: the model in training, the chains, the order of the rows, the optimisers and the counters.
+
+    theta       the model in training; `model` is the published one (averaged once averaging began)
+    networks    what is trained beside the model, by file stem
+    optimisers  by their names in a checkpoint, and `rates`, their learning rates before any schedule
+    total       of the objective, over the steps of this epoch
+    counts      other sums over the steps of this epoch, by their names in a checkpoint
+    keeps       whether the imputations are a part of the run
+    """
+
+    TOTAL: ClassVar[str] = "total"
+    """The name of `total` in a checkpoint."""
+
+    def __init__(
+        self, theta: Model, chains: Chains, config: AscentConfig, seed: int, stage: Stage, *, keeps: bool
+    ) -> None:
+        self.theta = theta
+        self.model = copy.deepcopy(theta).eval()
+        self.chains = chains
+        self.seed = seed
+        self.keeps = keeps
+        empty = chains.missing.all(1)[chains.incomplete]
+        self.empty = chains.incomplete[empty]  # fully missing rows do not enter
+        self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
+        self.complete = chains.complete
+        self.rows_per_epoch = len(self.incomplete) + len(self.complete)
+        self.lr = config.optim.lr or theta.learning_rate
+        self.batch_size = batch_size_of(config.optim, self.rows_per_epoch)
+        self.batches = max(1, -(-self.rows_per_epoch // self.batch_size))
+        self.epochs = planned_epochs(config, self.rows_per_epoch)
+        self.optim_theta = adam(theta, self.lr, amsgrad=False)
+        self.optimisers = {"optim_theta": self.optim_theta}
+        self.rates = {"optim_theta": self.lr}
+        self.networks: dict[str, nn.Module] = {}
+        self.stage = stage
+        self.stage_epoch = 0  # whole epochs done in this stage
+        self.position = 0  # batches done in this epoch
+        self.averaged = 0  # steps in the average
+        self.total = chains.x.new_zeros(())
+        self.counts: dict[str, Tensor] = {}
+        self._order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
+
+    def chosen(self) -> dict[str, Any]:
+        return {"optim.lr": self.lr, "optim.batch_size": self.batch_size}
+
+    def batch_size_for(self, n: int) -> int:
+        """Rows in a step of a fine-tuning to n held-out rows: as in the fit, and not more than so few rows would take
+        by themselves."""
+        return min(self.batch_size, default_batch_size(n))
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        """Whole epochs of the main stage done."""
+        return self.stage_epoch if self.stage >= Stage.MAIN else 0
+
+    def enter(self, stage: Stage) -> None:
+        """Begin a stage. What the optimisers remember of a warm-up belongs to its own loss."""
+        self.stage, self.stage_epoch = stage, 0
+        for optimiser in self.optimisers.values():
+            optimiser.state.clear()
+
+    def generator(self, purpose: int) -> torch.Generator:
+        """The random stream of this stage and epoch for a purpose."""
+        key = torch.tensor([self.seed], dtype=torch.int64)
+        for part in (int(self.stage), self.stage_epoch, purpose):
+            key = mix64(key ^ (part + 1))
+        generator = torch.Generator(self.chains.x.device)
+        generator.manual_seed(int(key) & ((1 << 63) - 1))
+        return generator
+
+    def step_generator(self) -> torch.Generator:
+        """The random stream of this step."""
+        return self.generator(1 + self.position)
+
+    def batch(self) -> Batch:
+        """The batch at this position. Every batch has the same share of complete and of incomplete rows."""
+        if self.position == 0 or not self._order:
+            g = self.generator(0)
+            self._order = []
+            for part in (self.incomplete, self.complete):
+                order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
+                self._order.append(part[order].to(self.chains.lines.rows_on))
+        batch = self.chains.batch(*self._rows(self.position))
+        if self.position + 1 < self.batches:
+            self.chains.prefetch(self._rows(self.position + 1)[0])
+        return batch
+
+    def _rows(self, position: int) -> list[Tensor]:
+        """Incomplete and complete rows of the batch at a position of this epoch."""
+        n = self.batches
+        return [part[position * len(part) // n : (position + 1) * len(part) // n] for part in self._order]
+
+    def set_rates(self, factor: float) -> None:
+        """Set every learning rate to this share of its own."""
+        for name, optimiser in self.optimisers.items():
+            set_rate(optimiser, self.rates[name] * factor)
+
+    def step_end(self) -> StepEnd:
+        """Count a step that is done."""
+        self.position += 1
+        return StepEnd()
+
+    def epoch_end(self) -> EpochEnd:
+        """Close an epoch: publish, say what it was like, and set the counters to the next."""
+        self.publish()
+        metrics = self.close_epoch()
+        for value in (self.total, *self.counts.values()):
+            value.zero_()
+        self.stage_epoch, self.position = self.stage_epoch + 1, 0
+        return EpochEnd(self.stage_epoch, metrics)
+
+    @abstractmethod
+    def close_epoch(self) -> dict[str, Any]:
+        """What a method does at the end of an epoch, and the metrics of that epoch."""
+
+    def publish(self) -> None:
+        """Copy the parameters in training into the published model (while nothing is averaged yet): at the end of an
+        epoch, and when the state is saved."""
+        if self.averaged == 0:
+            self.model.load_state_dict(self.theta.state_dict())
+
+    def average(self, share: float) -> None:
+        """After a step: add the parameters in training to the average that is published, in the last `share` of the
+        main stage."""
+        if self.progress() < 1.0 - share:
+            self.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
+            return
+        self.averaged += 1
+        with torch.no_grad():
+            for mean, value in zip(self.model.parameters(), self.theta.parameters(), strict=True):
+                mean.lerp_(value, 1.0 / self.averaged)
+            for kept, buffer in zip(self.model.buffers(), self.theta.buffers(), strict=True):
+                kept.copy_(buffer)
+
+    def progress(self) -> float:
+        """Share of the main stage that is done, 0 to 1."""
+        return (self.stage_epoch + self.position / self.batches) / max(self.epochs, 1)
+
+    def standing(self) -> Standing:
+        """Batch by batch."""
+        share = self.progress() if self.stage >= Stage.MAIN else 0.0
+        return Standing(share, self.epoch, self.epochs, "epochs")
+
+    @torch.no_grad()
+    def draw_empty_rows(self) -> None:
+        """Set the chains of fully missing rows, which do not enter the fit, to draws from the published model."""
+        if len(self.empty):
+            x = self.chains.x
+            rows = self.model.sample(len(self.empty) * self.chains.K, self.generator(-1)).to(x.dtype)
+            latents = rows.new_zeros(len(rows), self.chains.layout.L)  # never read
+            self.chains.store(self.empty, torch.cat([rows, latents], 1))
+
+    def parts(self) -> Parts:
+        self.publish()
+        counters = [self.seed, int(self.stage), self.stage_epoch, self.position, self.averaged]
+        state = {"counters": torch.tensor(counters, dtype=torch.int64), self.TOTAL: self.total, **self.counts}
+        state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()} | self.more()
+        for name, optimiser in self.optimisers.items():
+            state |= optimiser_tensors(name, optimiser)
+        parts = {"model": self.model.state_dict(), "state": state}
+        parts |= {stem: network.state_dict() for stem, network in self.networks.items()}
+        copies = {
+            stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
+        }
+        return {**copies, "imputations": {"values": self.chains.values[:-1]}} if self.keeps else copies
+
+    def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
+        state = parts["state"]
+        self.seed, stage, self.stage_epoch, self.position, self.averaged = state["counters"].tolist()
+        self.stage, self._order = Stage(stage), []
+        self.model.load_state_dict(parts["model"])
+        self.theta.load_state_dict(prefixed(state, "theta/"))
+        for stem, network in self.networks.items():
+            network.load_state_dict(parts[stem])
+        for name, value in {self.TOTAL: self.total, **self.counts}.items():
+            value.copy_(state[name])
+        if self.keeps:
+            self.chains.values[:-1] = parts["imputations"]["values"]
+        for name, optimiser in self.optimisers.items():
+            restore_optimiser(name, optimiser, state)
+        self.restore_more(state)
+
+    def more(self) -> dict[str, Tensor]:
+        """What else a method has to remember, by its names in a checkpoint."""
+        return {}
+
+    def restore_more(self, state: Mapping[str, Tensor]) -> None:
+        """Take up what `more` gave."""
+
+
+def epochs(state: LoopState, stage: Stage, count: int) -> Iterator[int]:
+    """The epochs of a stage that are left of `count`, numbered from 1; none where the stage is over already."""
+    if state.stage < stage:
+        state.enter(stage)
+    while state.stage == stage and state.stage_epoch < count:
+        yield state.stage_epoch + 1
+
+
+def batches(state: LoopState) -> Iterator[Batch]:
+    """The mini-batches that are left of this epoch."""
+    while state.position < state.batches:
+        yield state.batch()

@@ -1,0 +1,44 @@
+"""The warm-ups of Algorithm 1: of the conditionals (paper, Algorithm 2) and of the model (Algorithm 4)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import cast
+
+from vgi_cli.conditionals.base import OfColumns
+from vgi_cli.methods.base import Events
+from vgi_cli.methods.loop import Stage, batches, epochs
+from vgi_cli.methods.optimisation import ascend, held_fixed
+from vgi_cli.methods.vgi.objective import warm_up_loss
+from vgi_cli.methods.vgi.state import VgiState
+
+
+def warm_up_conditionals(state: VgiState) -> Events:
+    """Algorithm 2: phi climbs the log density of observed cells given the rest of their rows, imputed by f0."""
+    config, layout, q = state.config, state.chains.layout, cast(OfColumns, state.q)
+    M = max(2, config.blocks_per_row, state.columns)
+    for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
+        for batch in batches(state):  # 2
+            x, missing = layout.data(batch.x), layout.data(batch.missing)
+            loss = warm_up_loss(q, x, missing, batch.weight, M, state.step_generator())  # 3-6, of M columns a row
+            ascend(-loss, config.optim.clip, *state.optimisers_q)  # 7
+            state.total -= loss.detach()
+            yield state.step_end()
+        yield state.epoch_end()
+
+
+def warm_up_model(state: VgiState) -> Events:
+    """Algorithm 4: theta climbs the objective on f0; the chains stay, and so does phi, unless the target has both learn
+    together."""
+    config, target = state.config, state.target
+    learning = state.optimisers.values() if target.together else [state.optim_theta]
+    for _ in epochs(state, Stage.WARM_MODEL, config.optim.warmup_model):  # 1
+        for batch in batches(state):  # 2
+            n = len(batch.rows) * state.chains.K
+            noise = target.draw_noise(state, n, len(batch.x), state.step_generator())
+            with nullcontext() if target.together else held_fixed(state.q):
+                objective = target.objective(state, batch.x, batch.missing, batch.weight, noise)  # 3: Algorithm 3
+                ascend(objective, config.optim.clip, *learning)  # 4
+            state.total += objective.detach()
+            yield state.step_end()
+        yield state.epoch_end()
