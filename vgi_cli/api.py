@@ -33,8 +33,7 @@ from vgi_cli.settings.options import (
     Plugins,
     as_files,
     fields_of,
-    read,
-    refuse_unknown,
+    read_given,
     shown_by_help,
 )
 from vgi_cli.table.memory import is_frame
@@ -150,7 +149,7 @@ def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[Evaluat
         truth=truth[0] if truth else None,
         truth_table=truth_table,
         truth_model=None if model is None else str(_path(model, "truth_model", LAW)),
-        write=options.get("out") is not None,
+        json=True,
     )
     if isinstance(model, Run):
         request = replace(request, plugins=(*request.plugins, *as_files(model.plugins)))
@@ -181,10 +180,8 @@ def _request(
 ) -> _Request:
     """The request of a function's arguments. A Run brings its plugins, and its table where no data are given."""
     more["started"] = time.monotonic()
-    fields = fields_of(options)
-    refuse_unknown(function, fields, given)
+    said = read_given(function, fields_of(options), given)
     table, paths = source(data)
-    said = read(fields, given, typed=False)
     run = more.get("checkpoint")
     if "checkpoint" in more:
         more["checkpoint"] = _path(run)

@@ -43,7 +43,7 @@ def test_a_request_has_the_defaults_of_the_table(name: str) -> None:
     fields = options.fields_of(table)
     for held in dataclasses.fields(request):
         if held.name in fields and held.name != "plugins":
-            assert held.default == fields[held.name].option.default, held.name
+            assert held.default == fields[held.name].default, held.name
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -51,9 +51,9 @@ def test_the_command_line_has_every_flag_of_the_table(name: str) -> None:
     command: Any = typer.main.get_command(build_app()).commands[name]  # type: ignore[attr-defined]
     found = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
     fields = options.fields_of(*COMMANDS[name].tables, options.ConsoleOptions)
-    said = {flag for field in fields.values() for flag in field.option.flags}
+    said = {flag for field in fields.values() for flag in field.flags}
     assert found - {"--checkpoint", "-h", "--help"} == said
-    assert len(said) == sum(len(field.option.flags) for field in fields.values())
+    assert len(said) == sum(len(field.flags) for field in fields.values())
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -63,7 +63,7 @@ def test_help_of_the_python_functions_shows_every_keyword(name: str) -> None:
     for function in functions:
         parameters = inspect.signature(function).parameters
         shown = {key: p.default for key, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
-        assert shown == {key: field.option.default for key, field in options.fields_of(table).items()}
+        assert shown == {key: field.default for key, field in options.fields_of(table).items()}
         with pytest.raises(TypeError, match=f"^{name}\\(\\) got an unexpected keyword argument 'fail_if'$"):
             function(*["run"] * (len(parameters) - len(shown)), fail_if=["loglik < 0"])
 
@@ -86,7 +86,7 @@ def test_values_that_are_typed_and_values_of_python_are_the_same() -> None:
         "id": "name",
         "plugins": "p.py",
     }
-    first, second = options.read(fields, typed, typed=True), options.read(fields, given, typed=False)
+    first, second = options.read_typed(fields, typed), options.read_given("fit", fields, given)
     assert {key: list(v) if key == "plugins" else v for key, v in first.values.items() if v} == {
         key: list(v) if key == "plugins" else v for key, v in second.values.items() if v
     }

@@ -7,144 +7,117 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from vgi_cli.cli import help
 from vgi_cli.cli.console import Console
 from vgi_cli.settings import options
-from vgi_cli.settings.options import Said
-
-TABLE = "One table: files, a folder of Parquet, or - (CSV on stdin)."
+from vgi_cli.settings.options import Field
 
 
-@dataclass(frozen=True)
-class Words:
-    """What the command line adds to the options of a request: its arguments, and when the process began."""
-
-    said: Said
-    data: list[str] | None
-    checkpoint: Path | None
-    started: float
-    console: Console
-
-    def request(self, kind: Any, **more: Any) -> Any:
-        """The request of a kind."""
-        from vgi_cli.commands.requests import make_request
-
-        if self.checkpoint is not None:
-            more["checkpoint"] = self.checkpoint
-        return make_request(kind, self.said, self.data, os.environ, started=self.started, **more)
+def _print_path(request: Any, run: Any) -> None:
+    print(run.path)
 
 
-def _fit(words: Words) -> None:
-    from vgi_cli.commands.requests import FitRequest
-
-    print(words.request(FitRequest).carry_out(words.console).path)
-
-
-def _finetune(words: Words) -> None:
-    from vgi_cli.commands.requests import FinetuneRequest
-
-    print(words.request(FinetuneRequest).carry_out(words.console).path)
-
-
-def _impute(words: Words) -> None:
-    from vgi_cli.commands.requests import ImputeRequest
-
-    for path in words.request(ImputeRequest).carry_out(words.console):
+def _print_paths(request: Any, paths: list[Path]) -> None:
+    for path in paths:
         print(path)
 
 
-def _evaluate(words: Words) -> None:
-    from vgi_cli.commands.requests import EvaluateRequest
-    from vgi_cli.evaluation.fail_if import check, parse
+def _print_report(request: Any, report: Any) -> None:
+    from vgi_cli.evaluation.fail_if import check
 
-    values = words.said.values
-    conditions = tuple(parse(text) for text in values["fail_if"] or ())
-    write = not values["json"] or values["out"] is not None
-    report = words.request(EvaluateRequest, conditions=conditions, write=write).carry_out(words.console)
-    print(report.json_text() if values["json"] else report.text(), end="")
+    print(report.json_text() if request.json else report.text(), end="")
     if report.interrupted is not None:
         raise report.interrupted
-    check(conditions, report.values)
+    check(request.conditions, report.values)
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its options, what it does with them, its help, and its argument DATA.
+    """A command of the program.
 
-    of_run    whether it needs --checkpoint
-    several   whether DATA may be several files
-    required  whether DATA must be said
+    request  its class in commands/requests.py
+    tables   its options
+    show     prints what carrying out a request gave
+    of_run   whether it needs --checkpoint
+    several  whether DATA may be several files
+    demands  whether DATA must be said
+    data     help of DATA
     """
 
+    request: str
     tables: tuple[Any, ...]
-    body: Callable[[Words], None]
+    show: Callable[[Any, Any], None]
     help: str
     epilog: Callable[[], str]
     of_run: bool = True
     several: bool = True
-    required: bool = True
-    data: str = TABLE
+    demands: bool = True
+    data: str = "One table: files, a folder of Parquet, or - (CSV on stdin)."
 
     def function(self) -> Callable[..., None]:
         """What typer calls; typer reads its signature."""
         fields = options.fields_of(*self.tables, options.ConsoleOptions)
 
-        def called(context: typer.Context, **typed: Any) -> None:
-            data = typed.pop("data")
+        def called(context: typer.Context, data: list[str] | str | None, **typed: Any) -> None:
+            from vgi_cli.commands import requests
+
+            said = options.read_typed(fields, typed)
+            more = {"checkpoint": typed["checkpoint"]} if self.of_run else {}
             paths = [data] if isinstance(data, str) else data
-            checkpoint = typed.pop("checkpoint", None)
-            said = options.read(fields, typed, typed=True)
-            console = Console(said.values["quiet"], said.values["verbose"])
-            self.body(Words(said, paths, checkpoint, context.obj["started"], console))
+            kind = getattr(requests, self.request)
+            request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
+            self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
 
-        called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [_parameter("context", typer.Context), *self._arguments()]
-            + [_parameter(name, *_typer(field)) for name, field in fields.items() if field.option.flags]
-        )
-        return called
-
-    def _arguments(self) -> list[inspect.Parameter]:
         kind: Any = list[str] if self.several else str
-        data = typer.Argument(metavar="DATA", help=self.data)
-        of_run = options.Field(*options.annotated(options.Checkpoint))
-        return [
-            *([_parameter("checkpoint", Annotated[Path, _option(of_run)])] if self.of_run else []),
-            _parameter("data", Annotated[kind, data])
-            if self.required
-            else _parameter("data", Annotated[kind | None, data], None),
+        data: Any = Annotated[kind if self.demands else kind | None, typer.Argument(metavar="DATA", help=self.data)]
+        made = [
+            _parameter("context", typer.Context),
+            _parameter("data", data) if self.demands else _parameter("data", data, None),
+            *(_option(field) for field in fields.values() if field.flags),
         ]
+        if self.of_run:
+            made.insert(1, _option(Field("checkpoint", *get_args(options.Checkpoint))))
+        called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+        return called
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _option(field: options.Field) -> Any:
-    return typer.Option(*field.option.flags, metavar=field.option.metavar, help=field.option.help)
-
-
-def _typer(field: options.Field) -> tuple[Any, Any]:
-    """The annotation and the default of a parameter by which typer makes an option."""
-    return Annotated[field.typed, _option(field)], field.unsaid
+def _option(field: Field) -> inspect.Parameter:
+    """The parameter from which typer makes an option."""
+    kind, default = field.typed
+    option = typer.Option(*field.flags, metavar=field.option.metavar or None, help=field.option.help)
+    return _parameter(field.name, Annotated[kind, option], default)
 
 
 COMMANDS = {
-    "fit": Command((options.FitOptions,), _fit, help.FIT, help.fit_epilog, of_run=False, required=False),
-    "finetune": Command((options.FinetuneOptions,), _finetune, help.FINETUNE, help.finetune_epilog),
+    "fit": Command(
+        "FitRequest", (options.FitOptions,), _print_path, help.FIT, help.fit_epilog, of_run=False, demands=False
+    ),
+    "finetune": Command(
+        "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.finetune_epilog
+    ),
     "impute": Command(
+        "ImputeRequest",
         (options.ImputeOptions,),
-        _impute,
+        _print_paths,
         help.IMPUTE,
         help.impute_epilog,
         several=False,
-        required=False,
+        demands=False,
         data="A table, or - (CSV on stdin). Default: the table that was fitted.",
     ),
     "evaluate": Command(
-        (options.EvaluateOptions, options.EvaluateConsoleOptions), _evaluate, help.EVALUATE, help.evaluate_epilog
+        "EvaluateRequest",
+        (options.EvaluateOptions, options.EvaluateConsoleOptions),
+        _print_report,
+        help.EVALUATE,
+        help.evaluate_epilog,
     ),
 }

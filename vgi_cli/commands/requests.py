@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.evaluation.fail_if import Condition
+from vgi_cli.evaluation.fail_if import Condition, parse
 from vgi_cli.ranges import MOST_IMPUTATIONS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
@@ -250,8 +250,8 @@ class EvaluateRequest(RunRequest):
     samples       draws of the latents of a row
     rows          rows that are scored where the likelihood has to be estimated: a number, or `all`
     refit_epochs  epochs of fine-tuning of an encoder; None: while it helps
-    conditions    on numbers of the report: refused early where the report will not have them
-    write         whether files are written
+    fail_if       conditions on numbers of the report: refused early where the report will not have them
+    json          whether the report itself is all that is wanted: no files without `out`
     """
 
     truth: str | None = None
@@ -263,11 +263,22 @@ class EvaluateRequest(RunRequest):
     samples: int | None = None
     rows: int | Literal["all"] | None = None
     refit_epochs: int | None = None
-    conditions: Sequence[Condition] = ()
-    write: bool = True
+    fail_if: Sequence[str] = ()
+    json: bool = False
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What `fail_if` says. UsageError for what it cannot."""
+        return tuple(parse(text) for text in self.fail_if)
+
+    @property
+    def write(self) -> bool:
+        """Whether files are written."""
+        return not self.json or self.out is not None
 
     def carry_out(self, reporter: Reporter) -> Report:
         """Evaluate. See `commands.evaluate.command.evaluate` for what it raises."""
+        _ = self.conditions  # refused before anything is looked at
         with plugged(self.plugins):
             self.open()
             self.require_tables(self.truth)
@@ -307,7 +318,8 @@ def make_request(
     more   what the request holds beside the options
     """
     flags = {"data": (paths, "DATA" if said.typed else "data"), **said.flags()}
-    settings = gather(flags, said.values.get("set") or [], environ, said.values.get("recipe"))
+    recipe = said.values.get("recipe")
+    settings = gather(flags, said.values.get("set") or [], environ, None if recipe is None else Path(recipe))
     names = {each.name for each in dataclasses.fields(kind)} - more.keys()
     own = {name: value for name, value in said.values.items() if name in names and value is not None}
     return kind(settings=settings, **own, **more)

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from vgi_cli.errors import UsageError
 from vgi_cli.reporting import Progress
@@ -24,7 +24,7 @@ Frame: TypeAlias = Any
 Data: TypeAlias = str | Path | Iterable[str | Path] | Frame
 Plugins: TypeAlias = str | Path | Sequence[str | Path]
 
-KINDS = ("integer", "numeric", "carry")
+COLUMN_KINDS = ("integer", "numeric", "carry")
 
 
 @dataclass(frozen=True)
@@ -32,49 +32,83 @@ class Option:
     """What the table says of an option beside its name and its type in Python.
 
     help      its line in `--help`
-    flags     how it is typed; empty: it exists in Python only
-    metavar   its value in `--help`
+    metavar   its value in `--help`; empty: a switch
     key       the setting of the recipe that it gives; None: it is a field of the request
-    default   where it is not said
-    repeated  whether the flag may be typed several times
-    parse     from what was typed (a list where the flag is repeated) to the value
-    accept    from what Python was given to the value; UsageError where it is something else
+    flag      where it is not the name (`--na-values` of `na_values`)
+    short     a second flag, of one letter
+    default   where it is not said; None: what the type has (see Field)
+    parse     from what was typed (a list where the flag may be repeated) to the value
+    accept    from what Python was given to the value; None: what the type has
+    example   of a mapping, for the message where something else was given
+    typed     whether it exists on the command line
     after     the option that comes before it in `--help`, where that is not the field above it
     """
 
     help: str = ""
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
+    metavar: str = ""
     key: str | None = None
+    flag: str | None = None
+    short: str | None = None
     default: Any = None
-    repeated: bool = False
     parse: Callable[[Any], Any] | None = None
     accept: Callable[[Any], Any] | None = None
+    example: Mapping[str, Any] | None = None
+    typed: bool = True
     after: str | None = None
 
 
 @dataclass(frozen=True)
 class Field:
-    """An option with its type in Python."""
+    """An option with its name and its type in Python."""
 
+    name: str
     kind: Any
     option: Option
 
     @property
-    def typed(self) -> Any:
-        """What is typed for it: nothing (a switch), a whole number, texts, or a text."""
-        if self.kind is bool:
-            return bool
-        if self.option.repeated:
-            return list[str] | None
-        if set(get_args(self.kind)) == {int, type(None)}:
-            return int | None
-        return str if isinstance(self.option.default, str) else str | None
+    def flags(self) -> tuple[str, ...]:
+        """How it is typed: the short flag first; empty: it exists in Python only."""
+        flag = self.option.flag or f"--{self.name.replace('_', '-')}"
+        return () if not self.option.typed else (flag,) if self.option.short is None else (self.option.short, flag)
 
     @property
-    def unsaid(self) -> Any:
-        """What the command line has where nothing was typed."""
-        return False if self.kind is bool else None if self.option.repeated else self.option.default
+    def repeated(self) -> bool:
+        """Whether its flag may be typed several times: where the value is a sequence or a mapping."""
+        kinds = (self.kind, *get_args(self.kind))
+        return any(get_origin(kind) in (Sequence, Mapping) for kind in kinds)
+
+    @property
+    def default(self) -> Any:
+        """What Python has where nothing is said."""
+        if self.option.default is None and self.kind is bool:
+            return False
+        return () if self.option.default is None and get_origin(self.kind) is Sequence else self.option.default
+
+    @property
+    def typed(self) -> tuple[Any, Any]:
+        """What is typed for it, and what the command line has where nothing is: a switch, texts, a number, a text."""
+        if self.kind is Path:
+            return Path, inspect.Parameter.empty
+        if self.kind is bool:
+            return bool, False
+        if self.repeated:
+            return list[str] | None, None
+        if set(get_args(self.kind)) == {int, type(None)}:
+            return int | None, None
+        return (str, self.default) if isinstance(self.default, str) else (str | None, None)
+
+    def accept(self, value: Any) -> Any:
+        """The value of what Python was given; UsageError where it is something else."""
+        if self.option.accept is not None:
+            return self.option.accept(value)
+        if Path in get_args(self.kind):
+            return str(value)
+        if self.kind == Sequence[str]:  # one text is one name, not its letters
+            return [value] if isinstance(value, str) else list(value)
+        if self.option.example is not None and not isinstance(value, Mapping):
+            found, example = type(value).__name__, f"for example {self.name}={self.option.example}"
+            raise UsageError(f"{self.name}: expected a mapping, got {found}", example)
+        return value if self.option.example is None else dict(value)
 
 
 # --- values from what is typed, and from what Python is given ---
@@ -118,18 +152,13 @@ def _kinds(items: list[str]) -> dict[str, str]:
     kinds: dict[str, str] = {}
     for item in items:
         name, equals, kind = item.rpartition("=")
-        if not equals or kind not in KINDS:
+        if not equals or kind not in COLUMN_KINDS:
             raise UsageError(
-                f"--column: expected NAME=KIND with a kind of {', '.join(KINDS)}, got '{item}'",
+                f"--column: expected NAME=KIND with a kind of {', '.join(COLUMN_KINDS)}, got '{item}'",
                 "for example --column age=integer",
             )
         kinds[name] = kind
     return kinds
-
-
-def _names(value: Sequence[str]) -> list[str]:
-    """Names of columns, or tokens; one text is one of them, not its letters."""
-    return [value] if isinstance(value, str) else list(value)
 
 
 def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
@@ -141,98 +170,37 @@ def as_files(value: Plugins) -> tuple[str | Path, ...]:
     return (value,) if isinstance(value, str | Path) else tuple(value)
 
 
-def _mapping(argument: str, example: Mapping[str, Any]) -> Callable[[object], dict[str, Any]]:
-    """A mapping; UsageError that names the argument where it is none."""
-
-    def accept(value: object) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            found = type(value).__name__
-            raise UsageError(f"{argument}: expected a mapping, got {found}", f"for example {argument}={example}")
-        return dict(value)
-
-    return accept
-
-
 # --- options of several commands ---
 
-Checkpoint = Annotated[
-    Path, Option("The run folder that `vgi fit` or `vgi finetune` printed.", ("--checkpoint",), "RUN")
-]
-Epochs = Annotated[int | None, Option("Number of epochs (em: of iterations).", ("--epochs",), "N", "epochs")]
-TimeLimit = Annotated[
-    str | float | None,
-    Option(
-        "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1.",
-        ("--time-limit",),
-        "T",
-        "time_limit",
-    ),
-]
-Force = Annotated[bool, Option("Replace an output that exists.", ("--force",), default=False)]
-Mask = Annotated[
-    str | Path | None,
-    Option(
-        "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing.",
-        ("--mask",),
-        "FILE",
-        "mask",
-        accept=str,
-    ),
-]
-NaValues = Annotated[
-    Sequence[str],
-    Option(
-        "One more text that means missing in CSV (repeatable).",
-        ("--na-values",),
-        "TOKEN",
-        "table.na_values",
-        (),
-        repeated=True,
-        accept=_names,
-    ),
-]
-Delimiter = Annotated[
-    str | None,
-    Option("Delimiter of CSV (default: comma; tab for .tsv).", ("--delimiter",), "CHAR", "table.delimiter"),
-]
-Seed = Annotated[int | None, Option("Seed (fit: 0; afterwards: the run's).", ("--seed",), "N", "seed")]
-Device = Annotated[
-    str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]", ("--device",), "NAME", "device")
-]
-Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", ("--threads",), "N", "threads")]
-Compile = Annotated[
-    str | None,
-    Option(
-        "Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on.",
-        ("--compile",),
-        "WHEN",
-        "compile",
-    ),
-]
-Plugged = Annotated[
-    Plugins | None,
-    Option(
-        "Python file that registers models or methods; it is run (repeatable).",
-        ("--plugin",),
-        "FILE.py",
-        repeated=True,
-        accept=as_files,
-    ),
-]
-Out = Annotated[
-    str | Path | None,
-    Option("Where the result goes; see above for the default.", ("-o", "--out"), "PATH", accept=str),
-]
-Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.")]
-Tell = Annotated[Callable[[Progress], None] | None, Option("Takes how far the work is, often.")]
+Checkpoint = Annotated[Path, Option("The run folder that `vgi fit` or `vgi finetune` printed.", "RUN")]
+Epochs = Annotated[int | None, Option("Number of epochs (em: of iterations).", "N", "epochs")]
+_TIME = "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1."
+TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
+Force = Annotated[bool, Option("Replace an output that exists.")]
+_MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
+Mask = Annotated[str | Path | None, Option(_MASK, "FILE", "mask")]
+_TOKEN = "One more text that means missing in CSV (repeatable)."
+NaValues = Annotated[Sequence[str], Option(_TOKEN, "TOKEN", "table.na_values")]
+_DELIMITER = "Delimiter of CSV (default: comma; tab for .tsv)."
+Delimiter = Annotated[str | None, Option(_DELIMITER, "CHAR", "table.delimiter")]
+Seed = Annotated[int | None, Option("Seed (fit: 0; afterwards: the run's).", "N", "seed")]
+Device = Annotated[str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]", "NAME", "device")]
+Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", "N", "threads")]
+_COMPILE = "Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on."
+Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile")]
+_PLUGIN = "Python file that registers models or methods; it is run (repeatable)."
+Plugged = Annotated[Plugins | None, Option(_PLUGIN, "FILE.py", flag="--plugin", accept=as_files)]
+Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
+Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
+Tell = Annotated[Callable[[Progress], None] | None, Option("Takes how far the work is, often.", typed=False)]
 
 
 class ConsoleOptions(TypedDict, total=False):
     """Of every command, on the command line only."""
 
-    quiet: Annotated[bool, Option("Warnings and errors only.", ("-q", "--quiet"), default=False)]
-    verbose: Annotated[bool, Option("Say more.", ("-v", "--verbose"), default=False)]
-    debug: Annotated[bool, Option("Show the traceback of an error.", ("--debug",), default=False)]
+    quiet: Annotated[bool, Option("Warnings and errors only.", short="-q")]
+    verbose: Annotated[bool, Option("Say more.", short="-v")]
+    debug: Annotated[bool, Option("Show the traceback of an error.")]
 
 
 # --- the commands, their options in the order of `--help` ---
@@ -241,80 +209,47 @@ class ConsoleOptions(TypedDict, total=False):
 class FitOptions(TypedDict, total=False):
     """Of `vgi fit`."""
 
-    model: Annotated[str | None, Option("Model; see below. Default: auto.", ("--model",), "NAME", "model.name")]
-    method: Annotated[
-        str | None, Option("Method; see below. Default: the model's own.", ("--method",), "NAME", "method.name")
-    ]
+    model: Annotated[str | None, Option("Model; see below. Default: auto.", "NAME", "model.name")]
+    method: Annotated[str | None, Option("Method; see below. Default: the model's own.", "NAME", "method.name")]
     imputer: Annotated[
         str | None,
-        Option(
-            "Imputer of --method impute-then-fit, which it implies; below.", ("--imputer",), "NAME", "method.imputer"
-        ),
+        Option("Imputer of --method impute-then-fit, which it implies; below.", "NAME", "method.imputer"),
     ]
-    recipe: Annotated[str | Path | None, Option("Settings in YAML.", ("--recipe",), "FILE", parse=Path, accept=Path)]
+    recipe: Annotated[str | Path | None, Option("Settings in YAML.", "FILE")]
     set: Annotated[
         Mapping[str, Any] | None,
-        Option(
-            "One setting, such as model.factors=3 (repeatable).",
-            ("--set",),
-            "KEY=VALUE",
-            repeated=True,
-            accept=_mapping("set", {"model.factors": 3}),
-        ),
+        Option("One setting, such as model.factors=3 (repeatable).", "KEY=VALUE", example={"model.factors": 3}),
     ]
     val: Annotated[
         str | float | None,
-        Option(
-            "Held-out rows that select the epoch and stop early.", ("--val",), "FILE|FRACTION", "val", parse=_number
-        ),
+        Option("Held-out rows that select the epoch and stop early.", "FILE|FRACTION", "val", parse=_number),
     ]
     select: Annotated[
         str | None,
         Option(
             "With --val: loglik (of the observed cells, default) or objective (the method's own loss).",
-            ("--select",),
             "RULE",
             "select",
         ),
     ]
     epochs: Epochs
     time_limit: TimeLimit
-    resume: Annotated[bool, Option("Continue the run in --out.", ("--resume",), default=False)]
+    resume: Annotated[bool, Option("Continue the run in --out.")]
     force: Force
     id: Annotated[
         Sequence[str],
-        Option(
-            "Column that names the rows: carried, keys the draws (repeatable).",
-            ("--id",),
-            "COL",
-            "table.id",
-            (),
-            repeated=True,
-            accept=_names,
-        ),
+        Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
     ]
-    exclude: Annotated[
-        Sequence[str],
-        Option(
-            "Column to carry, not to model (repeatable).",
-            ("--exclude",),
-            "COL",
-            "table.exclude",
-            (),
-            repeated=True,
-            accept=_names,
-        ),
-    ]
+    exclude: Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
     columns: Annotated[
         Mapping[str, str] | None,
         Option(
             "Kind of a column: integer, numeric or carry (repeatable).",
-            ("--column",),
             "NAME=KIND",
             "table.columns",
-            repeated=True,
+            "--column",
             parse=_kinds,
-            accept=_mapping("columns", {"age": "integer"}),
+            example={"age": "integer"},
         ),
     ]
     bounds: Annotated[
@@ -322,35 +257,24 @@ class FitOptions(TypedDict, total=False):
         Option(
             "Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; all=… for each column. "
             "Default: its natural limits.",
-            ("--bounds",),
             "COL=LIMITS",
             "table.bounds",
-            repeated=True,
             parse=_bounds,
-            accept=_mapping("bounds", {"age": "0:120"}),
+            example={"age": "0:120"},
         ),
     ]
     unbounded: Annotated[
         Sequence[str],
-        Option(
-            "The same as --bounds COL=none (repeatable), or all.",
-            ("--unbounded",),
-            "COL",
-            "table.unbounded",
-            (),
-            repeated=True,
-            accept=_names,
-        ),
+        Option("The same as --bounds COL=none (repeatable), or all.", "COL", "table.unbounded"),
     ]
     blocks: Annotated[
         Sequence[Sequence[str]] | str,
         Option(
             "Columns that are redrawn together (repeatable), or auto: those that are missing together.",
-            ("--block",),
             "A,B,…",
             "table.blocks",
-            (),
-            repeated=True,
+            "--block",
+            default=(),
             parse=_blocks,
             accept=_groups,
         ),
@@ -389,20 +313,15 @@ class FinetuneOptions(TypedDict, total=False):
 class ImputeOptions(TypedDict, total=False):
     """Of `vgi impute`."""
 
-    m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", ("--m",), "N")]
-    format: Annotated[
-        str | None, Option("files (one table a draw), long (all in one) or single.", ("--format",), "LAYOUT")
-    ]
-    point: Annotated[
-        str | None, Option("One table of point estimates; not for inference.", ("--point",), "mean|median")
-    ]
-    sampler: Annotated[str, Option("Sampler; see below.", ("--sampler",), "NAME", default="auto")]
+    m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", "N")]
+    format: Annotated[str | None, Option("files (one table a draw), long (all in one) or single.", "LAYOUT")]
+    point: Annotated[str | None, Option("One table of point estimates; not for inference.", "mean|median")]
+    sampler: Annotated[str, Option("Sampler; see below.", "NAME", default="auto")]
     uncertainty: Annotated[
         str,
         Option(
             "Uncertainty of the parameters, which Rubin's rules need: auto, bootstrap (a refit for each imputation; fa "
             "and mixture have them) or none.",
-            ("--uncertainty",),
             "RULE",
             default="auto",
         ),
@@ -411,19 +330,12 @@ class ImputeOptions(TypedDict, total=False):
         bool,
         Option(
             "With --format long: leave out .imp 0, the table with its holes.",
-            ("--no-original",),
+            flag="--no-original",
             default=True,
             parse=lambda left_out: not left_out,
         ),
     ]
-    strict: Annotated[
-        bool,
-        Option(
-            "Write nothing and exit 1 where holes would stay (columns that are not modelled).",
-            ("--strict",),
-            default=False,
-        ),
-    ]
+    strict: Annotated[bool, Option("Write nothing and exit 1 where holes would stay (columns that are not modelled).")]
     time_limit: TimeLimit
     force: Force
     mask: Mask
@@ -442,48 +354,28 @@ class ImputeOptions(TypedDict, total=False):
 class EvaluateOptions(TypedDict, total=False):
     """Of `vgi evaluate`."""
 
-    truth: Annotated[Data | None, Option("The complete table: score the imputations.", ("--truth",), "FILE")]
-    objective: Annotated[
-        bool,
-        Option(
-            "Fine-tune and add the VGI objective (not comparable with a likelihood).", ("--objective",), default=False
-        ),
+    truth: Annotated[
+        Data | None, Option("The complete table: score the imputations.", "FILE", accept=lambda data: data)
     ]
+    objective: Annotated[bool, Option("Fine-tune and add the VGI objective (not comparable with a likelihood).")]
     truth_model: Annotated[
-        Any,  # str | Path | Run | None
-        Option(
-            "The law behind the data, a run or JSON with parameters: add KL, Wasserstein distance, RMSE.",
-            ("--truth-model",),
-            "FILE",
-        ),
+        Any,  # a path or a Run
+        Option("The law behind the data, a run or JSON with parameters: add KL, Wasserstein distance, RMSE.", "FILE"),
     ]
-    conditionals: Annotated[
-        bool,
-        Option("Compare the fitted conditionals with the model's own, by column.", ("--conditionals",), default=False),
-    ]
-    per_row: Annotated[
-        str | Path | None,
-        Option("Write log p(observed cells) of each row.", ("--per-row",), "FILE", accept=str),
-    ]
-    samples: Annotated[
-        int | None, Option("Draws of the latents a row, for models with latents (3000).", ("--samples",), "N")
-    ]
+    conditionals: Annotated[bool, Option("Compare the fitted conditionals with the model's own, by column.")]
+    per_row: Annotated[str | Path | None, Option("Write log p(observed cells) of each row.", "FILE")]
+    samples: Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
     rows: Annotated[
         int | Literal["all"] | None,
         Option(
             "Rows, drawn at random, that are scored where the likelihood has to be estimated (1000).",
-            ("--rows",),
             "N|all",
             parse=_count,
         ),
     ]
     refit_epochs: Annotated[
         int | None,
-        Option(
-            "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.",
-            ("--refit-epochs",),
-            "N",
-        ),
+        Option("Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.", "N"),
     ]
     time_limit: TimeLimit
     force: Force
@@ -503,40 +395,21 @@ class EvaluateConsoleOptions(TypedDict, total=False):
     """Of `vgi evaluate`, on the command line only."""
 
     json: Annotated[
-        bool,
-        Option(
-            "One JSON object, and nothing else, on stdout; no files without -o.",
-            ("--json",),
-            default=False,
-            after="conditionals",
-        ),
+        bool, Option("One JSON object, and nothing else, on stdout; no files without -o.", after="conditionals")
     ]
     fail_if: Annotated[
         Sequence[str],
-        Option(
-            "Exit with 3 if this holds, e.g. 'loglik < -5' (repeatable).",
-            ("--fail-if",),
-            "'PATH OP NUMBER'",
-            default=(),
-            repeated=True,
-            after="per_row",
-        ),
+        Option("Exit with 3 if this holds, e.g. 'loglik < -5' (repeatable).", "'PATH OP NUMBER'", after="per_row"),
     ]
 
 
 # --- reading the table ---
 
 
-def annotated(hint: Any) -> tuple[Any, Option]:
-    """The type and the Option of an annotation."""
-    kind, option = get_args(hint)
-    return kind, option
-
-
 def fields_of(*tables: Any) -> dict[str, Field]:
     """The options of one or more tables by name, in the order of `--help`."""
     hints = {name: hint for table in tables for name, hint in get_type_hints(table, include_extras=True).items()}
-    fields = {name: Field(*annotated(hint)) for name, hint in hints.items()}
+    fields = {name: Field(name, *get_args(hint)) for name, hint in hints.items()}
     order = [name for name, field in fields.items() if field.option.after is None]
     for name, field in fields.items():
         if field.option.after is not None:
@@ -554,24 +427,31 @@ class Said:
 
     def flags(self) -> dict[str, tuple[Any, str]]:
         """The settings among them, for `gather`: by dotted key the value and where it was said (a flag, a keyword)."""
-        keys = {name: field.option for name, field in self.fields.items() if field.option.key is not None}
+        keys = {field.option.key: field for field in self.fields.values()}
         return {
-            str(option.key): (self.values[name], option.flags[-1] if self.typed else name)
-            for name, option in keys.items()
+            key: (self.values[field.name], field.flags[-1] if self.typed else field.name)
+            for key, field in keys.items()
+            if key is not None
         }
 
 
-def read(fields: Mapping[str, Field], given: Mapping[str, Any], typed: bool) -> Said:
-    """The value of every option. None, which stays None, and what is not given are not said.
-
-    given  by name: what was typed (`typed`), or the keywords of a Python function
-    """
+def read_typed(fields: Mapping[str, Field], typed: Mapping[str, Any]) -> Said:
+    """The options of a command line: by name what was typed; None where nothing was."""
     values = {}
     for name, field in fields.items():
-        value = given.get(name, field.option.default)
-        convert = field.option.parse if typed else field.option.accept
-        values[name] = value if value is None or convert is None else convert(value)
-    return Said(fields, values, typed)
+        value, parse = typed.get(name), field.option.parse
+        values[name] = value if value is None or parse is None else parse(value)
+    return Said(fields, values, True)
+
+
+def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> Said:
+    """The options of a Python function by its keywords. TypeError for one that it does not have."""
+    for name in given:
+        if name not in fields:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+    values = {name: given.get(name, field.default) for name, field in fields.items()}
+    accepted = {name: value if value is None else fields[name].accept(value) for name, value in values.items()}
+    return Said(fields, accepted, False)
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -585,17 +465,10 @@ def shown_by_help(table: Any) -> Callable[[_Function], _Function]:
         signature = inspect.signature(function)
         first = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         keywords = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.option.default, annotation=field.kind)
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.kind)
             for name, field in fields_of(table).items()
         ]
         function.__signature__ = signature.replace(parameters=[*first, *keywords])  # type: ignore[attr-defined]
         return function
 
     return shown
-
-
-def refuse_unknown(function: str, fields: Mapping[str, Field], given: Mapping[str, Any]) -> None:
-    """TypeError for a keyword that the function does not have."""
-    for name in given:
-        if name not in fields:
-            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
