@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from vgi_cli.fitting import further
-from vgi_cli.fitting import refits as bootstrap
+from vgi_cli.fitting import further, refits
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.machine.clock import TimeLimit, TimeUp
 from vgi_cli.reporting import Silent
@@ -22,7 +21,7 @@ SMALL = {"model": "fa", "threads": 1}
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table with holes in the current folder, and fits that make two refits by default."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bootstrap, "COUNT", 2)
+    monkeypatch.setattr(refits, "COUNT", 2)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 1)) + rng.normal(size=(60, 3)), columns=list("abc")).round(3)
     frame[rng.random((60, 3)) < 0.3] = np.nan
@@ -71,7 +70,7 @@ def test_without_the_fitted_table_the_refits_serve_again(
 ) -> None:
     frame = pd.read_csv("data.csv")
     if case == "told":  # fewer draws than a fit has refits by default, and fewer refits
-        monkeypatch.setattr(bootstrap, "COUNT", 4)
+        monkeypatch.setattr(refits, "COUNT", 4)
     run = fit(frame if case == "memory" else "data.csv", set={"bootstrap": 2} if case == "told" else {})
     if case == "gone":
         table.unlink()
@@ -100,10 +99,10 @@ def test_without_the_fitted_table_the_refits_serve_again(
 
 def test_every_size_of_table_has_refits(table: Path) -> None:
     recipe = load_run(fit().path, Silent()).recipe
-    assert bootstrap.refit_count(recipe) == 2
-    assert bootstrap.refit_count(recipe.replace(bootstrap="none")) == 0
-    assert bootstrap.refit_count(recipe.with_model("flow")) == 0
-    assert bootstrap.refit_count(recipe.replace(bootstrap=7)) == 7
+    assert refits.refit_count(recipe) == 2
+    assert refits.refit_count(recipe.replace(bootstrap="none")) == 0
+    assert refits.refit_count(recipe.with_model("flow")) == 0
+    assert refits.refit_count(recipe.replace(bootstrap=7)) == 7
 
 
 def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ from tests.linear_vae import linear_vae
 from tests.methods.test_vgi import fit, toy
 from vgi_cli.data import make_table
 from vgi_cli.fitting.validation import ObjectiveValidator, make_validator, observed_box
-from vgi_cli.methods.bounds import miwae, mvae
-from vgi_cli.methods.bounds.miwae import MiwaeConfig
+from vgi_cli.methods.bounds import MIWAE, MVAE, MiwaeConfig
 from vgi_cli.methods.vgi import vgi
 
 D, L = 4, 2
@@ -31,14 +30,14 @@ def fitted(method, config, spoilt=True):
 
 
 def validator(method, rows, epochs, every=1):
-    return ObjectiveValidator(method.METHOD.tune, rows, observed_box(rows), every, epochs, 0)
+    return ObjectiveValidator(method.tune, rows, observed_box(rows), every, epochs, 0)
 
 
 @pytest.mark.parametrize(
     ("method", "config", "error"),
     [
-        (mvae, mvae.METHOD.Config(optim={"lr": 0.02, "batch_size": 50}), 0.05),
-        (miwae, MiwaeConfig(samples=20, optim={"lr": 0.02, "batch_size": 50}), 0.02),
+        (MVAE, MVAE.Config(optim={"lr": 0.02, "batch_size": 50}), 0.05),
+        (MIWAE, MiwaeConfig(samples=20, optim={"lr": 0.02, "batch_size": 50}), 0.02),
     ],
 )
 def test_the_loss_of_a_tuned_encoder_is_the_log_likelihood(method, config, error):
@@ -50,18 +49,18 @@ def test_the_loss_of_a_tuned_encoder_is_the_log_likelihood(method, config, error
 
 
 def test_a_worse_model_scores_less():
-    config = mvae.METHOD.Config(optim={"lr": 0.02, "batch_size": 50})
-    state, _, rows = fitted(mvae, config)
-    good = validator(mvae, rows, 40).score(state)
+    config = MVAE.Config(optim={"lr": 0.02, "batch_size": 50})
+    state, _, rows = fitted(MVAE, config)
+    good = validator(MVAE, rows, 40).score(state)
     with torch.no_grad():
         state.model.decoder.outlet.bias += 1.0
-    assert validator(mvae, rows, 40).score(state) < good - 0.5
+    assert validator(MVAE, rows, 40).score(state) < good - 0.5
 
 
 def test_bounds_are_compared_with_the_same_random_numbers():
-    config = mvae.METHOD.Config(optim={"lr": 0.02, "batch_size": 50})
-    state, _, rows = fitted(mvae, config)
-    one = validator(mvae, rows, 2)
+    config = MVAE.Config(optim={"lr": 0.02, "batch_size": 50})
+    state, _, rows = fitted(MVAE, config)
+    one = validator(MVAE, rows, 2)
     assert one.score(state) == one.score(state)
 
 

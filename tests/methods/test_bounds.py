@@ -17,10 +17,8 @@ from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
-from vgi_cli.methods.bounds import mvae
-from vgi_cli.methods.bounds.hivae import HivaeConfig, relaxed_bound
-from vgi_cli.methods.bounds.miwae import MiwaeConfig, importance_bound
-from vgi_cli.methods.bounds.mvae import evidence_bound
+from vgi_cli.methods import bounds
+from vgi_cli.methods.bounds import HivaeConfig, MiwaeConfig, evidence_bound, importance_bound, relaxed_bound
 from vgi_cli.methods.em import em
 from vgi_cli.methods.gradient import GradientState
 from vgi_cli.models.gaussian.fa import FactorAnalysis
@@ -112,7 +110,7 @@ def test_value_and_gradient_of_the_evidence_bound_are_the_closed_form(monkeypatc
     vae, x, missing, _ = masked_rows()
     signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=L)), dtype=torch.float64)
     R, n = len(x), len(signs)
-    monkeypatch.setattr(mvae, "normals", lambda theta, batch, generator: signs.repeat_interleave(R, 0))
+    monkeypatch.setattr(bounds, "normals", lambda theta, batch, generator: signs.repeat_interleave(R, 0))
     weight = torch.full((R * n,), 1.0 / n, dtype=torch.float64)
     batch = Batch(x.repeat(n, 1), missing.repeat(n, 1), weight, torch.zeros(0))
     value = evidence_bound(cast(GradientState, SimpleNamespace(theta=vae, config=None)), batch, generator())

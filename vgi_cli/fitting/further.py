@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.fitting import refits as bootstrap
+from vgi_cli.fitting import refits
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import check_same_data, read, rows_of, split
@@ -33,7 +33,7 @@ def enough_refits(
     have = len(fitted.refits)
     if m <= have:
         return fitted.refits, ""
-    if m <= bootstrap.COUNT:
+    if m <= refits.COUNT:
         return fitted.refits, f" (they are reused: {m} draws were asked for)"
     try:
         found = _fitted_table(fitted, table)
@@ -49,13 +49,13 @@ def enough_refits(
         kept, _ = split(found.N, recipe.val, stream(recipe.seed, "split"))
         rows = rows.at(kept)
     models = list(fitted.refits)
-    for made in bootstrap.made_refits(recipe, fitted.model, rows.table, range(have, m), reporter, limit):
+    for made in refits.made_refits(recipe, fitted.model, rows.table, range(have, m), reporter, limit):
         models.append(copy.deepcopy(fitted.refits[0]))
         models[-1].load_state_dict(made.parameters)
     if len(models) < m:
         raise TimeUp(
             f"stopped while further refits were made: {limit.words()} was over; nothing was written",
-            f"give it more time, or ask for {bootstrap.COUNT} draws (--m)",
+            f"give it more time, or ask for {refits.COUNT} draws (--m)",
         )
     return tuple(models), f", and {m - have} made now for the further draws"
 
