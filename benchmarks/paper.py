@@ -40,7 +40,7 @@ from vgi_cli.fitting.fitted import load_run
 from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
 from vgi_cli.methods.vgi.targets import Columns
 from vgi_cli.reporting import Silent
-from vgi_cli.settings.recipe import load_recipe
+from vgi_cli.settings.gather import load_recipe
 
 Figures = dict[str, Any]
 

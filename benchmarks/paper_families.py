@@ -267,7 +267,7 @@ def uci(name: str, epochs: int, vgi: tuple[float, ...], theirs: tuple[float, ...
 
     def flow(method: str, length: int, **more: Any) -> Fit:
         """The recipe's model and optimisation with another method, for `length` epochs."""
-        from vgi_cli.settings.recipe import load_recipe
+        from vgi_cli.settings.gather import load_recipe
 
         base = load_recipe(recipe)
         kept = {f"model.{key}": value for key, value in base.model.settings.items()}

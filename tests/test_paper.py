@@ -13,7 +13,7 @@ import pytest
 from tests.scripts import module, script
 from vgi_cli.fitting.plan import make_plan
 from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
-from vgi_cli.settings.recipe import gather
+from vgi_cli.settings.gather import gather
 
 families: Any = module("paper_families")
 

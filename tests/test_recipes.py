@@ -18,8 +18,7 @@ from vgi_cli.cli.app import main
 from vgi_cli.commands.evaluate.truth_model import parse_truth
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import make_plan
-from vgi_cli.settings import shipped
-from vgi_cli.settings.recipe import gather, load_recipe
+from vgi_cli.settings.gather import find_recipe, gather, load_recipe, recipe_names
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
@@ -76,9 +75,9 @@ def test_recipes_are_a_part_of_the_wheel(tmp_path: Path, monkeypatch: pytest.Mon
     assert "COPY recipes recipes" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert "!recipes" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     shutil.copytree(ROOT / "recipes", tmp_path / "site-packages" / "vgi_cli" / "recipes")
-    monkeypatch.setattr(shipped, "PACKAGE", tmp_path / "site-packages" / "vgi_cli")
-    assert shipped.names() == [recipe.relative_to(ROOT / "recipes").as_posix() for recipe in RECIPES]
-    assert shipped.find(Path("toy-fa")) == tmp_path / "site-packages" / "vgi_cli" / "recipes" / "toy-fa.yaml"
+    monkeypatch.setattr("vgi_cli.settings.gather.PACKAGE", tmp_path / "site-packages" / "vgi_cli")
+    assert recipe_names() == [recipe.relative_to(ROOT / "recipes").as_posix() for recipe in RECIPES]
+    assert find_recipe(Path("toy-fa")) == tmp_path / "site-packages" / "vgi_cli" / "recipes" / "toy-fa.yaml"
 
 
 def test_toy_recipe_runs_on_toy_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

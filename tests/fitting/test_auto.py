@@ -12,7 +12,7 @@ import vgi_cli
 from vgi_cli.fitting.auto import choose
 from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
-from vgi_cli.settings.recipe import load_recipe
+from vgi_cli.settings.gather import load_recipe
 
 FLOW = "--model flow may describe so many rows better, in tens of times the time"
 

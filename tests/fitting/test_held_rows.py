@@ -19,7 +19,8 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows, new_schema, rows_of, training_rows
 from vgi_cli.reporting import Silent
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.settings.recipe import gather, to_recipe
+from vgi_cli.settings.gather import gather
+from vgi_cli.settings.recipe import to_recipe
 
 N = 60
 

@@ -20,7 +20,7 @@ from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.fitting import pilot
 from vgi_cli.methods.em.em import Nearness
 from vgi_cli.reporting import Lines, Progress, Silent, Stage
-from vgi_cli.settings.recipe import gather
+from vgi_cli.settings.gather import gather
 
 FLOW = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 2, "model.hidden": 8, "model.blocks": 0}
 QUICK = {**FLOW, "optim.warmup_conditionals": 1, "optim.warmup_model": 1}

@@ -14,7 +14,8 @@ from vgi_cli.encoding.schema import infer_schema
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.sizes import model_size
 from vgi_cli.reporting import Lines
-from vgi_cli.settings.recipe import Recipe, gather, to_recipe
+from vgi_cli.settings.gather import gather
+from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.reader import read_table
 
 MAMMALS = Path(__file__).parents[2] / "sample_data" / "mammals.csv"

@@ -14,7 +14,7 @@ from tests.fuzz import runs
 from tests.program import Result, Vgi, vgi
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import make_plan
-from vgi_cli.settings.recipe import gather
+from vgi_cli.settings.gather import gather
 
 __all__ = ["vgi"]
 

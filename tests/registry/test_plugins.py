@@ -18,7 +18,8 @@ from vgi_cli.registry import plugins
 from vgi_cli.registry.entries import Plugin, active_with
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Lines
-from vgi_cli.settings.recipe import Recipe, as_settings, gather, to_recipe
+from vgi_cli.settings.gather import gather
+from vgi_cli.settings.recipe import Recipe, as_settings, to_recipe
 
 FA = "vgi_cli.models.gaussian.fa"
 MINE = f'import vgi_cli\nvgi_cli.register_model("mine", "{FA}:FactorAnalysis", about="fa", method="em")\n'

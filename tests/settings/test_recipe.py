@@ -22,8 +22,9 @@ from vgi_cli.models.base import ModelConfig
 from vgi_cli.registry import names as registry
 from vgi_cli.settings import yaml_strict
 from vgi_cli.settings.components import check_method, check_model
+from vgi_cli.settings.gather import gather, load_recipe, parse_duration
 from vgi_cli.settings.problems import raise_problems, range_of
-from vgi_cli.settings.recipe import Recipe, as_settings, gather, load_recipe, parse_duration, to_recipe
+from vgi_cli.settings.recipe import Recipe, as_settings, to_recipe
 
 
 class Optim(MethodConfig):

@@ -22,9 +22,9 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder, check_free
+from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
-from vgi_cli.settings.recipe import gather, require_data
 from vgi_cli.table.files import require_files, stem_of
 from vgi_cli.table.outputs import Layout, default_output, output_paths, refuse_existing, refuse_sources, refuse_type
 

@@ -12,7 +12,8 @@ from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.prepare import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.reporting import Reporter
-from vgi_cli.settings.recipe import MOST_IN_BLOCK, Recipe
+from vgi_cli.settings.gather import MOST_IN_BLOCK
+from vgi_cli.settings.recipe import Recipe
 
 
 def choose_blocks(recipe: Recipe, rows: Rows, schema: Schema, reporter: Reporter) -> tuple[Recipe, Rows]:

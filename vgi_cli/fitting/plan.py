@@ -10,8 +10,9 @@ import torch
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
 from vgi_cli.settings import components
+from vgi_cli.settings.gather import require_data
 from vgi_cli.settings.problems import Settings, origin, raise_problems
-from vgi_cli.settings.recipe import Recipe, require_data, to_recipe
+from vgi_cli.settings.recipe import Recipe, to_recipe
 
 
 class Plan(NamedTuple):

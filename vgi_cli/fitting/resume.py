@@ -10,8 +10,9 @@ from vgi_cli.fitting.plan import absolute
 from vgi_cli.runs.commit import COMMITTED
 from vgi_cli.runs.folder import RunFolder, vacant
 from vgi_cli.runs.manifest import MANIFEST
+from vgi_cli.settings.gather import parse_duration
 from vgi_cli.settings.problems import Problem, Settings, raise_problems
-from vgi_cli.settings.recipe import Recipe, parse_duration
+from vgi_cli.settings.recipe import Recipe
 
 DONE = ("epochs", "converged", "early_stopping", "stop_after")
 """Ends that a fit comes to by itself; `time_limit` and a signal leave more to do."""

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from vgi_cli.errors import VgiError
+from vgi_cli.settings.gather import parse_duration
 from vgi_cli.settings.problems import Settings
-from vgi_cli.settings.recipe import parse_duration
 
 KEPT_SHARE, KEPT_LEAST, KEPT_MOST = 0.05, 0.8, 3.0
 """Kept for what comes last, writing the result and leaving: a share of the limit, within these ends in seconds."""

@@ -16,7 +16,8 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.runs.files import file_sha256, json_bytes, sha256, write_synced
 from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, record, sealed
-from vgi_cli.settings.recipe import Recipe, load_recipe
+from vgi_cli.settings.gather import load_recipe
+from vgi_cli.settings.recipe import Recipe
 
 if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
     from torch import Tensor
