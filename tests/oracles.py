@@ -8,8 +8,9 @@ import math
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Draw, Proposal, Rows, Univariate
-from vgi_cli.layout import Layout
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.families.gaussian import NormalLaw
+from vgi_cli.layout import Blocks, Layout
 from vgi_cli.models.base import Model, ModelConfig
 
 
@@ -64,14 +65,28 @@ def gaussian_conditional(model: GaussianModel, x: Tensor, missing: Tensor) -> tu
     return model.mean[m] + gain @ (x[o] - model.mean[o]), S[m][:, m] - gain @ S[o][:, m]
 
 
-class GaussianConditionals(Univariate):
+class PlainNormal(NormalLaw):
+    """A normal of mean and log std that is scored at its draws, and proposed from as it is."""
+
+    @property
+    def log_std(self) -> Tensor:
+        return self.raw
+
+    def entropy(self) -> None:
+        return None
+
+    def widened(self, share: float = 0.0) -> PlainNormal:
+        return self
+
+
+class GaussianConditionals(Conditionals):
     """Exact q_j of a Gaussian; `shift` and `scale` spoil mean and standard deviation; `memory` is how much of its own
     previous value the extended kernel keeps (0: the standard kernel)."""
 
     noise_width = fresh_width = 1
 
     def __init__(self, mean: Tensor, covariance: Tensor, shift: float = 0.0, scale: float = 1.0, memory: float = 0.0):
-        super().__init__(len(mean))
+        super().__init__(Blocks.columns(len(mean)))
         precision = torch.linalg.inv(covariance)
         self.mean = mean
         self.weights = precision / precision.diagonal()[:, None]
@@ -80,75 +95,11 @@ class GaussianConditionals(Univariate):
         self.memory = memory
         self.extended = memory != 0
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """Nothing is fitted."""
-
-    def align(self, x: Tensor) -> None:
-        """Nothing is fitted."""
-
-    def _params(self, x: Tensor, j: Tensor, visible: bool) -> tuple[Tensor, Tensor]:
-        """x [.., D], j [..]."""
-        own = x.gather(-1, j[..., None])[..., 0]
-        mean = own - ((x - self.mean) * self.weights[j]).sum(-1) + self.shift
-        return (mean + self.memory * (own - mean) if visible else mean), self.std[j]
-
-    def _log(self, value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-        return -0.5 * ((value - mean) / std).square() - std.log() - 0.5 * math.log(2 * math.pi)
-
-    def blocks(self, missing: Tensor) -> Tensor:
-        return missing
-
-    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
-        rows = x[:, None].expand(*j.shape, x.shape[-1])
-        mean, std = self._params(rows, j, True)
-        value = mean + std * noise[..., 0]
-        return Draw(rows.scatter(-1, j[..., None], value[..., None]), self._log(value, mean, std))
-
-    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
-        mean, std = self._params(x, j, True)
-        value = mean + std * noise[..., 0]
-        new = x.scatter(-1, j[..., None], value[..., None])
-        back, back_std = self._params(new, j, True)
-        own = x.gather(-1, j[..., None])[..., 0]
-        return Proposal(new, self._log(value, mean, std), self._log(own, back, back_std))
-
-    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        return self.propose(x, missing, j, noise).x
-
-    def see(self, x: Tensor, missing: Tensor) -> Rows:
-        return Rows(x, missing, x.new_empty(len(x), 0))
-
-    def params(self, rows: Rows, j: Tensor) -> Tensor:
-        return torch.stack(self._params(rows.x[:, None].expand(*j.shape, rows.x.shape[1]), j, True), -1)
-
-    def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
-        rows.x.scatter_(1, j[:, None], value[:, None])
-
-    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
-        return params[..., 0] + params[..., 1] * noise[..., 0]
-
-    def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        value = self.fresh(params, noise)
-        return value, self.log_proposal(params, value)
-
-    def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
-        return self._log(value, params[..., 0], params[..., 1])
-
-    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
-        value, log_q = self.proposed(self.params(self.see(x, torch.ones_like(x, dtype=torch.bool)), j), noise)
-        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
-        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
-
-    def proposed_apart(self, params: Tensor, noise: Tensor, wide: float) -> tuple[Tensor, Tensor]:
-        return self.proposed(params, noise)
-
-    def log_proposal_apart(self, params: Tensor, value: Tensor, wide: float) -> Tensor:
-        return self.log_proposal(params, value)
-
-    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
-        rows = x[:, None].expand(*j.shape, x.shape[-1])
-        mean, std = self._params(rows, j, False)
-        return self._log(rows.gather(-1, j[..., None])[..., 0], mean, std)
+    def law(self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False) -> PlainNormal:
+        rows = x.view(len(x), *[1] * (block.ndim - 1), -1)
+        own = self.at(x, block)
+        mean = own - ((rows - self.mean) * self.weights[block]).sum(-1) + self.shift
+        return PlainNormal(mean if hidden else mean + self.memory * (own - mean), self.std[block].log())
 
 
 def random_covariance(D: int, generator: torch.Generator, factors: int = 3) -> Tensor:

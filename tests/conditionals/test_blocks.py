@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from tests.oracles import random_covariance
-from vgi_cli.conditionals.amortised import log_normal
-from vgi_cli.conditionals.blocks import BlockConditionals
+from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.joint import JointFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.data import make_table, missing_together
 from vgi_cli.layout import Blocks
+from vgi_cli.maths.laws import log_normal
 
 D = 5
 PARTITION = Blocks.grouped(D, [(0, 2, 3)])  # blocks (0, 2, 3), (1,), (4,)
@@ -27,7 +27,7 @@ def block_conditionals(family="gaussian", extended=False, layout="shared", seed=
         network = ModulatedNetwork(partition.S, joint.width, (8, 8), (6, 6), partition.D)
     else:
         network = HeadNetwork(partition.S, joint.width, (8, 8) if layout == "shared" else (), (6,), partition.D)
-    q = BlockConditionals(partition, joint, network, extended=extended).double()
+    q = AmortisedConditionals(joint, network, extended=extended, partition=partition).double()
     g = torch.Generator().manual_seed(seed)
     q.initialise(g)
     with torch.no_grad():
@@ -40,7 +40,7 @@ def exact_conditionals(covariance, partition):
     """The block conditionals of N(0, covariance), in the parameters of linear heads."""
     joint = JointFamily(partition.W, 0, 5)
     network = HeadNetwork(partition.S, joint.width, (), (), partition.D)
-    q = BlockConditionals(partition, joint, network, extended=False).double()
+    q = AmortisedConditionals(joint, network, extended=False, partition=partition).double()
     precision, W = torch.linalg.inv(covariance), partition.W
     with torch.no_grad():
         layer = network.heads[0]
@@ -66,6 +66,20 @@ def holes(n, pattern):
     missing[:, [0, 2, 3]] = pattern
     missing[:, 4] = True
     return missing
+
+
+def log_q(q, x, wanted):
+    """Of block 0, hidden."""
+    j = torch.zeros(len(x), dtype=torch.int64)
+    return q.law(x, wanted, j, hidden=True).log_prob(q.at(x, j))
+
+
+def redrawn(q, x, missing, j, noise):
+    """Rows with blocks j [R, 1] redrawn, and log q of the draws or minus the entropy, as the objective takes it."""
+    law = q.law(x, missing, j)
+    value, log_q = law.draw_scored(noise)
+    entropy = law.entropy()
+    return q.put(x[:, None], j, value), log_q if entropy is None else -entropy
 
 
 families = pytest.mark.parametrize("family", ["gaussian", "spline"])
@@ -101,11 +115,10 @@ def test_exact_parameters_give_the_conditional_of_every_pattern(pattern):
     q = exact_conditionals(covariance, PARTITION)
     x, _ = rows(20)
     wanted = holes(20, pattern)
-    j = torch.zeros(20, 1, dtype=torch.int64)
     kept = [c for c in range(D) if not (wanted[0, c] and c != 4)]
     joint = torch.distributions.MultivariateNormal(x.new_zeros(D), covariance).log_prob(x)
     marginal = torch.distributions.MultivariateNormal(x.new_zeros(len(kept)), covariance[kept][:, kept])
-    torch.testing.assert_close(joint - q.log_prob(x, wanted, j)[:, 0], marginal.log_prob(x[:, kept]), rtol=0, atol=1e-8)
+    torch.testing.assert_close(joint - log_q(q, x, wanted), marginal.log_prob(x[:, kept]), rtol=0, atol=1e-8)
 
 
 @families
@@ -117,11 +130,10 @@ def test_draws_change_what_is_missing_and_carry_their_density(family, extended, 
     x, g = rows(6)
     missing, j = holes(6, pattern), torch.zeros(6, 1, dtype=torch.int64)
     noise = torch.randn(6, 1, q.noise_width, generator=g, dtype=torch.float64)
-    draw = q.draw(x, missing, j, noise)
+    new, scores = redrawn(q, x, missing, j, noise)
     moved = holes(6, pattern)
     moved[:, 4] = False
-    assert torch.equal(draw.x[:, 0] != x, moved)
-    torch.testing.assert_close(q.redraw(x, missing, j[:, 0], noise[:, 0]), draw.x[:, 0])
+    assert torch.equal(new[:, 0] != x, moved)
     wanted = [i for i, w in enumerate(pattern.tolist()) if w]
     columns = [(0, 2, 3)[i] for i in wanted]
     for r in range(6):
@@ -130,35 +142,34 @@ def test_draws_change_what_is_missing_and_carry_their_density(family, extended, 
         def value(u, row=row, mask=mask):
             full = torch.zeros(1, 1, q.noise_width, dtype=torch.float64)
             full[0, 0, wanted] = u
-            return q.draw(row, mask, torch.zeros(1, 1, dtype=torch.int64), full).x[0, 0, columns]
+            return redrawn(q, row, mask, torch.zeros(1, 1, dtype=torch.int64), full)[0][0, 0, columns]
 
         u = noise[r, 0, wanted]
         log_q = log_normal(u).sum() - torch.autograd.functional.jacobian(value, u).det().abs().log()
         if family == "gaussian":  # minus the entropy: the mean of log q
             log_q = log_q - log_normal(u).sum() - len(wanted) * 0.5 * math.log(2 * math.pi * math.e)
-        assert draw.log_q[r, 0].item() == pytest.approx(log_q.item(), abs=1e-8)
+        assert scores[r, 0].item() == pytest.approx(log_q.item(), abs=1e-8)
 
 
 @families
 @kernels
 @pytest.mark.parametrize("layout", ["independent", "shared", "modulated"])
-def test_proposals_carry_the_densities_there_and_back(family, extended, layout):
+def test_widened_laws_are_mixtures_over_the_missing_cells(family, extended, layout):
     q = block_conditionals(family, extended, layout)
     x, g = rows(60)
     missing = torch.rand(60, D, generator=g) < 0.7
     missing[:, 1] = True
     j = torch.where(missing[:, [0, 2, 3]].any(1), torch.arange(60) % 2, 1)
-    noise = torch.randn(60, q.noise_width, generator=g, dtype=torch.float64)
-    there = q.propose(x, missing, j, noise)
-    assert not bool((there.x != x)[~missing].any())
-    for log_density, at, seen in ((there.log_forward, there.x, x), (there.log_reverse, x, there.x)):
-        params = q.params(q.see(seen.clone(), missing), j[:, None])[:, 0]
-        u, log_det = q.family.to_base(params, at.gather(1, q.members[j]))
-        wanted = q.family.wanted(params)
-        assert torch.equal(wanted.bool(), missing.gather(1, q.members[j]) & q.real[j])
-        narrow = math.log(0.95) + (log_normal(u) * wanted).sum(1)
-        wide = math.log(0.05) + ((log_normal(u / 3) - math.log(3)) * wanted).sum(1)
-        torch.testing.assert_close(log_density, torch.logaddexp(narrow, wide) + log_det, rtol=1e-6, atol=1e-6)
+    law = q.law(x, missing, j)
+    value, log_density = law.widened().draw_scored(torch.randn(60, q.noise_width, generator=g, dtype=torch.float64))
+    new = q.put(x, j, value)
+    assert not bool((new != x)[~missing].any())
+    assert torch.equal(law.wanted.bool(), missing.gather(1, q.members[j]) & q.real[j])
+    for at, got in ((value, log_density), (q.at(x, j), law.widened().log_prob(q.at(x, j)))):
+        u, log_det = law.to_base(at)
+        narrow = math.log(0.95) + (log_normal(u) * law.wanted).sum(1)
+        wide = math.log(0.05) + ((log_normal(u / 3) - math.log(3)) * law.wanted).sum(1)
+        torch.testing.assert_close(got, torch.logaddexp(narrow, wide) + log_det, rtol=1e-6, atol=1e-6)
 
 
 @kernels
@@ -169,7 +180,7 @@ def test_only_the_extended_kernel_sees_its_own_values(extended):
     other = x.clone()
     other[:, [0, 2, 3]] += 1.0
     j = torch.zeros(4, 1, dtype=torch.int64)
-    before, after = (q.params(q.see(row.clone(), missing), j) for row in (x, other))
+    before, after = (q.law(row, missing, j).mean for row in (x, other))
     assert torch.equal(before, after) != extended
 
 
@@ -178,8 +189,8 @@ def test_every_conditional_starts_standard_normal(family):
     q = block_conditionals(family)
     q.initialise(torch.Generator().manual_seed(0))
     x, _ = rows(9)
-    wanted, j = torch.ones_like(x, dtype=torch.bool), torch.zeros(9, 1, dtype=torch.int64)
-    torch.testing.assert_close(q.log_prob(x, wanted, j)[:, 0], log_normal(x[:, [0, 2, 3]]).sum(1), rtol=1e-9, atol=1e-9)
+    wanted = torch.ones_like(x, dtype=torch.bool)
+    torch.testing.assert_close(log_q(q, x, wanted), log_normal(x[:, [0, 2, 3]]).sum(1), rtol=1e-9, atol=1e-9)
 
 
 def test_gradients_are_those_of_whole_and_part_rows_alone():
@@ -194,8 +205,8 @@ def test_gradients_are_those_of_whole_and_part_rows_alone():
     for pieces in ([slice(0, 8)], [slice(0, 4), slice(4, 8)]):
         q.zero_grad()
         for piece in pieces:
-            draw = q.draw(x[piece], missing[piece], j[piece], noise[piece])
-            (draw.log_q.sum() + draw.x.square().sum()).backward()
+            new, scores = redrawn(q, x[piece], missing[piece], j[piece], noise[piece])
+            (scores.sum() + new.square().sum()).backward()
         grads.append([p.grad.clone() for p in q.parameters()])
     assert all(torch.isfinite(grad).all() for grad in grads[0])
     for one, two in zip(*grads, strict=True):
@@ -212,7 +223,7 @@ def test_nearly_singular_blocks_stay_finite_in_single_precision():
     params.requires_grad_()
     x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
     wanted = torch.tensor([True, False, True]).expand(50, 3)
-    resolved = joint.resolve(params, x, wanted, torch.ones(50, 3, dtype=torch.bool))
-    value, log_det = joint.to_value(resolved, torch.ones(50, 3))
+    law = joint.law(params, x, wanted, torch.ones(50, 3, dtype=torch.bool))
+    value, log_det = law.to_value(torch.ones(50, 3))
     (value.sum() + log_det.sum()).backward()
     assert bool(torch.isfinite(value).all()) and bool(torch.isfinite(params.grad).all())

@@ -84,7 +84,8 @@ def test_a_mixture_against_scipy_and_against_its_black_box() -> None:
     assert torch.allclose(known.kl, black.kl, rtol=2e-3, atol=2e-3)
     assert torch.allclose(known.wasserstein, black.wasserstein, rtol=5e-3, atol=5e-3)
     for row in range(3):
-        mean, sd = (float(v) for v in q._params(x[row], torch.tensor(1), False))
+        law = q.law(x[row : row + 1], torch.ones(1, D, dtype=torch.bool), torch.tensor([1]), hidden=True)
+        mean, sd = float(law.mean), float(law.log_std.exp())
 
         def joint(value: float, row: int = row) -> float:
             cells = x[row].clone()
@@ -119,7 +120,8 @@ def test_splines_are_measured_as_the_density_that_they_define() -> None:
         filled = x[row].repeat(len(grid), 1)
         filled[:, 2] = grid
         with torch.no_grad():
-            log_q = q.log_prob(filled, torch.ones_like(filled, dtype=torch.bool), torch.full((len(grid), 1), 2))[:, 0]
+            law = q.law(filled, torch.ones_like(filled, dtype=torch.bool), torch.full((len(grid),), 2))
+            log_q = law.log_prob(grid)
             log_p = model.log_prob(filled)
         log_p = log_p - torch.trapezoid(log_p.exp(), grid).log()
         expected = torch.trapezoid(torch.where(log_q > -60, log_q.exp() * (log_q - log_p), 0.0), grid)

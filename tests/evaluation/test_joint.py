@@ -10,7 +10,7 @@ import torch
 from tests.evaluation.models import MixtureModel, exact_holes, random_mixture
 from tests.oracles import gaussian_conditional
 from vgi_cli.evaluation.likelihood.joint import JointMixture, fit_joint, fit_mixture, widen
-from vgi_cli.evaluation.likelihood.univariate import MixtureProposals
+from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 
 G = torch.Generator()
@@ -110,13 +110,14 @@ def test_univariate_proposals_are_the_conditionals() -> None:
     x = model.sample(200, G.manual_seed(1))
     j = torch.randint(5, (200,), generator=G)
     noise = torch.randn(200, 2, generator=G, dtype=torch.float64)
-    q = MixtureProposals(joint)
+    q = MixtureConditionals(joint)
     missing = torch.ones_like(x, dtype=torch.bool)
-    p = q.propose(x, missing, j, noise)
-    difference = model.log_prob(p.x) - model.log_prob(x)
-    torch.testing.assert_close(p.log_forward - p.log_reverse, difference, rtol=0, atol=1e-8)
-    assert ((p.x != x) == torch.nn.functional.one_hot(j, 5).bool()).all()
-    assert torch.equal(q.redraw(x, missing, j, noise), p.x)
+    law = q.law(x, missing, j)
+    value, forward = law.draw_scored(noise)
+    new = q.put(x, j, value)
+    difference = model.log_prob(new) - model.log_prob(x)
+    torch.testing.assert_close(forward - law.log_prob(q.at(x, j)), difference, rtol=0, atol=1e-8)
+    assert ((new != x) == torch.nn.functional.one_hot(j, 5).bool()).all()
     assert torch.equal(q.blocks(x > 0), x > 0)
 
 
@@ -127,7 +128,7 @@ def test_univariate_proposals_have_the_right_mean() -> None:
     n = 20_000
     noise = torch.randn(n, 2, generator=G, dtype=torch.float64)
     rows, j = row.expand(n, -1), torch.full((n,), 2)
-    got = MixtureProposals(joint).redraw(rows, torch.arange(5).expand(n, -1) == 2, j, noise)[:, 2]
+    got = MixtureConditionals(joint).law(rows, torch.arange(5).expand(n, -1) == 2, j).draw(noise)
     mean, cov = gaussian_conditional(model.parts[0], row[0], torch.arange(5) == 2)
     assert abs(float(got.mean() - mean[0])) < 4.5 * math.sqrt(float(cov[0, 0]) / n)
     assert float(got.var() / cov[0, 0]) == pytest.approx(1.0, abs=4.5 * math.sqrt(2 / n))

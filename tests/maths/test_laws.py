@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal, kl_divergence
 
-from vgi_cli.maths.diagonal import DiagonalNormal
-from vgi_cli.maths.laws import CategoricalNormal, relaxed
+from vgi_cli.maths.diagonal import CategoricalNormal, DiagonalNormal, relaxed
 
 S, P = 3, 2
 
@@ -71,7 +70,9 @@ def test_draws_have_the_law() -> None:
 
 
 def test_noise_of_another_precision_and_of_extreme_size_stays_finite() -> None:
-    q = CategoricalNormal(law().log_weight.float(), DiagonalNormal(*(t.float() for t in law().normal)))
+    q = CategoricalNormal(
+        law().log_weight.float(), DiagonalNormal(law().normal.mean.float(), law().normal.log_scale.float())
+    )
     noise = torch.tensor([-6.0, -3.0, 0.0, 5.2, 6.0])
     z = q.draw(torch.cartesian_prod(*[noise] * (P + S)))
     assert z.dtype == torch.float32 and bool(torch.isfinite(z).all())

@@ -11,7 +11,6 @@ from vgi_cli.methods.base import Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import draw_noise, sweep_noise
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig
 from vgi_cli.models.flows.coupling import Flow
@@ -149,12 +148,13 @@ def test_a_step_on_a_gpu_is_that_on_a_cpu():
         g = torch.Generator().manual_seed(5)
         n = len(batch.rows) * state.chains.K
         like = batch.x.cpu()
-        moves, fresh = sweep_noise(state.q, n, 3, "metropolis", like, g), draw_noise(state.q, n, 1, like, g)
+        of, target = state.inference, state.target
+        moves, fresh = target.sweep_noise(of, n, like, g), target.draw_noise(of, n, len(like), like, g)
         moves, fresh = (type(noise)(*(part.to(batch.x.device) for part in noise)) for noise in (moves, fresh))
         order = torch.arange(len(batch.rows), device=table.x.device)
         batch = state.chains.batch(state.incomplete[order.to(state.incomplete.device)], state.complete[:0])
         x = state.update(batch.x, batch.missing, moves)
-        inputs = (x, batch.missing, batch.weight, *fresh)
+        inputs = (x, batch.missing, batch.weight, fresh)
         state.ascend(state.target.objective, state.optim_theta, state.optim_q, *inputs)
     for a, b in zip(states[0].theta.parameters(), states[1].theta.parameters(), strict=True):
         torch.testing.assert_close(a, b.cpu(), rtol=1e-8, atol=1e-8)

@@ -9,17 +9,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.conditionals.test_amortised import conditionals
+from tests.contracts.test_families import conditionals
 from tests.linear_vae import linear_vae
+from vgi_cli.chains.moves import Moves, SweepNoise, WithLatents, along, uniform
+from vgi_cli.chains.scans import Scan
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune, vbgi, vbgi_m, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.latent_targets import BlockLatents, Carried, CarriedLatents
-from vgi_cli.methods.vgi.objective import uniform
-from vgi_cli.methods.vgi.targets import Columns
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
+from vgi_cli.methods.vgi.objective import Estimate
+from vgi_cli.methods.vgi.targets import Columns, Inference
 from vgi_cli.models.flows.coupling import Flow
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
@@ -27,20 +29,14 @@ D, L, R = 4, 2, 12_000
 OPTIM = {"warmup_conditionals": 0, "warmup_model": 1, "batch_size": 32}
 
 
-def state_of(target, model, q, moved=1, **settings):
-    """What a target needs of a state."""
+LIKE = torch.zeros(0, D + L, dtype=torch.float64)
+
+
+def inference(target, model, q, moves):
+    """What a step of a target computes with."""
     target.bind(q, model)
-    like = torch.zeros(0, D + L, dtype=torch.float64)
-    config = VgiConfig(**settings)
-    return SimpleNamespace(
-        theta=model,
-        q=q,
-        chains=SimpleNamespace(K=1, x=like, layout=Layout.plain(D).with_latents(L)),
-        config=config,
-        log_p=lambda x, missing: model.log_prob(x),
-        moved=moved,
-        columns=1,
-    )
+    layout = Layout.plain(D).with_latents(L)
+    return Inference(model, q, lambda x, missing: model.log_prob(x), 1, layout, moves, Estimate(1))
 
 
 def block_conditionals(marginal, seed=1):
@@ -83,24 +79,22 @@ def assert_distributed_as_the_model(xz, model, law):
     assert bool(((centred.T @ centred / R - covariance).abs() < 4.5 * spread).all())
 
 
-def swept(target, state, xz, missing, g, sweeps, scan="step"):
+def swept(target, of, xz, missing, g, sweeps):
     moved = torch.zeros(R, dtype=torch.bool)
     with torch.no_grad():
         for _ in range(sweeps):
-            noise = target.sweep_noise(state, R, state.config.gibbs_steps, g)
-            sweep = target.update(state, xz, missing, noise, scan)
+            sweep = target.update(of, xz, missing, target.sweep_noise(of, R, LIKE, g))
             assert torch.equal(sweep.x[~missing], xz[~missing])
-            xz, moved = sweep.x, moved | sweep.steps.flatten(1).any(1)
+            xz, moved = sweep.x, moved | sweep.kept.flatten(1).any(1)
     return xz, moved
 
 
 @pytest.mark.parametrize("exact_encoder", [True, False])
-@pytest.mark.parametrize("scan", ["step", "path", "block"])
-def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, scan):
+@pytest.mark.parametrize("moves", [Moves(True, False, 3), Moves(True, True, 3), Moves(True, False, 3, 2)])
+def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, moves):
     model, law, xz, missing, g = rows_of_the_model(exact_encoder)
     target, q = CarriedLatents(), conditionals("gaussian", "shared", False, seed=1)
-    state = state_of(target, model, q, 2 if scan == "block" else 1, scan=scan)
-    out, moved = swept(target, state, xz, missing, g, 6, scan)
+    out, moved = swept(target, inference(target, model, q, moves), xz, missing, g, 6)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
     assert bool((out[:, D:] != xz[:, D:])[moved].any(1).all())  # z moves with x
@@ -108,26 +102,30 @@ def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, scan):
 
 def test_with_the_exact_encoder_the_weight_is_the_density_at_every_draw():
     model, law, xz, _, g = rows_of_the_model(True)
-    carried = Carried(model, xz[:, D:], torch.randn(R, 2, L, generator=g, dtype=torch.float64))
+    density, x, missing = WithLatents(model, xz[:, D:]), xz[:, :D], xz[:, :D] > 0
+    noise = torch.randn(R, L, generator=g, dtype=torch.float64)
     with torch.no_grad():
-        for _ in range(3):  # the state, then two proposals
-            torch.testing.assert_close(carried(xz[:, :D], xz[:, :D] > 0), law.log_prob(xz[:, :D]))
+        for at in (density.begin(x, missing), density.proposed(x, missing, noise)):
+            torch.testing.assert_close(at.log_p, law.log_prob(x))
 
 
 def test_carried_latents_are_those_of_the_last_accepted_step():
+    """Proposals that change nothing: in each row some steps are accepted by the uniform."""
     model, _, xz, _, _ = rows_of_the_model(True)
-    noise = torch.arange(3.0, dtype=torch.float64)[None, :, None].expand(4, 3, L)
-    carried = Carried(model, xz[:4, D:], noise)
-    x = xz[:4, :D]
-    with torch.no_grad():
-        for _ in range(4):
-            carried(x, x > 0)
-        law = model.encode(x)
     accepted = torch.tensor([[False, False, False], [True, False, False], [False, True, False], [True, True, True]])
-    got = carried.latents(accepted)
-    assert torch.equal(got[0], xz[0, D:])
-    for row, step in ((1, 0), (2, 1), (3, 2)):
-        torch.testing.assert_close(got[row], law.mean[row] + step * law.scale[row])
+    normal = torch.arange(3.0, dtype=torch.float64)[None, :, None].expand(4, 3, L)
+    log_uniform = torch.where(accepted, -torch.inf, torch.inf).double()
+    noise = SweepNoise(torch.empty(0), torch.zeros(4, 3, 2, dtype=torch.float64), log_uniform, normal)
+    q, x = conditionals("gaussian"), xz[:4, :D]
+    scan = Scan(torch.tensor([[0, 1, 2]] * 4), torch.ones(4, 3, dtype=torch.bool))
+    with torch.no_grad():
+        rows, z, kept = along(noise, q, x, x < torch.inf, WithLatents(model, xz[:4, D:]), Moves(True, False, 3), scan)
+    assert torch.equal(kept, accepted) and z is not None and torch.equal(z[0], xz[0, D:])
+    for row, step, after in ((1, 0, 1), (2, 1, 2), (3, 2, 3)):
+        at = torch.where(torch.arange(D) < after, rows[row], x[row])  # the row when z was drawn
+        with torch.no_grad():
+            law = model.encode(at[None])
+        torch.testing.assert_close(z[row], (law.mean + step * law.scale)[0])
 
 
 @pytest.mark.parametrize("marginal", [False, True])
@@ -135,8 +133,7 @@ def test_carried_latents_are_those_of_the_last_accepted_step():
 def test_block_chains_keep_the_model(marginal, scan):
     model, law, xz, missing, g = rows_of_the_model(False)
     target, q = BlockLatents(marginal=marginal), block_conditionals(marginal)
-    state = state_of(target, model, q, scan=scan, gibbs_steps=2)
-    out, moved = swept(target, state, xz, missing, g, 6, scan)
+    out, moved = swept(target, inference(target, model, q, Moves(True, scan == "path", 2)), xz, missing, g, 6)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
 
@@ -145,14 +142,14 @@ def test_pseudo_gibbs_with_exact_networks_keeps_the_model():
     """Encoder and decoder are the model's own conditionals: nothing has to be corrected; z goes first."""
     model, law, xz, missing, g = rows_of_the_model(True)
     target, q = BlockLatents(marginal=True), block_conditionals(True)
-    state = state_of(target, model, q, accept="gibbs", gibbs_steps=2)
-    noise = target.sweep_noise(state, R, 2, g)
-    first = target.update(state, xz, missing, noise, "step")
+    of = inference(target, model, q, Moves(False, False, 2))
+    noise = target.sweep_noise(of, R, LIKE, g)
+    first = target.update(of, xz, missing, noise)
     with torch.no_grad():
         z = model.encode(xz[:, :D]).draw(noise.latents)
         x = model.decode(z).draw(noise.normal)
     torch.testing.assert_close(first.x, torch.where(missing, torch.cat([x, z], 1), xz))
-    out, _ = swept(target, state, xz, missing, g, 5)
+    out, _ = swept(target, of, xz, missing, g, 5)
     assert_distributed_as_the_model(out, model, law)
 
 
@@ -165,10 +162,10 @@ def test_the_objective_of_a_complete_row_is_its_elbo(marginal):
         missing = torch.zeros_like(missing)
         xz[:, D:] = torch.nan  # what stands in the place of z is not read
     target, q = BlockLatents(marginal=marginal), block_conditionals(marginal)
-    state = state_of(target, model, q, gibbs_steps=2, blocks_per_row=2)
-    noise = target.draw_noise(state, 50 if marginal else 0, 50, g)
+    of = inference(target, model, q, Moves(False, False, 2))
+    noise = target.draw_noise(of, 50 if marginal else 0, 50, LIKE, g)
     weight = uniform((50,), xz, g)
-    got = target.objective(state, xz, missing, weight, noise)
+    got = target.objective(of, xz, missing, weight, noise)
     elbo = model.elbo(xz[:, :D], noise.latents, missing[:, :D])
     torch.testing.assert_close(got, (weight * elbo).sum())
 
@@ -177,9 +174,9 @@ def test_the_objective_of_an_incomplete_row_is_half_of_each_block():
     model, _, xz, missing, g = rows_of_the_model(False)
     xz, missing, weight = xz[:60], missing[:60], torch.ones(60, dtype=torch.float64)
     target, q = BlockLatents(marginal=False), block_conditionals(False)
-    state = state_of(target, model, q, gibbs_steps=2, blocks_per_row=2)
-    noise = target.draw_noise(state, 60, 60, g)
-    got = target.objective(state, xz, missing, weight, noise)
+    of = inference(target, model, q, Moves(False, False, 2))
+    noise = target.draw_noise(of, 60, 60, LIKE, g)
+    got = target.objective(of, xz, missing, weight, noise)
     x, z, holes = xz[:, :D], xz[:, D:], missing[:, :D]
     out = q.network(torch.cat([z, x.masked_fill(holes, 0.0)], 1))
     mean, log_std = out[:, :D], 7 * torch.tanh(out[:, D:] / 7)

@@ -6,14 +6,22 @@ from tests.methods.test_vgi import SIGMA, ExactConditionals, log_p, rows
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import draw_noise, vgi_objective
-from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, block_columns, moved_columns
+from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
+from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, moves_of
 
 
 def table(D, share):
     missing = torch.zeros(6, D, dtype=torch.bool)
     missing[:4, : int(share * D)] = True
     return Chains(make_table(torch.zeros(6, D), missing), 1)
+
+
+def moved_columns(config, chains):
+    return moves_of(config, ExactConditionals(SIGMA), chains)[0].B
+
+
+def block_columns(config, chains):
+    return moves_of(config, ExactConditionals(SIGMA), chains)[1].B
 
 
 def test_auto_is_single_columns_up_to_many_holes_a_row_and_blocks_from_there():
@@ -42,9 +50,10 @@ def test_the_block_objective_of_one_column_has_the_value_of_the_objective():
     missing[:] = False
     missing[torch.arange(40), torch.arange(40) % 3] = True
     q, ones = ExactConditionals(SIGMA), x.new_ones(40)
-    single = vgi_objective(log_p, q, x, missing, ones, 1, draw_noise(q, 40, 1, x, g))
-    for M, B in ((1, 2), (2, 3)):
-        block = vgi_objective(log_p, q, x, missing, ones, 1, draw_noise(q, 40, M, x, g, B))
+    one = Estimate(1)
+    single = vgi_objective(log_p, q, x, missing, ones, 1, draw_noise(q, 40, one, x, g), one)
+    for estimate in (Estimate(1, 2), Estimate(2, 3)):
+        block = vgi_objective(log_p, q, x, missing, ones, 1, draw_noise(q, 40, estimate, x, g), estimate)
         torch.testing.assert_close(block, single, rtol=1e-10, atol=1e-10)
 
 
@@ -54,10 +63,10 @@ def test_the_block_objective_sums_over_the_columns_of_a_block():
     normal = torch.distributions.Normal(0.0, sigma.diagonal().sqrt())
     x = torch.randn(30, 18, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     missing = torch.ones(30, 18, dtype=torch.bool)
-    noise = draw_noise(ExactConditionals(sigma), 30, 1, x, torch.Generator().manual_seed(1), 2)
-    value = vgi_objective(
-        lambda x, missing: normal.log_prob(x).sum(1), ExactConditionals(sigma), x, missing, x.new_ones(30), 1, noise
-    )
+    q, estimate = ExactConditionals(sigma), Estimate(1, 2)
+    noise = draw_noise(q, 30, estimate, x, torch.Generator().manual_seed(1))
+    whole = lambda x, missing: normal.log_prob(x).sum(1)  # noqa: E731
+    value = vgi_objective(whole, q, x, missing, x.new_ones(30), 1, noise, estimate)
     redrawn = noise.order.topk(2, 1).indices  # 18 holes in parts of at most two columns
     kept = normal.log_prob(x).scatter(1, redrawn, 0.0).sum()
     torch.testing.assert_close(value, kept)

@@ -7,17 +7,20 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
+from tests.oracles import PlainNormal
+from vgi_cli.chains.moves import Moves, OfRows, sweep, sweep_noise
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget
-from vgi_cli.conditionals.base import Draw, Rows, Univariate
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import make_table
+from vgi_cli.layout import Blocks
 from vgi_cli.methods import start
 from vgi_cli.methods.base import EpochEnd, Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import draw_noise, sweep_noise, update_imputations, vgi_objective, warm_up_loss
+from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective, warm_up_loss
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)
@@ -55,83 +58,25 @@ class Gaussian(Model):
         return self.mean + torch.randn(n, len(self.mean), generator=generator, dtype=torch.float64) @ self.scale().T
 
 
-class ExactConditionals(Univariate):
+class ExactConditionals(Conditionals):
     """p's own conditionals (standard kernel), with log q at the draw, not the entropy."""
 
     noise_width = fresh_width = 1
     extended = False
 
     def __init__(self, sigma):
-        super().__init__(len(sigma))
+        super().__init__(Blocks.columns(len(sigma)))
         self.precision = torch.linalg.inv(sigma)
 
-    def initialise(self, generator):
-        pass
-
-    def align(self, x):
-        pass
-
-    def blocks(self, missing):
-        return missing
-
-    def _moments(self, x, j):
-        row = self.precision[j]
-        own = row.gather(-1, j[..., None])[..., 0]
-        others = (row * x[:, None]).sum(-1) - own * x.gather(1, j)
-        return -others / own, own.rsqrt()
-
-    def log_prob(self, x, wanted, j):
-        mean, std = self._moments(x, j)
-        return torch.distributions.Normal(mean, std).log_prob(x.gather(1, j))
-
-    def draw(self, x, missing, j, noise):
-        mean, std = self._moments(x, j)
-        value = mean + std * noise[..., 0]
-        new = torch.where(torch.arange(x.shape[1]) == j[..., None], value[..., None], x[:, None])
-        return Draw(new, torch.distributions.Normal(mean, std).log_prob(value))
-
-    def redraw(self, x, missing, j, noise):
-        return self.draw(x, missing, j[:, None], noise[:, None]).x[:, 0]
-
-    def see(self, x, missing):
-        return Rows(x, missing, x.new_empty(len(x), 0))
-
-    def set_(self, rows, j, value):
-        rows.x.scatter_(1, j[:, None], value[:, None])
-
-    def params(self, rows, j):
-        return torch.stack(self._moments(rows.x, j), -1)
-
-    def fresh(self, params, noise):
-        return params[..., 0] + params[..., 1] * noise[..., 0]
-
-    def proposed(self, params, noise):
-        value = self.fresh(params, noise)
-        return value, self.log_proposal(params, value)
-
-    def log_proposal(self, params, value):
-        return torch.distributions.Normal(params[..., 0], params[..., 1]).log_prob(value)
-
-    def draw_together(self, x, j, active, noise):
-        value, log_q = self.proposed(self._stacked(x, j), noise)
-        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
-        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
-
-    def _stacked(self, x, j):
-        return torch.stack(self._moments(x, j), -1)
-
-    def proposed_apart(self, params, noise, wide):
-        return self.proposed(params, noise)
-
-    def log_proposal_apart(self, params, value, wide):
-        return self.log_proposal(params, value)
-
-    def propose(self, x, missing, j, noise):
-        raise AssertionError("not needed")
+    def law(self, x, missing, block, *, hidden=False):
+        row, own = self.precision[block], self.precision.diagonal()[block]
+        others = (row * x.view(len(x), *[1] * (block.ndim - 1), -1)).sum(-1) - own * self.at(x, block)
+        return PlainNormal(-others / own, own.rsqrt().log())
 
 
 def objective(q, x, missing, weight, n, M, g):
-    return vgi_objective(log_p, q, x, missing, weight, 1, draw_noise(q, n, M, x, g))
+    estimate = Estimate(M)
+    return vgi_objective(log_p, q, x, missing, weight, 1, draw_noise(q, n, estimate, x, g), estimate)
 
 
 def log_p(x, missing):
@@ -191,7 +136,7 @@ def test_warm_up_loss_is_the_cross_entropy_of_observed_cells():
         warm_up_loss(q, x, missing, x.new_full((n,), 1 / n), 3, torch.Generator().manual_seed(s)) for s in range(3)
     ]
     j = torch.arange(3).expand(n, 3)
-    log_q = q.log_prob(x, ~missing, j)
+    log_q = q.law(x, ~missing, j).log_prob(x)
     expected = -((log_q * ~missing).sum(1) / (~missing).sum(1)).mean()
     for estimate in estimates:
         torch.testing.assert_close(estimate, expected)
@@ -201,14 +146,15 @@ def test_gibbs_updates_count_and_box():
     x, missing, g = rows(300, 4)
     missing[:, 0] |= ~missing.any(1)
     q = ExactConditionals(SIGMA)
-    two, three = (sweep_noise(q, 300, G, "gibbs", x, g) for G in (2, 3))
-    free = update_imputations(log_p, q, x, missing, 1, two, accept="gibbs", scan="step")
+    two, three = (Moves(metropolis=False, path=False, G=G) for G in (2, 3))
+    noise = [sweep_noise(q, 300, moves, x, g) for moves in (two, three)]
+    free = sweep(noise[0], q, x, missing, OfRows(log_p), two)
     assert float(free.tried.sum()) == float(missing.sum(1).clamp(max=2).sum())
     assert torch.equal(free.tried, free.accepted)
     assert torch.equal(free.x[~missing], x[~missing])
     inside = torch.tensor([[-0.5] * 3, [0.5] * 3], dtype=torch.float64)
     filled = torch.where(missing, 0.0, x)
-    boxed = update_imputations(log_p, q, filled, missing, 1, three, accept="gibbs", scan="step", inside=inside)
+    boxed = sweep(noise[1], q, filled, missing, OfRows(log_p), three, box=inside)
     assert bool((boxed.x[missing].abs() <= 0.5).all()) and float(boxed.accepted.sum()) < float(boxed.tried.sum())
 
 

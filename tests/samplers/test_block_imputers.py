@@ -132,11 +132,11 @@ def test_latent_blocks_of_one_column_and_one_latent_keep_rows_apart() -> None:
     box = torch.tensor([[-9.0, -9.0], [0.0, 9.0]], dtype=torch.float64)
     for block in (0, 1):
         j = torch.full((5,), block)
-        rows = q.see(xz.clone(), missing)
-        old = q.at(rows, j)
+        old = q.at(xz, j)
         assert torch.equal(old, xz[:, block : block + 1])
-        log_q = q.log_proposal(q.params(rows, j[:, None])[:, 0], old)
+        log_q = q.law(xz, missing, j).log_prob(old)
         for i in range(5):
-            alone = q.params(q.see(xz[i : i + 1], missing[:1]), j[:1, None])[:, 0]
-            torch.testing.assert_close(log_q[i : i + 1], q.log_proposal(alone, old[i : i + 1]))
-        assert torch.equal(q.inside(rows, j, old, box), (xz[:, block] <= 0) if block == 0 else torch.ones(5) > 0)
+            alone = q.law(xz[i : i + 1], missing[:1], j[:1])
+            torch.testing.assert_close(log_q[i : i + 1], alone.log_prob(old[i : i + 1]))
+        inside = q.inside(old, missing, j, box)
+        assert torch.equal(inside, (xz[:, block] <= 0) if block == 0 else torch.ones(5) > 0)

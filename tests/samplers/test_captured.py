@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.samplers.chains_setup import D, make_setup, noise_for
 from vgi_cli.chains.captured import CapturedSteps
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.families.names import make_family
+from vgi_cli.conditionals.families.spline import SplineFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
@@ -55,7 +55,7 @@ class Traced:
 def imputers(capture: Capture | None, device: str = "cpu") -> dict[str, Imputer]:
     """Both kinds of chain on a flow, with a network that has not been fitted as q; all is equal but the capture."""
     s = make_setup(60)
-    family = make_family("spline", steps=1, bins=4)
+    family = SplineFamily(1, 4)
     q = AmortisedConditionals(family, HeadNetwork(D, family.width, (), (5,)), extended=False).double()
     q.initialise(torch.Generator().manual_seed(0))
     flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), Layout.plain(D)).double()

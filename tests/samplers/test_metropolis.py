@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.oracles import GaussianConditionals, GaussianModel, gaussian_conditional
 from tests.samplers.chains_setup import D, Setup, make_setup, noise_for, unbounded
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.families.names import make_family
+from vgi_cli.conditionals.families.gaussian import NormalFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.layout import Layout
@@ -88,7 +88,7 @@ def _network_imputer(setup: Setup, dtype: torch.dtype, flow: bool = False) -> Me
     g = torch.Generator().manual_seed(3)
     network = HeadNetwork(D, 2, [], [8])
     network.initialise(g)
-    q = AmortisedConditionals(make_family("gaussian", steps=1, bins=4), network, extended=False).to(dtype)
+    q = AmortisedConditionals(NormalFamily(), network, extended=False).to(dtype)
     model: Model = GaussianModel(setup.model.mean.to(dtype), setup.model.covariance.to(dtype))
     if flow:
         model = Flow.build(FlowConfig(steps=2, hidden=16), Layout.plain(D)).to(dtype)

@@ -8,7 +8,7 @@ recording executes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -33,7 +33,8 @@ class _Recorded(NamedTuple):
 class CapturedSteps(Generic[Result]):
     """A step as CUDA graphs, one for each combination of shapes of its inputs.
 
-    body    the step: tensors to a tensor or a tuple of them; what it returns lives until the next step
+    body    the step: tensors, or named tuples of them, nested as may be, to a tensor or a tuple of them; what it
+            returns lives until the next step
     failed  called with a line when a step cannot be recorded; all steps are then ordinary ones
     device  the GPU of these tensors
     """
@@ -53,12 +54,13 @@ class CapturedSteps(Generic[Result]):
         """How many combinations of shapes are recorded."""
         return len(self._recorded)
 
-    def __call__(self, *inputs: Tensor) -> Result:
+    def __call__(self, *inputs: Any) -> Result:
         with torch.cuda.device(self._device):  # streams and graphs are those of the current GPU, be it another one
             return self._step(inputs)
 
-    def _step(self, inputs: tuple[Tensor, ...]) -> Result:
-        shapes = tuple(t.shape for t in inputs)
+    def _step(self, inputs: tuple[Any, ...]) -> Result:
+        tensors = list(flattened(inputs))
+        shapes = tuple(t.shape for t in tensors)
         count = self._plain.get(shapes, 0)
         if not self._usable:
             return self._body(*inputs)
@@ -74,13 +76,13 @@ class CapturedSteps(Generic[Result]):
                 self._failed(f"steps are not captured as CUDA graphs: {str(error).splitlines()[0]}")
                 return self._body(*inputs)
         recorded = self._recorded[shapes]
-        for held, new in zip(recorded.inputs, inputs, strict=True):
+        for held, new in zip(recorded.inputs, tensors, strict=True):
             held.copy_(new)
         recorded.graph.replay()
         output: Result = recorded.output
         return output
 
-    def _beside(self, inputs: tuple[Tensor, ...]) -> Result:
+    def _beside(self, inputs: tuple[Any, ...]) -> Result:
         """An ordinary step on a stream of its own, as recording wants it before."""
         here = torch.cuda.current_stream()
         self._stream.wait_stream(here)
@@ -89,13 +91,30 @@ class CapturedSteps(Generic[Result]):
         here.wait_stream(self._stream)
         return output
 
-    def _record(self, inputs: tuple[Tensor, ...]) -> _Recorded:
-        held = [t.clone() for t in inputs]
+    def _record(self, inputs: tuple[Any, ...]) -> _Recorded:
+        held = cloned(inputs)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             output = self._body(*held)
         self._pool = graph.pool()
-        return _Recorded(graph, held, output)
+        return _Recorded(graph, list(flattened(held)), output)
+
+
+def flattened(value: Any) -> Iterator[Tensor]:
+    """The tensors of nested tuples, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    else:
+        for part in value:
+            yield from flattened(part)
+
+
+def cloned(value: Any) -> Any:
+    """The same nested tuples with copies of their tensors."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    parts = [cloned(part) for part in value]
+    return tuple(parts) if type(value) is tuple else type(value)(*parts)
 
 
 def compiled_density(

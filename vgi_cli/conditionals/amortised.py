@@ -1,142 +1,129 @@
-"""The conditionals that VGI trains: any family × any layout × either kernel."""
+"""The conditionals that VGI trains: any family × any layout × either kernel, of single columns or of blocks.
+
+The missing columns of a block are redrawn together, from a joint family. Where a row misses only some of them, those
+are drawn given the others: so one set of parameters serves every pattern of holes, also in new rows.
+"""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import BlockNetwork, Draw, Proposal, Rows, Univariate
-from vgi_cli.conditionals.families.base import Family
-
-WIDE_SHARE = 0.05  # share of proposals from a widened q: light tails would make a chain stick
-WIDE_SCALE = 3.0  # their standard deviation in base space
-
-
-def log_normal(u: Tensor) -> Tensor:
-    """log N(u; 0, 1)."""
-    return -0.5 * u.square() - 0.5 * math.log(2.0 * math.pi)
+from vgi_cli.conditionals.base import Conditionals, Sweep
+from vgi_cli.conditionals.families.base import BlockFamily, Family
+from vgi_cli.conditionals.networks.trunk import BlockNetwork
+from vgi_cli.layout import Blocks
+from vgi_cli.maths.laws import Law
 
 
-def log_widened(u: Tensor, share: float = WIDE_SHARE) -> Tensor:
-    """log of (1 - w) N(u; 0, 1) + w N(u; 0, s^2), the base density of proposals; w is the share."""
-    wide = log_normal(u / WIDE_SCALE) + math.log(share / WIDE_SCALE)
-    return torch.logaddexp(log_normal(u) + math.log1p(-share), wide)
+class AmortisedConditionals(Conditionals):
+    """One conditional per block, all read off one BlockNetwork.
 
-
-def widened(noise: Tensor, share: float = WIDE_SHARE) -> Tensor:
-    """A draw of that base density from two standard normals [.., 2]: the second chooses the component."""
-    wide = torch.special.ndtr(noise[..., 1]) < share
-    return noise[..., 0] * torch.where(wide, WIDE_SCALE, 1.0)
-
-
-class AmortisedConditionals(Univariate):
-    """One univariate conditional per column, all read off one BlockNetwork.
-
-    family    univariate family of every conditional
-    network   gives its parameters
-    extended  whether the kernel shows a column its own previous value (paper, appendix E)
+    family     of every conditional: of single columns where the partition is into such, else of blocks as wide as the
+               widest
+    network    gives its parameters
+    extended   whether the kernel shows a block its own previous values (paper, appendix E)
+    partition  None: each column on its own
     """
 
-    noise_width = 2
-    fresh_width = 1
-
-    def __init__(self, family: Family, network: BlockNetwork, *, extended: bool) -> None:
-        super().__init__(network.S)
+    def __init__(
+        self,
+        family: Family | BlockFamily,
+        network: BlockNetwork,
+        *,
+        extended: bool,
+        partition: Blocks | None = None,
+    ) -> None:
+        columns = Blocks.columns(network.S)
+        super().__init__(columns if partition is None else partition, joint=isinstance(family, BlockFamily))
         self.family = family
         self.network = network
         self.extended = extended
+        self.fresh_width, self.noise_width = family.fresh_width, family.noise_width
 
     def initialise(self, generator: torch.Generator) -> None:
-        """See Conditionals: every q starts as N(0, 1)."""
+        """Every q starts as N(0, I)."""
         self.network.initialise(generator)
 
     def align(self, x: Tensor) -> None:
-        """See Conditionals."""
         self.network.trunk.align_(x)
 
-    def blocks(self, missing: Tensor) -> Tensor:
-        """Every missing column may be redrawn on its own."""
-        return missing
+    def law(
+        self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False, first: Tensor | None = None
+    ) -> Law:
+        """As in Conditionals; `first`: what `network.trunk.first` gives for x, where it is known."""
+        j = block[:, None] if block.ndim == 1 else block
+        params = self._params(x, j, self.extended and not hidden, first)
+        return self._law(params[:, 0] if block.ndim == 1 else params, x, missing, block)
 
-    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
-        """See Conditionals. Gaussian: log_q is minus the entropy (paper, section 4.3)."""
-        params = self.network(x, j, self.extended)
-        u = noise[..., 0]
-        value, log_det = self.family.to_value(params, u)
-        entropy = self.family.entropy(params)
-        return Draw(put(x[:, None], j, value), log_normal(u) - log_det if entropy is None else -entropy)
+    def laws(self, x: Tensor, missing: Tensor, blocks: Tensor, first: Tensor | None = None) -> list[Law]:
+        """From one pass of the network."""
+        params = self._params(x, blocks, self.extended, first)
+        return [self._law(params[:, m], x, missing, block) for m, block in enumerate(blocks.unbind(1))]
 
-    def draw_together(self, x: Tensor, j: Tensor, active: Tensor, noise: Tensor) -> Draw:
-        """See Univariate. Gaussian: minus the entropies."""
-        params = self.network(x, j, self.extended)
-        u = noise[..., 0]
-        value, log_det = self.family.to_value(params, u)
-        entropy = self.family.entropy(params)
-        log_q = log_normal(u) - log_det if entropy is None else -entropy
-        new = x.scatter(1, j, torch.where(active, value, x.gather(1, j)))
-        return Draw(new, torch.where(active, log_q, 0.0).sum(1))
+    def sweep(self, x: Tensor, missing: Tensor) -> Sweep:
+        """A joint family costs more than the first layer of the trunk: only that of single columns is kept."""
+        return KeptSweep(self, x, missing) if self.flat else Sweep(self, x, missing)
 
-    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
-        """See Conditionals. In the standard kernel the reverse density reuses the forward parameters."""
-        index = j[:, None]
-        params = self.network(x, index, self.extended)[:, 0]
-        value, log_forward = self.proposed(params, noise)
-        new = put(x, j, value)
-        if self.extended:
-            params = self.network(new, index, True)[:, 0]
-        return Proposal(new, log_forward, self.log_proposal(params, x.gather(1, index)[:, 0]))
+    def _params(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None) -> Tensor:
+        """[R, M, width] of blocks j [R, M]."""
+        params: Tensor
+        if visible or self.flat:
+            params = self.network(x, j, visible, first)
+            return params
+        rows = torch.where(self.block_of == j[..., None], 0.0, x[:, None]).flatten(0, 1)
+        params = self.network(rows, j.reshape(-1, 1), True)
+        return params.view(*j.shape, -1)
 
-    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        """[R, D]: rows with block j [R] redrawn from q itself, the paper's pseudo-Gibbs step (Algorithm 5, line 5)."""
-        return put(x, j, self.fresh(self.network(x, j[:, None], self.extended)[:, 0], noise))
-
-    def see(self, x: Tensor, missing: Tensor) -> Rows:
-        """See Conditionals."""
-        return Rows(x, missing, self.network.trunk.first(x))
-
-    def params(self, rows: Rows, j: Tensor) -> Tensor:
-        """See Conditionals."""
-        parameters: Tensor = self.network(rows.x, j, self.extended, rows.kept)
-        return parameters
-
-    def set_(self, rows: Rows, j: Tensor, value: Tensor) -> None:
-        """See Conditionals."""
-        index = j[:, None]
-        self.network.trunk.change_(rows.kept, j, value - rows.x.gather(1, index)[:, 0])
-        rows.x.scatter_(1, index, value[:, None])
-
-    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
-        """See Conditionals."""
-        return self.family.to_value(params, noise[..., 0])[0]
-
-    def proposed(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """See Conditionals."""
-        return self.proposed_apart(params, noise, WIDE_SHARE)
-
-    def log_proposal(self, params: Tensor, value: Tensor) -> Tensor:
-        """See Conditionals."""
-        return self.log_proposal_apart(params, value, WIDE_SHARE)
-
-    def proposed_apart(self, params: Tensor, noise: Tensor, wide: float) -> tuple[Tensor, Tensor]:
-        """See Univariate."""
-        u = widened(noise, wide)
-        value, log_det = self.family.to_value(params, u)
-        return value, log_widened(u, wide) - log_det
-
-    def log_proposal_apart(self, params: Tensor, value: Tensor, wide: float) -> Tensor:
-        """See Univariate."""
-        u, log_det = self.family.to_base(params, value)
-        return log_widened(u, wide) + log_det
-
-    def log_prob(self, x: Tensor, wanted: Tensor, j: Tensor) -> Tensor:
-        """See Conditionals."""
-        u, log_det = self.family.to_base(self.network(x, j, False), x.gather(1, j))
-        return log_normal(u) + log_det
+    def _law(self, params: Tensor, x: Tensor, missing: Tensor, block: Tensor) -> Law:
+        if isinstance(self.family, Family):
+            return self.family.law(params)
+        real = self.real[block]
+        return self.family.law(params, self.at(x, block), self.at(missing, block) & real, real)
 
 
-def put(x: Tensor, j: Tensor, value: Tensor) -> Tensor:
-    """x [.., D] with column j [..] set to value [..] (broadcasting)."""
-    index = j[..., None]
-    return x.expand(*j.shape, x.shape[-1]).scatter(-1, index, value[..., None])
+class KeptSweep(Sweep):
+    """Rows in a sweep with what the first layer of the trunk makes of them: kept up to date along changes of single
+    columns, made anew after one of several."""
+
+    q: AmortisedConditionals
+
+    def __init__(self, q: AmortisedConditionals, x: Tensor, missing: Tensor) -> None:
+        super().__init__(q, x, missing)
+        self._first: Tensor | None = None
+        self._before: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def first(self) -> Tensor:
+        """[R, H] the first layer of the trunk at x."""
+        if self._first is None:
+            self._first = self.q.network.trunk.first(self.x)
+        return self._first
+
+    def law(self, j: Tensor) -> Law:
+        return self.q.law(self.x, self.missing, j, first=self.first)
+
+    def laws(self, j: Tensor) -> list[Law]:
+        return self.q.laws(self.x, self.missing, j, self.first)
+
+    def set_(self, j: Tensor, value: Tensor) -> None:
+        if j.ndim == 1:
+            self.q.network.trunk.change_(self.first, j, value - self.at(j))
+        else:
+            self._first = None
+        super().set_(j, value)
+
+    def propose_(self, j: Tensor, value: Tensor, old: Tensor) -> None:
+        if j.ndim == 1:
+            super().propose_(j, value, old)
+        else:
+            self._before = self.x, self.first
+            self.x, self._first = self.x.scatter(1, j, value), None
+
+    def settle_(self, accepted: Tensor) -> None:
+        if self._before is None:
+            super().settle_(accepted)
+            return
+        (x, first), self._before = self._before, None
+        self.x = torch.where(accepted[:, None], self.x, x)
+        self._first = torch.where(accepted[:, None], self.first, first)

@@ -141,14 +141,12 @@ def _transport(q: Conditionals, x: Tensor, j: Tensor) -> Transport:
     """q(x_j | rest) of each row as x_j = T(u), u standard normal, with its slope (T is increasing)."""
     u = Transport.levels()
     own = torch.arange(x.shape[1]) == j[:, None]
-    params = q.params(q.see(x.clone(), own), j[:, None])[:, 0]
-    R, G = len(x), len(u)
-    params = params[:, None].expand(R, G, -1).reshape(R * G, -1)
-    noise = u.expand(R, G).reshape(R * G, 1).clone().requires_grad_()
+    law = q.law(x, own, j[:, None])  # of a row, for all levels
+    noise = u.expand(len(x), -1)[..., None].clone().requires_grad_()
     with torch.enable_grad():
-        value = q.fresh(params, noise)
+        value = law.draw(noise)
         (slope,) = torch.autograd.grad(value.sum(), noise)
-    return Transport(value.detach().view(R, G), slope.view(R, G))
+    return Transport(value.detach(), slope[..., 0])
 
 
 def _line(transport: Transport) -> tuple[Tensor, Tensor] | None:

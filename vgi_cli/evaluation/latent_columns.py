@@ -14,8 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, proposed
 from vgi_cli.evaluation.likelihood.loglik import effective
+from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.models.base import Latent
 from vgi_cli.models.gaussian.family import ColumnLaw
@@ -63,6 +65,8 @@ def _law(
         decoded = model.decode(z)
         joint = decoded.log_prob(x, hidden) + model.prior.log_prob(z)
     log_w = (joint.double() - log_q).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
+    if not isinstance(decoded, DiagonalNormal):
+        raise UsageError("--conditionals needs a decoder of normal columns", "leave it out for this model")
     over = decoded.over(x.expand(DRAWS, *x.shape))
     mean, sd = (part[..., column].double().T.cpu() for part in (over.mean, over.scale))
     weights = log_w - log_w.logsumexp(0)

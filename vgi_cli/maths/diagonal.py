@@ -1,18 +1,33 @@
-"""Normal distributions with a diagonal covariance: those of a variational autoencoder's encoder and decoder."""
+"""Normal distributions with a diagonal covariance, alone and one for each value of a category: the laws of a
+variational autoencoder's decoder, encoder and prior.
+
+A single draw of a category has no derivative; in its place stands that of the Gumbel-softmax (Jang et al. 2017;
+Maddison et al. 2017).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from vgi_cli.maths.laws import CellsLaw, log_normal
+from vgi_cli.maths.truncated import log_mass, truncated_normal
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+HALF_LOG_2PIE = 0.5 * math.log(2.0 * math.pi * math.e)
+TEMPERATURE = 0.5
+"""Of the softmax whose derivative stands for that of a drawn category."""
 
 
-class DiagonalNormal(NamedTuple):
+@dataclass(frozen=True)
+class DiagonalNormal(CellsLaw):
     """Independent normals: mean [.., P] and the logarithm of the standard deviation [.., P], which broadcast."""
 
     mean: Tensor
@@ -28,16 +43,45 @@ class DiagonalNormal(NamedTuple):
         return self.mean + self.scale * noise
 
     def log_prob(self, value: Tensor, missing: Tensor | None = None) -> Tensor:
-        """Log density at value [.., P], nats: [..]. Cells that are `missing` [.., P] are left out: whatever they hold,
-        NaN included, enters neither the value nor a gradient. Value and missing broadcast."""
+        law = self.over(value)
         if missing is None:
-            return cast(Tensor, _LogDensity.apply(value, *self.over(value), None))
-        return cast(Tensor, _LogDensity.apply(finite(value), *self.over(value), (~missing).to(value.dtype)))
+            return cast(Tensor, _LogDensity.apply(value, law.mean, law.log_scale, None))
+        return cast(Tensor, _LogDensity.apply(finite(value), law.mean, law.log_scale, (~missing).to(value.dtype)))
 
     def over(self, value: Tensor) -> DiagonalNormal:
         """The same with mean and scale in the shape that they and the value [.., P] have together."""
         shape = torch.broadcast_shapes(value.shape, self.mean.shape, self.log_scale.shape)
         return DiagonalNormal(self.mean.expand(shape), self.log_scale.expand(shape))
+
+    def log_cells(self, value: Tensor) -> Tensor:
+        return log_normal((value - self.mean) * (-self.log_scale).exp()) - self.log_scale
+
+    def entropies(self) -> Tensor:
+        return self.log_scale + HALF_LOG_2PIE
+
+    def log_mass(self, low: Tensor, high: Tensor) -> Tensor:
+        return log_mass(*self._standard(low, high))
+
+    def draw_inside(
+        self, noise: Tensor, again: Callable[[], Tensor], low: Tensor, high: Tensor, wanted: Tensor
+    ) -> Tensor:
+        """A draw that lies outside is drawn anew from the truncated law: the mixture of both is the truncated law, at
+        the price of one inverse distribution function a cell."""
+        below, above = self._standard(low, high)
+        outside = ((noise < below) | (noise > above)) & wanted
+        if bool(outside.any()):
+            noise = noise.clone()
+            noise[outside] = truncated_normal(below[outside], above[outside], again()[outside])
+        drawn = self.draw(noise.to(self.mean))
+        return torch.minimum(torch.maximum(drawn, low), high)  # rounding only
+
+    def _standard(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds in units of the cells, float64 [.., P]."""
+        return ((low - self.mean) / self.scale).double(), ((high - self.mean) / self.scale).double()
+
+    def where(self, condition: Tensor, other: DiagonalNormal) -> DiagonalNormal:
+        at = condition[..., None]
+        return DiagonalNormal(torch.where(at, self.mean, other.mean), torch.where(at, self.log_scale, other.log_scale))
 
     def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """See LatentLaw: one point."""
@@ -52,6 +96,81 @@ class DiagonalNormal(NamedTuple):
         shift = (self.mean - other.mean) / other.scale
         ratio = 2 * (self.log_scale - other.log_scale)
         return 0.5 * (shift.square() + ratio.exp() - 1.0 - ratio).sum(-1)
+
+
+class CategoricalNormal(NamedTuple):
+    """A category s of S, and P normals with diagonal covariance given it.
+
+    log_weight  [.., S] log probabilities of the categories
+    normal      [.., S, P] the normals of each category
+
+    A value z [.., P + S] holds the normals, then s as S numbers of which one is 1.
+    """
+
+    log_weight: Tensor
+    normal: DiagonalNormal
+
+    @property
+    def mean(self) -> Tensor:
+        """[.., P + S]: means of the normals and the probabilities of the categories."""
+        weight = self.log_weight.exp()
+        return torch.cat([chosen(weight, self.normal.mean), weight], -1)
+
+    def draw(self, noise: Tensor) -> Tensor:
+        """z [.., P + S] from standard normal noise [.., P + S]. Its gradient in the category is that of the
+        Gumbel-softmax (straight through): biased, where that of the normals is not."""
+        own, s_noise = self.split(noise)
+        soft = relaxed(self.log_weight, s_noise, TEMPERATURE)
+        hard = F.one_hot(soft.argmax(-1), soft.shape[-1]).to(soft)
+        s = hard + (soft - soft.detach())
+        given = DiagonalNormal(chosen(s, self.normal.mean), chosen(s, self.normal.log_scale))
+        return torch.cat([given.draw(own), s], -1)
+
+    def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """See LatentLaw: one point for each category."""
+        own, s_noise = self.split(noise)
+        normals = self.normal.draw(own[..., None, :])
+        s = torch.eye(s_noise.shape[-1], dtype=noise.dtype, device=noise.device).expand(*normals.shape[:-1], -1)
+        weight = self.log_weight.exp().expand(normals.shape[:-1])
+        return torch.cat([normals, s], -1).movedim(-2, 0), weight.movedim(-1, 0)
+
+    def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+        """See LatentLaw: with probability `step` the category is drawn anew; the distance of the normals from their
+        mean, in standard deviations, walks."""
+        own, s = self.split(z)
+        own_noise, s_noise = self.split(noise)
+        size = (own - chosen(s, self.normal.mean)) / chosen(s, self.normal.log_scale).exp()
+        size = (1 - step.square()).sqrt() * size + step * own_noise
+        kernel = ((1 - step) * s + step * self.log_weight.exp()).log()
+        new = F.one_hot(relaxed(kernel, s_noise, 1.0).argmax(-1), s.shape[-1]).to(z)
+        given = DiagonalNormal(chosen(new, self.normal.mean), chosen(new, self.normal.log_scale))
+        return torch.cat([given.draw(size), new], -1)
+
+    def log_prob(self, z: Tensor) -> Tensor:
+        """Log density at z [.., P + S], nats: [..]."""
+        own, s = self.split(z)
+        return (s * (self.log_weight + self.normal.log_prob(own[..., None, :]))).sum(-1)
+
+    def kl(self, other: CategoricalNormal) -> Tensor:
+        """KL(this ‖ other), nats: [..]: summed over the categories, closed form within each."""
+        terms = self.log_weight - other.log_weight + self.normal.kl(other.normal)
+        return (self.log_weight.exp() * terms).sum(-1)
+
+    def split(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The P normals and the category of z [.., P + S]."""
+        return z[..., : -self.log_weight.shape[-1]], z[..., -self.log_weight.shape[-1] :]
+
+
+def chosen(s: Tensor, values: Tensor) -> Tensor:
+    """Sum over categories of s [.., S] times values [.., S, P]: [.., P]."""
+    return (s[..., None, :] @ values)[..., 0, :]
+
+
+def relaxed(log_weight: Tensor, noise: Tensor, temperature: float) -> Tensor:
+    """A draw of the Gumbel-softmax [.., S] with log probabilities [.., S], from standard normal noise [.., S]; its
+    largest entry is a draw of the category."""
+    gumbel = -torch.log(-torch.special.log_ndtr(noise))
+    return ((log_weight + gumbel) / temperature).softmax(-1)
 
 
 def log_sum_scale(log_variance: Tensor, floor: float) -> Tensor:

@@ -1,25 +1,72 @@
-"""Laws of latents: what a prior p(z) and an encoder's q(z | x) can do, and the law of latents with a category.
+"""Laws: what can be drawn and scored. Those of the conditionals q(x_j | rest), of a decoder's cells given the latents,
+of the latents themselves.
 
-Categories are summed out wherever the sum is what is wanted (bounds, KL divergences). A single draw of a category has
-no derivative; in its place stands that of the Gumbel-softmax (Jang et al. 2017; Maddison et al. 2017).
+A law is made of parameters that some network gave; who draws from it or scores with it sees none of them.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from vgi_cli.maths.diagonal import DiagonalNormal
+WIDE_SHARE = 0.05
+"""Of the draws of a widened law, those that come from its wide part: light tails would make a chain stick."""
+WIDE_SCALE = 3.0
+"""Their standard deviation in base space."""
 
-TEMPERATURE = 0.5
-"""Of the softmax whose derivative stands for that of a drawn category."""
+
+class Points(NamedTuple):
+    """All values of a discrete law: value [n, ..], log probability [n, ..]."""
+
+    value: Tensor
+    log_prob: Tensor
+
+
+class Law(ABC):
+    """A law for each of some rows [..]: of one number, values [..], or of the cells of a block, values [.., W].
+
+    Noise is standard normal, [.., n]; how many numbers n a draw needs is said by who gives the law. Noise and values
+    broadcast with the law's rows.
+    """
+
+    @abstractmethod
+    def draw(self, noise: Tensor) -> Tensor:
+        """Values from noise; where the law is continuous, differentiable in its parameters."""
+
+    @abstractmethod
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log density, or log probability where the law is discrete, nats: [..]."""
+
+    def draw_scored(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """A draw and its log density [..]."""
+        value = self.draw(noise)
+        return value, self.log_prob(value)
+
+    def entropy(self) -> Tensor | None:
+        """Nats, [..], where it has a closed form."""
+        return None
+
+    def widened(self, share: float = WIDE_SHARE) -> Law:
+        """The law with a wider one mixed in, by this share: what a Metropolis chain proposes from, because it would
+        stick where the tails of a law are lighter than those of its target. By default the law itself."""
+        return self
+
+    def enumerate(self) -> Points | None:
+        """Where the law is discrete, all its values; None: it is continuous."""
+        return None
 
 
 class LatentLaw(Protocol):
-    """A law of z [.., L]; its parameters broadcast with z."""
+    """A law of z [.., L], of a prior or an encoder; its parameters broadcast with z.
+
+    Categories among the latents are summed out wherever the sum is what is wanted (bounds, KL divergences).
+    """
 
     @property
     def mean(self) -> Tensor:
@@ -43,76 +90,91 @@ class LatentLaw(Protocol):
         """KL(this ‖ other) in closed form, nats: [..]."""
 
 
-class CategoricalNormal(NamedTuple):
-    """A category s of S, and P normals with diagonal covariance given it.
+class CellsLaw(Law):
+    """A law of x [.., D] in which the cells are independent: of a decoder, p(x | z), one law a column.
 
-    log_weight  [.., S] log probabilities of the categories
-    normal      [.., S, P] the normals of each category
-
-    A value z [.., P + S] holds the normals, then s as S numbers of which one is 1.
+    mean  [.., D]
     """
 
-    log_weight: Tensor
-    normal: DiagonalNormal
+    mean: Tensor
 
-    @property
-    def mean(self) -> Tensor:
-        """[.., P + S]: means of the normals and the probabilities of the categories."""
-        weight = self.log_weight.exp()
-        return torch.cat([chosen(weight, self.normal.mean), weight], -1)
+    @abstractmethod
+    def log_prob(self, value: Tensor, missing: Tensor | None = None) -> Tensor:
+        """Log density [..], nats, at value [.., D]. Cells that are `missing` [.., D] are left out: whatever they hold,
+        NaN included, enters neither the value nor a gradient. Value and missing broadcast."""
+
+    @abstractmethod
+    def log_cells(self, value: Tensor) -> Tensor:
+        """Log density of every cell, nats: [.., D] at value [.., D]."""
+
+    @abstractmethod
+    def entropies(self) -> Tensor:
+        """Of every cell, nats: [.., D]."""
+
+    @abstractmethod
+    def log_mass(self, low: Tensor, high: Tensor) -> Tensor:
+        """log P(low <= x <= high) of every cell, [.., D] float64, for bounds that broadcast."""
+
+    @abstractmethod
+    def draw_inside(
+        self, noise: Tensor, again: Callable[[], Tensor], low: Tensor, high: Tensor, wanted: Tensor
+    ) -> Tensor:
+        """Values [.., D], of which those that are `wanted` [.., D] are drawn from the law truncated to [low, high], by
+        standard normal noise [.., D] float64 and, where its draw is outside, a uniform of the tensor that again()
+        gives."""
+
+    @abstractmethod
+    def where(self, condition: Tensor, other: Self) -> Self:
+        """This law in the rows where condition [..] holds, the other one elsewhere."""
+
+
+@dataclass(frozen=True)
+class MappedLaw(Law):
+    """x = T(u), u standard normal and T increasing: one number a row, from noise [.., 1].
+
+    share  of the draws whose u has standard deviation WIDE_SCALE (`widened`); noise is then [.., 2], and the second
+           number chooses
+    """
+
+    share: float = field(default=0.0, kw_only=True)
+
+    @abstractmethod
+    def to_value(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """(x, log dx/du), each [..], of u [..]."""
+
+    @abstractmethod
+    def to_base(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """(u, log du/dx): the inverse of `to_value`."""
 
     def draw(self, noise: Tensor) -> Tensor:
-        """z [.., P + S] from standard normal noise [.., P + S]. Its gradient in the category is that of the
-        Gumbel-softmax (straight through): biased, where that of the normals is not."""
-        own, s_noise = self.split(noise)
-        soft = relaxed(self.log_weight, s_noise, TEMPERATURE)
-        hard = F.one_hot(soft.argmax(-1), soft.shape[-1]).to(soft)
-        s = hard + (soft - soft.detach())
-        given = DiagonalNormal(chosen(s, self.normal.mean), chosen(s, self.normal.log_scale))
-        return torch.cat([given.draw(own), s], -1)
+        return self.to_value(self._base(noise))[0]
 
-    def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """See LatentLaw: one point for each category."""
-        own, s_noise = self.split(noise)
-        normals = self.normal.draw(own[..., None, :])
-        s = torch.eye(s_noise.shape[-1], dtype=noise.dtype, device=noise.device).expand(*normals.shape[:-1], -1)
-        weight = self.log_weight.exp().expand(normals.shape[:-1])
-        return torch.cat([normals, s], -1).movedim(-2, 0), weight.movedim(-1, 0)
+    def draw_scored(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        u = self._base(noise)
+        value, log_det = self.to_value(u)
+        return value, self._log_base(u) - log_det
 
-    def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """See LatentLaw: with probability `step` the category is drawn anew; the distance of the normals from their
-        mean, in standard deviations, walks."""
-        own, s = self.split(z)
-        own_noise, s_noise = self.split(noise)
-        size = (own - chosen(s, self.normal.mean)) / chosen(s, self.normal.log_scale).exp()
-        size = (1 - step.square()).sqrt() * size + step * own_noise
-        kernel = ((1 - step) * s + step * self.log_weight.exp()).log()
-        new = F.one_hot(relaxed(kernel, s_noise, 1.0).argmax(-1), s.shape[-1]).to(z)
-        given = DiagonalNormal(chosen(new, self.normal.mean), chosen(new, self.normal.log_scale))
-        return torch.cat([given.draw(size), new], -1)
+    def log_prob(self, value: Tensor) -> Tensor:
+        u, log_det = self.to_base(value)
+        return self._log_base(u) + log_det
 
-    def log_prob(self, z: Tensor) -> Tensor:
-        """Log density at z [.., P + S], nats: [..]."""
-        own, s = self.split(z)
-        return (s * (self.log_weight + self.normal.log_prob(own[..., None, :]))).sum(-1)
+    def widened(self, share: float = WIDE_SHARE) -> Self:
+        return replace(self, share=share)
 
-    def kl(self, other: CategoricalNormal) -> Tensor:
-        """KL(this ‖ other), nats: [..]: summed over the categories, closed form within each."""
-        terms = self.log_weight - other.log_weight + self.normal.kl(other.normal)
-        return (self.log_weight.exp() * terms).sum(-1)
+    def _base(self, noise: Tensor) -> Tensor:
+        if not self.share:
+            return noise[..., 0]
+        wide = torch.special.ndtr(noise[..., 1]) < self.share
+        return noise[..., 0] * torch.where(wide, WIDE_SCALE, 1.0)
 
-    def split(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The P normals and the category of z [.., P + S]."""
-        return z[..., : -self.log_weight.shape[-1]], z[..., -self.log_weight.shape[-1] :]
+    def _log_base(self, u: Tensor) -> Tensor:
+        """log of (1 - w) N(u; 0, 1) + w N(u; 0, s²), w the share."""
+        if not self.share:
+            return log_normal(u)
+        wide = log_normal(u / WIDE_SCALE) + math.log(self.share / WIDE_SCALE)
+        return torch.logaddexp(log_normal(u) + math.log1p(-self.share), wide)
 
 
-def chosen(s: Tensor, values: Tensor) -> Tensor:
-    """Sum over categories of s [.., S] times values [.., S, P]: [.., P]."""
-    return (s[..., None, :] @ values)[..., 0, :]
-
-
-def relaxed(log_weight: Tensor, noise: Tensor, temperature: float) -> Tensor:
-    """A draw of the Gumbel-softmax [.., S] with log probabilities [.., S], from standard normal noise [.., S]; its
-    largest entry is a draw of the category."""
-    gumbel = -torch.log(-torch.special.log_ndtr(noise))
-    return ((log_weight + gumbel) / temperature).softmax(-1)
+def log_normal(u: Tensor) -> Tensor:
+    """log N(u; 0, 1)."""
+    return -0.5 * u.square() - 0.5 * math.log(2.0 * math.pi)

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
 from vgi_cli.maths.counted import CountedNormal
-from vgi_cli.maths.diagonal import DiagonalNormal
-from vgi_cli.maths.laws import LatentLaw
+from vgi_cli.maths.laws import CellsLaw, LatentLaw
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_on_grid
 
@@ -167,8 +166,8 @@ class Latent(Model):
         """The parameters of q(z | x): with the others frozen, they can be fitted anew to other rows."""
 
     @abstractmethod
-    def decode(self, z: Tensor) -> DiagonalNormal:
-        """p(x | z): [.., L] -> normals [.., D]."""
+    def decode(self, z: Tensor) -> CellsLaw:
+        """p(x | z): [.., L] -> one law a column, of x [.., D]."""
 
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
         """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, at first with

@@ -8,8 +8,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import random_scan
-from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.chains.moves import gibbs_step
+from vgi_cli.chains.scans import random_scan
+from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
@@ -17,9 +18,9 @@ from vgi_cli.samplers.frozen import frozen
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
 from vgi_cli.samplers.starts import Start, start_of
 
-Step = Callable[..., Tensor]
-"""A step of PACK chains, a function of tensors: x, missing, box, the block j, which chains move, and the noise; gives x
-anew."""
+GibbsStep = Callable[..., Tensor]
+"""A step of PACK chains, a function of tensors: x, missing, box [2, D], the block j, which chains move, and the noise;
+gives x anew."""
 
 
 @final
@@ -33,11 +34,11 @@ class GibbsImputer(Imputer):
         start: Start,
         minimum: int = 20,
         per_hole: float = 1.0,
-        capture: Callable[[Step], Step] | None = None,
+        capture: Callable[[GibbsStep], GibbsStep] | None = None,
     ) -> None:
         """`capture` makes a step faster (chains/captured.py)."""
         self._q = conditionals
-        self._step: Step = self._plain_step if capture is None else capture(self._plain_step)
+        self._step: GibbsStep = self._plain_step if capture is None else capture(self._plain_step)
         self._start = start
         self._minimum = minimum
         self._per_hole = per_hole
@@ -62,7 +63,7 @@ class GibbsImputer(Imputer):
 
     def _run(self, pack: Pack, box: Box, part: tuple[float, float]) -> Tensor:
         """States [PACK, D] at the end; `part`: the share of the work that was done before, and the one that this is."""
-        x, missing = pack.x, pack.missing
+        x, missing, sides = pack.x, pack.missing, torch.stack(box)
         holes = missing.sum(1)
         sweeps = (self._per_hole * holes).clamp(min=self._minimum).ceil() * (holes > 0)
         allowed = self._q.blocks(missing)
@@ -74,16 +75,14 @@ class GibbsImputer(Imputer):
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
                 normal = self._q.noise_of(noise.normal, j)
-                x = self._step(x, missing, box.low, box.high, j, active, normal)
+                x = self._step(x, missing, sides, j, active, normal)
         return x
 
-    def _plain_step(
-        self, x: Tensor, missing: Tensor, low: Tensor, high: Tensor, j: Tensor, active: Tensor, normal: Tensor
-    ) -> Tensor:
-        new = self._q.redraw(x, missing, j, normal)
-        inside = (Box(low, high).contains(new) | ~missing).all(1)
-        self._tally += torch.stack([active.sum(), (active & ~inside).sum()])
-        return torch.where((active & inside)[:, None], new, x)
+    def _plain_step(self, x: Tensor, missing: Tensor, box: Tensor, j: Tensor, active: Tensor, normal: Tensor) -> Tensor:
+        rows = Sweep(self._q, x.clone(), missing)  # that keeps nothing: each step computes what it needs
+        done = gibbs_step(normal, rows, j, active, box)
+        self._tally += torch.stack([active.sum(), (active & ~done.inside).sum()])
+        return rows.x
 
     def diagnostics(self) -> dict[str, object]:
         """Draws of q taken and refused because they lay outside the box."""

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from vgi_cli.errors import FitError
-from vgi_cli.maths.diagonal import DiagonalNormal
+from vgi_cli.maths.laws import CellsLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.maths.truncated import log_mass, truncated_normal
 from vgi_cli.models.base import Latent
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.frozen import frozen
@@ -32,13 +31,11 @@ class _State(NamedTuple):
     """Latents z [PACK, L] and the decoder's law of x given z [PACK, D]."""
 
     z: Tensor
-    law: DiagonalNormal
+    law: CellsLaw
 
     def where(self, accepted: Tensor, new: _State) -> _State:
         """The new state in the accepted lines [PACK]."""
-        at = accepted[:, None]
-        mean, log_scale = (torch.where(at, b, a) for a, b in zip(self.law, new.law, strict=True))
-        return _State(torch.where(at, new.z, self.z), DiagonalNormal(mean, log_scale))
+        return _State(torch.where(accepted[:, None], new.z, self.z), new.law.where(accepted, self.law))
 
 
 @final
@@ -154,31 +151,18 @@ def _log_uniform(noise: KeyedNoise) -> Tensor:
     return noise.uniform(("accept",))[0, :, 0].log()
 
 
-def _limits(law: DiagonalNormal, box: Box) -> tuple[Tensor, Tensor]:
-    """The box in units of the law's cells, float64 [PACK, D]."""
-    return ((box.low - law.mean) / law.scale).double(), ((box.high - law.mean) / law.scale).double()
-
-
-def _observed(law: DiagonalNormal, pack: Pack, box: Box) -> Tensor:
+def _observed(law: CellsLaw, pack: Pack, box: Box) -> Tensor:
     """log p(x_obs | z) + log P(x_mis in the box | z): [PACK]."""
-    inside = log_mass(*_limits(law, box)).masked_fill(~pack.missing, 0.0).sum(1)
+    inside = law.log_mass(*box).masked_fill(~pack.missing, 0.0).sum(1)
     return law.log_prob(pack.x, pack.missing) + inside
 
 
-def _cells(law: DiagonalNormal, pack: Pack, noise: KeyedNoise, box: Box) -> Tensor:
-    """Rows [PACK, D] with their missing cells drawn from the law, truncated to the box.
-
-    A draw that lies outside is drawn anew from the truncated law: the mixture of both is the truncated law, at the
-    price of one inverse distribution function a cell.
-    """
-    normal = noise.normal()[0]
-    low, high = _limits(law, box)
-    outside = ((normal < low) | (normal > high)) & pack.missing
-    if bool(outside.any()):
-        again = noise.at("outside").uniform()[0]
-        normal[outside] = truncated_normal(low[outside], high[outside], again[outside])
-    drawn = law.draw(normal.to(pack.x))
-    return torch.where(pack.missing, torch.minimum(torch.maximum(drawn, box.low), box.high), pack.x)  # rounding only
+def _cells(law: CellsLaw, pack: Pack, noise: KeyedNoise, box: Box) -> Tensor:
+    """Rows [PACK, D] with their missing cells drawn from the law, truncated to the box."""
+    drawn = law.draw_inside(
+        noise.normal()[0], lambda: noise.at("outside").uniform()[0], box.low, box.high, pack.missing
+    )
+    return torch.where(pack.missing, drawn, pack.x)
 
 
 def build(fitted: SamplerInput) -> LatentImputer:

@@ -6,14 +6,16 @@ the box: proposals outside are rejected.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import metropolis_step, random_scan
-from vgi_cli.conditionals.base import Conditionals, Proposal
+from vgi_cli.chains.moves import Jump, OfRows, State, StepNoise, Weighed, metropolis_step
+from vgi_cli.chains.scans import random_scan
+from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
@@ -52,71 +54,17 @@ class BurnIn(NamedTuple):
         return (first * factor).ceil().long()
 
 
-class Widened:
-    """q_j most of the time, and with probability WALK_SHARE a symmetric random walk of a scale between WALK_SCALES.
+class Position(NamedTuple):
+    """PACK chains in a sweep: x [PACK, D], log_p [PACK], and which blocks were accepted in this sweep [PACK, S]."""
 
-    A choice between two kernels, each of which leaves the target as it is, not a mixture density: so q_j need not be
-    evaluated at values that it did not propose. Where p/q is large and q_j-proposals are all but never accepted (light
-    tails), the walk still moves. Encoded columns have a standard deviation near 1; scales are uniform in the logarithm.
-    """
-
-    def __init__(self, q: Conditionals, share: float = WALK_SHARE) -> None:
-        self._q = q
-        self._share = share
-        self.cell_width = q.cell_width + 3
-        self.noise_width = q.noise_width + 2 + q.W
-
-    def blocks(self, missing: Tensor) -> Tensor:
-        """See Conditionals."""
-        return self._q.blocks(missing)
-
-    def noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
-        """See Conditionals: noise of q; the choice and the scale of the walk, of the block's first column; its step in
-        each column."""
-        columns, own = self._q.members[j], self._q.cell_width
-        row = torch.arange(len(j), device=j.device)
-        walk = cells[row, columns[:, 0], own : own + 2]
-        return torch.cat([self._q.noise_of(cells[..., :own], j), walk, cells[..., own + 2].gather(1, columns)], 1)
-
-    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        """See Conditionals: a draw of q itself."""
-        return self._q.redraw(x, missing, j, noise)
-
-    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
-        """See Conditionals. The densities of the walk there and back are equal and set to 0."""
-        mine = self._q.noise_width
-        own = self._q.propose(x, missing, j, noise[:, :mine])
-        choice, place = torch.special.ndtr(noise[:, mine]), torch.special.ndtr(noise[:, mine + 1])
-        low, high = WALK_SCALES
-        steps = (low * (high / low) ** place)[:, None] * noise[:, mine + 2 :]
-        step = torch.zeros_like(x).scatter_add_(1, self._q.members[j], torch.where(self._q.real[j], steps, 0.0))
-        walk = choice < self._share
-        new = torch.where(walk[:, None], x + torch.where(missing, step, 0.0), own.x)
-        return Proposal(new, torch.where(walk, 0.0, own.log_forward), torch.where(walk, 0.0, own.log_reverse))
+    x: Tensor
+    log_p: Tensor
+    accepted: Tensor
 
 
-class _Target:
-    """log p inside the box, minus infinity outside and where the model returns no number; counts what lies outside."""
-
-    def __init__(self, model: Model, box: Box) -> None:
-        self._model = model
-        self._box = box
-        self._outside = torch.zeros((), dtype=torch.int64, device=box.low.device)
-
-    def __call__(self, x: Tensor, missing: Tensor) -> Tensor:
-        inside = (self._box.contains(x) | ~missing).all(1)
-        self._outside += (~inside).sum()  # read at the end: the device must not wait at each step
-        log_p = self._model.log_prob(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
-        return torch.where(inside, log_p, -torch.inf)
-
-    def outside(self) -> int:
-        """How many states lay outside."""
-        return int(self._outside)
-
-
-Step = Callable[..., tuple[Tensor, ...]]
-"""A step of PACK chains, a function of tensors: x, log_p, what was accepted in this sweep, missing, the block j, which
-chains move, and the noise; gives the first three anew."""
+MetropolisStep = Callable[..., Position]
+"""A step of PACK chains, a function of tensors: Position, missing, box [2, D], the block j, which chains move, the
+normals and the uniforms; gives the Position anew."""
 
 
 class _State(NamedTuple):
@@ -137,7 +85,7 @@ class MetropolisImputer(Imputer):
         conditionals: Conditionals,
         start: Start,
         burn_in: BurnIn | None = None,
-        capture: Callable[[Step], Step] | None = None,
+        capture: Callable[[MetropolisStep], MetropolisStep] | None = None,
     ) -> None:
         """`start` gives first states; `capture` makes a step faster (chains/captured.py). UsageError when the model's
         log density is only a bound: a bound in an acceptance ratio changes the target."""
@@ -148,12 +96,11 @@ class MetropolisImputer(Imputer):
             )
         self._model = model
         self._q = conditionals
-        self._proposer = Widened(conditionals)
         self._start = start
         self._burn_in = burn_in or BurnIn()
-        self._capture = capture
+        self._step: MetropolisStep = self._plain_step if capture is None else capture(self._plain_step)
         self._mixing = Mixing()
-        self._outside = 0
+        self._outside = torch.zeros((), dtype=torch.int64)  # on the device: it must not wait
         self._columns: tuple[str, ...] = ()
 
     def rows_at_once(self, draws: int) -> int:
@@ -167,6 +114,7 @@ class MetropolisImputer(Imputer):
         is extended does not keep the others of its pack waiting.
         """
         box = Box(box.low.to(x), box.high.to(x))
+        self._outside = self._outside.to(x.device)  # before the first step: a captured one keeps its place
         self._columns = noise.columns
         out = self._start.states(x, missing, noise, box)
         middle = out.clone()
@@ -181,45 +129,69 @@ class MetropolisImputer(Imputer):
 
     def _run(self, chains: Chains, box: Box) -> tuple[Tensor, Tensor]:
         """States [Q, D] of the chains after their first half and at their end."""
-        target = _Target(self._model, box)
-        step = self._step_towards(target)
+        sides = torch.stack(box)
         first = self._burn_in.first(chains.missing.sum(1))
         state = _State(chains.x.clone(), chains.x.new_zeros(len(first)), Record(chains.missing))
         by_holes = torch.arange(len(first), device=first.device)
         for index in by_holes.split(PACK):
             pack = pack_of(chains, state.x, index)
-            state.log_p[index] = target(pack.x, pack.missing)[: pack.real]
-        self._advance(step, chains, state, by_holes, (torch.zeros_like(first), first), 0.0)
+            state.log_p[index] = self._log_p(pack.x, pack.missing)[: pack.real]
+        advance = functools.partial(self._advance, chains, state, sides)
+        advance(by_holes, (torch.zeros_like(first), first), 0.0)
         halfway = state.x.clone()
         last = first + self._burn_in.rest(first, state.record.acceptance())
         by_first = first.argsort(stable=True)
         by_length = by_first[last[by_first].argsort(stable=True)]
-        self._advance(step, chains, state, by_length, (first, last), 0.5)
+        advance(by_length, (first, last), 0.5)
         if bool(torch.isneginf(state.log_p).any()):
             raise FitError(
                 "the model gives no density at an imputed row after burn-in (log p is not finite)",
                 "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
             )
         self._mixing.add(state.record, last, last > 2 * first)
-        self._outside += target.outside()
         return halfway, state.x
 
-    def _step_towards(self, target: _Target) -> Step:
-        """The step of chains with that target."""
+    def _log_p(self, x: Tensor, missing: Tensor) -> Tensor:
+        """log p [R], minus infinity where the model returns no number."""
+        return self._model.log_prob(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
 
-        def step(
-            x: Tensor, log_p: Tensor, accepted: Tensor, missing: Tensor, j: Tensor, moving: Tensor, *noise: Tensor
-        ) -> tuple[Tensor, ...]:
-            moved = metropolis_step(
-                target, self._proposer, (x, log_p), missing & moving[:, None], j, moving, noise[0], noise[1]
-            )
-            own = moved.accepted[:, None] | accepted.gather(1, j[:, None])
-            return moved.x, moved.log_p, accepted.scatter(1, j[:, None], own)
+    def _plain_step(
+        self, at: Position, missing: Tensor, box: Tensor, j: Tensor, moving: Tensor, noise: Tensor, log_uniform: Tensor
+    ) -> Position:
+        mine = self._q.noise_width
+        normal, jump = noise[:, :mine], self._jump(noise[:, mine:])
+        state = State(Sweep(self._q, at.x.clone(), missing), Weighed(at.log_p))  # rows that keep nothing between steps
+        drawn = StepNoise(normal, log_uniform, normal[:, :0])
+        state, done = metropolis_step(drawn, state, OfRows(self._log_p), j, moving, box=box, jump=jump)
+        self._outside += (moving & ~done.inside).sum()
+        own = done.accepted[:, None] | at.accepted.gather(1, j[:, None])
+        return Position(state.rows.x, state.at.log_p, at.accepted.scatter(1, j[:, None], own))
 
-        return step if self._capture is None else self._capture(step)
+    def _jump(self, noise: Tensor) -> Jump:
+        """With probability WALK_SHARE a step of a symmetric random walk of a scale between WALK_SCALES, uniform in the
+        logarithm, in the place of a draw of q_j: where p/q is large and those are all but never accepted (light tails),
+        the walk still moves. Encoded columns have a standard deviation near 1."""
+        choice, place = torch.special.ndtr(noise[:, 0]), torch.special.ndtr(noise[:, 1])
+        low, high = WALK_SCALES
+        size = (low * (high / low) ** place)[:, None] * noise[:, 2:]
+        return Jump(choice < WALK_SHARE, size[:, 0] if self._q.flat else size)
+
+    def _noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
+        """[PACK, noise] of block j [PACK] from noise that is keyed by cell: that of q; the choice and the scale of the
+        walk, of the block's first column; its step in each column."""
+        columns, own = self._q.members[j], self._q.cell_width
+        row = torch.arange(len(j), device=j.device)
+        walk = cells[row, columns[:, 0], own : own + 2]
+        return torch.cat([self._q.noise_of(cells[..., :own], j), walk, cells[..., own + 2].gather(1, columns)], 1)
 
     def _advance(
-        self, step: Step, chains: Chains, state: _State, order: Tensor, sweeps: tuple[Tensor, Tensor], share: float
+        self,
+        chains: Chains,
+        state: _State,
+        box: Tensor,
+        order: Tensor,
+        sweeps: tuple[Tensor, Tensor],
+        share: float,
     ) -> None:
         """Run every chain from the one to the other of its `sweeps` [Q], pack by pack in this order, and put the
         states back. This is half of the work, of which `share` was done before."""
@@ -232,17 +204,18 @@ class MetropolisImputer(Imputer):
             pack = pack_of(chains, state.x, index)
             record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
             begin, end = (padded(sweep[index]) for sweep in sweeps)
-            x, log_p = self._sweep(step, pack, padded(state.log_p[index]), record, (begin, end), part)
+            log_p = padded(state.log_p[index])
+            x, log_p = self._sweep(pack, log_p, record, box, (begin, end), part)
             state.x[index] = x[: pack.real]
             state.log_p[index] = log_p[: pack.real]
             state.record.counts[:, index] = record.counts[:, : pack.real]
 
     def _sweep(
         self,
-        step: Step,
         pack: Pack,
         log_p: Tensor,
         record: Record,
+        box: Tensor,
         sweeps: tuple[Tensor, Tensor],
         part: tuple[float, float],
     ) -> tuple[Tensor, Tensor]:
@@ -250,29 +223,30 @@ class MetropolisImputer(Imputer):
         the work that was done before, and the one that this is."""
         x, missing = pack.x, pack.missing
         begin, end = sweeps
-        allowed = self._proposer.blocks(missing)
+        allowed = self._q.blocks(missing)
         steps = int(allowed.sum(1).max())
         first = self._q.members[:, 0]
         least, most = int(begin[: pack.real].min()), int(end.max())
         for sweep in range(least, most):
             self.watch(part[0] + part[1] * (sweep - least) / (most - least))
             active = (begin <= sweep) & (sweep < end)
-            noise = sweep_noise(pack.noise, sweep, self._proposer.cell_width, x.dtype)
+            noise = sweep_noise(pack.noise, sweep, self._q.cell_width + 3, x.dtype)
             scan = random_scan(allowed, noise.order[:, first], steps)
-            accepted = torch.zeros_like(allowed)
+            at = Position(x, log_p, torch.zeros_like(allowed))
             for g in range(steps):
                 j, moving = scan.j[:, g], scan.active[:, g] & active
-                normal = self._proposer.noise_of(noise.normal, j)
+                normal = self._noise_of(noise.normal, j)
                 accept = noise.accept.gather(1, first[j, None])[:, 0]
-                x, log_p, accepted = step(x, log_p, accepted, missing, j, moving, normal, accept)
-            record.sweep(active, accepted[:, self._q.block_of] & missing)
+                at = self._step(at, missing, box, j, moving, normal, accept)
+            x, log_p = at.x, at.log_p
+            record.sweep(active, at.accepted[:, self._q.block_of] & missing)
         return x, log_p
 
     def diagnostics(self) -> dict[str, object]:
         """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,
         memory (see Mixing) and proposals outside the box."""
         summary = self._mixing.summary(self._columns)
-        return {**summary, "outside_range": self._outside} if summary else {}
+        return {**summary, "outside_range": int(self._outside)} if summary else {}
 
 
 def build(fitted: SamplerInput) -> MetropolisImputer:

@@ -1,25 +1,67 @@
-"""Abstract univariate families: an increasing map from a standard normal, given parameters."""
+"""Abstract families of conditionals: a family gives a law from the parameters that a network gives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple, Self
 
 from torch import Tensor
 
+from vgi_cli.errors import UsageError
+from vgi_cli.maths.laws import Law
 
-class Family(ABC):
-    """x = T(u; params) with u standard normal and T strictly increasing."""
+MAX_LOG_STD = 7.0  # |log std| is squashed softly below this: e^7 standard deviations of the column either way
+BOUND = 3.0  # splines act on [-3, 3] in base space; tails are linear
 
-    width: int  # number of parameters
+
+class FamilySettings(NamedTuple):
+    """Settings of families (`method.spline_steps`, `method.spline_bins`)."""
+
+    steps: int
+    bins: int
+
+
+class AnyFamily(ABC):
+    """What families of single columns and of blocks have in common.
+
+    width        parameters of one law; all zero: a standard normal, where the family has it
+    fresh_width  numbers of noise that one draw from a law needs
+    noise_width  numbers that one draw from a widened law needs: those, and more
+    """
+
+    width: int
+    fresh_width: int
+    noise_width: int
+
+
+class Family(AnyFamily):
+    """Laws of single columns."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, settings: FamilySettings) -> Self:
+        """The family that the settings describe."""
+
+    @classmethod
+    def of_blocks(cls, W: int, settings: FamilySettings) -> BlockFamily:
+        """Joint laws of this kind for blocks of at most W columns. UsageError where there are none."""
+        raise UsageError(
+            f"method.conditional: a {cls.__name__} has no joint law of several columns",
+            "leave out the blocks, or take method.conditional=gaussian",
+        )
 
     @abstractmethod
-    def to_value(self, params: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        """(x, log dx/du), each [..], for params [.., width] and u [..]."""
+    def law(self, params: Tensor) -> Law:
+        """The laws with parameters [.., width]."""
+
+
+class BlockFamily(AnyFamily):
+    """Joint laws of the cells of blocks, of at most W columns; the first W parameters are locations."""
 
     @abstractmethod
-    def to_base(self, params: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(u, log du/dx): the inverse of `to_value`."""
+    def law(self, params: Tensor, x: Tensor, wanted: Tensor, real: Tensor) -> Law:
+        """The laws with parameters [.., width] of the cells that are `wanted`, given the block's others.
 
-    @abstractmethod
-    def entropy(self, params: Tensor) -> Tensor | None:
-        """Differential entropy [..], nats, where it has a closed form, else None."""
+        x, wanted, real  [.., W] its cells; those that are not `real` fill up a narrower block and are never wanted. A
+                         draw has x where nothing is wanted.
+        """

@@ -18,12 +18,13 @@ same parameters.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.families.gaussian import MAX_LOG_STD
-from vgi_cli.conditionals.families.spline import BOUND
+from vgi_cli.conditionals.families.base import BOUND, MAX_LOG_STD, BlockFamily
+from vgi_cli.maths.laws import WIDE_SCALE, WIDE_SHARE, Law, log_normal
 from vgi_cli.maths.splines import packed_rational_quadratic
 from vgi_cli.maths.triangular import cholesky_upper, solve_upper, solve_upper_transposed
 
@@ -31,17 +32,87 @@ JITTER = 10.0
 """Times W and the precision's rounding error: added to the unit diagonal of a scaled P_AA before it is factorised."""
 
 
-class JointFamily:
-    """Blocks of at most W cells. What is [.., W] is filled up where a block is narrower; fillings are never wanted.
+@dataclass(frozen=True)
+class JointLaw(Law):
+    """The wanted cells of blocks; values [.., W] have the given ones where nothing is wanted.
 
-    Parameters that a network gives are turned into others that need nothing else of the row (`resolve`): mean [W] (the
-    value itself at cells that are given), U [W, W] (the identity there), wanted [W] as 0 or 1, and the splines.
+    mean     [.., W], the value itself at cells that are given
+    U        [.., W, W], the identity there
+    wanted   [.., W] 1 where a cell is drawn, else 0
+    splines  the parameters of each [3 bins - 1, .., W]; none: a Gaussian
+    share    of the draws that are wide, all of their cells; noise is then [.., W + 1], and the last number chooses
+    """
+
+    mean: Tensor
+    U: Tensor
+    wanted: Tensor
+    splines: tuple[Tensor, ...]
+    share: float = 0.0
+
+    def draw(self, noise: Tensor) -> Tensor:
+        return self.to_value(self._base(noise))[0]
+
+    def draw_scored(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        u = self._base(noise)
+        value, log_det = self.to_value(u)
+        return value, self._log_base(u) - log_det
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        u, log_det = self.to_base(value)
+        return self._log_base(u) + log_det
+
+    def widened(self, share: float = WIDE_SHARE) -> JointLaw:
+        return replace(self, share=share)
+
+    def to_value(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """(x [.., W], log|det dx/du| over the wanted cells [..]) for u [.., W]; given cells keep their value."""
+        log_det = -self.U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        for spline in self.splines:
+            u, more = packed_rational_quadratic(u, spline, bound=BOUND)
+            log_det = log_det + (more * self.wanted).sum(-1)
+        return self.mean + solve_upper(self.U, u * self.wanted), log_det
+
+    def to_base(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """(u [.., W], log|det du/dx|): the inverse of `to_value`; u is 0 at cells that are not wanted."""
+        u = (self.U * (value - self.mean)[..., None, :]).sum(-1)
+        log_det = self.U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        for spline in reversed(self.splines):
+            u, more = packed_rational_quadratic(u, spline, bound=BOUND, inverse=True)
+            log_det = log_det + (more * self.wanted).sum(-1)
+        return u * self.wanted, log_det
+
+    def entropy(self) -> Tensor | None:
+        """Of the wanted cells of a Gaussian: n/2 log(2 pi e) - log det U."""
+        if self.share or self.splines:
+            return None
+        log_det = self.U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return 0.5 * math.log(2.0 * math.pi * math.e) * self.wanted.sum(-1) - log_det
+
+    def _base(self, noise: Tensor) -> Tensor:
+        W = self.mean.shape[-1]
+        if not self.share:
+            return noise[..., :W]
+        wide = torch.special.ndtr(noise[..., W]) < self.share
+        return noise[..., :W] * torch.where(wide, WIDE_SCALE, 1.0)[..., None]
+
+    def _log_base(self, u: Tensor) -> Tensor:
+        """[..] log of (1 - w) N(u; 0, I) + w N(u; 0, s^2 I) over the wanted cells, w the share."""
+        narrow = (log_normal(u) * self.wanted).sum(-1)
+        if not self.share:
+            return narrow
+        wide = ((log_normal(u / WIDE_SCALE) - math.log(WIDE_SCALE)) * self.wanted).sum(-1)
+        return torch.logaddexp(narrow + math.log1p(-self.share), wide + math.log(self.share))
+
+
+class JointFamily(BlockFamily):
+    """Blocks of at most W cells. What is [.., W] is filled up where a block is narrower; fillings are never wanted.
 
     steps, bins  splines of each cell and their bins; 0 steps: Gaussian
     """
 
     def __init__(self, W: int, steps: int, bins: int) -> None:
-        self.W = W
+        self.W = self.fresh_width = W
+        self.noise_width = W + 1
         self.per_step = 3 * bins - 1
         self.splines = W * steps * self.per_step
         self.off = W * (W - 1) // 2
@@ -51,9 +122,7 @@ class JointFamily:
         table[i, k] = torch.arange(self.off)
         self._tables = {torch.device("cpu"): table.reshape(-1)}
 
-    def resolve(self, params: Tensor, x: Tensor, wanted: Tensor, real: Tensor) -> Tensor:
-        """Parameters [.., *] for blocks with values x [.., W], of which `wanted` are redrawn and `real` are no filling,
-        from what a network gives [.., width]."""
+    def law(self, params: Tensor, x: Tensor, wanted: Tensor, real: Tensor) -> JointLaw:
         raw_mean, raw_log_std, off, splines = params.split([self.W, self.W, self.off, self.splines], -1)
         log_std = torch.where(real, MAX_LOG_STD * torch.tanh(raw_log_std / MAX_LOG_STD), 0.0)
         off = torch.cat([off, off.new_zeros(*off.shape[:-1], 1)], -1)
@@ -65,51 +134,15 @@ class JointFamily:
         if part.device.type != "cpu" or bool(part.any()):  # elsewhere than on the CPU reading it would wait
             U, shift = _given_the_others(U, torch.where(wanted | ~real, 0.0, x - raw_mean), wanted, part)
             mean = mean - shift
-        return torch.cat([mean, U.flatten(-2), wanted.to(mean.dtype), splines], -1)
+        packed = splines.unflatten(-1, (self.W, -1)).movedim(-1, 0).contiguous() if self.splines else splines
+        steps = packed.split(self.per_step) if self.splines else ()
+        return JointLaw(mean, U, wanted.to(mean.dtype), steps)
 
     def table(self, device: torch.device) -> Tensor:
-        """Where each entry of B [W W] stands, on that device; kept, for copying there waits for the host."""
+        """Where each entry of B stands [W W], on that device; kept, for copying there waits for the host."""
         if device not in self._tables:
             self._tables[device] = self._tables[torch.device("cpu")].to(device)
         return self._tables[device]
-
-    def to_value(self, resolved: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        """(x [.., W], log|det dx/du| over the wanted cells [..]) for u [.., W]; given cells keep their value."""
-        mean, U, wanted, splines = self._parts(resolved)
-        log_det = -U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        for spline in splines:
-            u, more = packed_rational_quadratic(u, spline, bound=BOUND)
-            log_det = log_det + (more * wanted).sum(-1)
-        return mean + solve_upper(U, u * wanted), log_det
-
-    def to_base(self, resolved: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(u [.., W], log|det du/dx|): the inverse of `to_value`; u is 0 at cells that are not wanted."""
-        mean, U, wanted, splines = self._parts(resolved)
-        u = (U * (x - mean)[..., None, :]).sum(-1)
-        log_det = U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        for spline in reversed(splines):
-            u, more = packed_rational_quadratic(u, spline, bound=BOUND, inverse=True)
-            log_det = log_det + (more * wanted).sum(-1)
-        return u * wanted, log_det
-
-    def wanted(self, resolved: Tensor) -> Tensor:
-        """[.., W] 1 where a cell is redrawn, else 0."""
-        return resolved[..., self.W + self.W**2 : 2 * self.W + self.W**2]
-
-    def entropy(self, resolved: Tensor) -> Tensor | None:
-        """Differential entropy [..] of the wanted cells, nats: n/2 log(2 pi e) - log det U; none with splines."""
-        if self.splines:
-            return None
-        _, U, wanted, _ = self._parts(resolved)
-        log_det = U.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return 0.5 * math.log(2.0 * math.pi * math.e) * wanted.sum(-1) - log_det
-
-    def _parts(self, resolved: Tensor) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-        """mean, U, wanted, and the parameters of each spline, bins first."""
-        mean, U, wanted, splines = resolved.split([self.W, self.W**2, self.W, self.splines], -1)
-        packed = splines.unflatten(-1, (self.W, -1)).movedim(-1, 0).contiguous() if self.splines else splines
-        steps = list(packed.split(self.per_step)) if self.splines else []
-        return mean, U.unflatten(-1, (self.W, self.W)), wanted, steps
 
 
 def _given_the_others(U: Tensor, known: Tensor, wanted: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:

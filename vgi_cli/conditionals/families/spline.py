@@ -3,51 +3,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 from torch import Tensor
 
-from vgi_cli.conditionals.families.base import Family
-from vgi_cli.conditionals.families.gaussian import affine
+from vgi_cli.conditionals.families.base import BOUND, BlockFamily, Family, FamilySettings
+from vgi_cli.conditionals.families.gaussian import squashed
+from vgi_cli.conditionals.families.joint import JointFamily
+from vgi_cli.maths.laws import MappedLaw
 from vgi_cli.maths.splines import packed_rational_quadratic
 
-BOUND = 3.0  # splines act on [-3, 3] in base space; tails are linear
 
+@dataclass(frozen=True)
+class SplineLaw(MappedLaw):
+    """x = mean + std * spline_n(… spline_1(u)): mean, log_std [..], the parameters of each spline [3 bins - 1, ..]."""
 
-class SplineFamily(Family):
-    """x = mean + std * spline_n(… spline_1(u)), every parameter from the network.
+    mean: Tensor
+    log_std: Tensor
+    splines: tuple[Tensor, ...]
 
-    steps  number of splines
-    bins   bins of each
-    """
-
-    def __init__(self, steps: int, bins: int) -> None:
-        self.steps = steps
-        self.bins = bins
-        self.per_step = 3 * bins - 1
-        self.width = 2 + steps * self.per_step
-
-    def _splines(self, params: Tensor) -> list[Tensor]:
-        """The parameters of each spline, bins first: one copy for all of them."""
-        packed = params[..., 2:].movedim(-1, 0).contiguous()
-        return list(packed.split(self.per_step))
-
-    def to_value(self, params: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        """See Family."""
-        mean, log_det = affine(params)
-        scale = log_det.exp()
-        for spline in self._splines(params):
+    def to_value(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        log_det = self.log_std
+        for spline in self.splines:
             u, more = packed_rational_quadratic(u, spline, bound=BOUND)
             log_det = log_det + more
-        return mean + scale * u, log_det
+        return self.mean + self.log_std.exp() * u, log_det
 
-    def to_base(self, params: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """See Family."""
-        mean, log_std = affine(params)
-        u, log_det = (x - mean) * (-log_std).exp(), -log_std
-        for spline in reversed(self._splines(params)):
+    def to_base(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        u, log_det = (value - self.mean) * (-self.log_std).exp(), -self.log_std
+        for spline in reversed(self.splines):
             u, more = packed_rational_quadratic(u, spline, bound=BOUND, inverse=True)
             log_det = log_det + more
         return u, log_det
 
-    def entropy(self, params: Tensor) -> Tensor | None:
-        """No closed form."""
-        return None
+
+class SplineFamily(Family):
+    """Every parameter from the network: mean, log std, then `steps` splines of so many bins."""
+
+    fresh_width, noise_width = 1, 2
+
+    def __init__(self, steps: int, bins: int) -> None:
+        self.per_step = 3 * bins - 1
+        self.width = 2 + steps * self.per_step
+
+    @classmethod
+    def build(cls, settings: FamilySettings) -> Self:
+        return cls(settings.steps, settings.bins)
+
+    @classmethod
+    def of_blocks(cls, W: int, settings: FamilySettings) -> BlockFamily:
+        return JointFamily(W, settings.steps, settings.bins)
+
+    def law(self, params: Tensor) -> SplineLaw:
+        packed = params[..., 2:].movedim(-1, 0).contiguous()  # bins first: one copy for all splines
+        return SplineLaw(params[..., 0], squashed(params[..., 1]), packed.split(self.per_step))

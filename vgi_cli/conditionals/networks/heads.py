@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.base import BlockNetwork
 from vgi_cli.conditionals.networks.routing import HeadLinear, gather_rows, route, scatter_rows
-from vgi_cli.conditionals.networks.trunk import GAIN, RANK, SLOPE, LowRank, Trunk
+from vgi_cli.conditionals.networks.trunk import GAIN, RANK, SLOPE, BlockNetwork, LowRank, Trunk
 
 SKIP_UP_TO = 64  # columns up to which heads behind a trunk have a linear map of their own; beyond: trunk.py
 DENSE_UP_TO = 1000  # multiplications a row up to which evaluating all heads costs less than sorting the rows by head
@@ -66,7 +65,6 @@ class HeadNetwork(BlockNetwork):
                 parameter.copy_(noise * scale)
 
     def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
-        """See BlockNetwork."""
         R, M = j.shape
         flat = j.reshape(-1)
         if self.dense:

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vgi_cli.conditionals.base import BlockNetwork
-from vgi_cli.conditionals.networks.trunk import GAIN, KEPT_FROM, RANK, SLOPE, LowRank, Trunk, rows_of
+from vgi_cli.conditionals.networks.trunk import GAIN, KEPT_FROM, RANK, SLOPE, BlockNetwork, LowRank, Trunk, rows_of
 
 
 class ModulatedNetwork(BlockNetwork):
@@ -63,7 +62,6 @@ class ModulatedNetwork(BlockNetwork):
                     parameter.copy_(noise * (GAIN / parameter.shape[-1] ** 0.5))
 
     def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
-        """See BlockNetwork."""
         R, M = j.shape
         flat = j.reshape(-1)
         past = x.new_empty(len(x), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import cast
@@ -84,6 +85,27 @@ class Trunk(nn.ModuleList):
             new = F.leaky_relu(layer(h), SLOPE, inplace=True)
             h = h + new if new.shape == h.shape else new
         return h, past
+
+
+class BlockNetwork(nn.Module, ABC):
+    """A network that maps a completed row and a block to the parameters of q(x_j | rest) (paper, appendix G).
+
+    S      blocks
+    trunk  what is computed of a row before a block is named; empty where nothing is
+    """
+
+    S: int
+    trunk: Trunk
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> None:
+        """Set initial parameters (in place), so that q = N(0, 1) everywhere."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None = None) -> Tensor:
+        """Parameters [R, M, width] for blocks j [R, M] of rows x [R, D]; `visible`: block j sees its own value (else
+        block j must be column j, which is hidden);
+        `first`: what `trunk.first` gives for x, where it is known."""
 
 
 class LowRank(nn.Module):

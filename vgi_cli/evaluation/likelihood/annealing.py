@@ -12,19 +12,21 @@ accepted by Metropolis and Hastings's rule, and every JOINT-th move all holes re
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import Proposer
+from vgi_cli.chains.moves import State, StepNoise, metropolis_step
+from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.evaluation.likelihood.joint import JointConditional, JointMixture
 from vgi_cli.maths.noise import KeyedNoise, numbered
 
 JOINT = 4
 
 
-class State(NamedTuple):
+class Particles(NamedTuple):
     """Particles of rows: x [n, D], log p(x) [n], log g(x) [n] (joint densities)."""
 
     x: Tensor
@@ -32,10 +34,25 @@ class State(NamedTuple):
     log_g: Tensor
 
 
+class Tempered(NamedTuple):
+    """log p and log g [n] of particles, with b of f = g^(1 - b) p^b, which is what a step is accepted by."""
+
+    log_p: Tensor
+    log_g: Tensor
+    beta: float
+
+    def where(self, condition: Tensor, other: Tempered) -> Tempered:
+        log_p, log_g = (torch.where(condition, a, b) for a, b in zip(self[:2], other[:2], strict=True))
+        return Tempered(log_p, log_g, self.beta)
+
+    def over(self, other: Tempered) -> Tensor:
+        return self.beta * (self.log_p - other.log_p) + (1 - self.beta) * (self.log_g - other.log_g)
+
+
 class Annealer:
     """Everything that does not depend on rows: the density, the mixture and the single-cell proposals."""
 
-    def __init__(self, log_p: Callable[[Tensor], Tensor], mixture: JointMixture, q: Proposer) -> None:
+    def __init__(self, log_p: Callable[[Tensor], Tensor], mixture: JointMixture, q: Conditionals) -> None:
         self._log_p = log_p
         self._mixture = mixture
         self._q = q
@@ -44,10 +61,10 @@ class Annealer:
         """g(x_mis | x_obs): where the particles of rows x [R, D] start."""
         return self._mixture.conditional(x, missing)
 
-    def state(self, x: Tensor) -> State:
+    def state(self, x: Tensor) -> Particles:
         """Densities at x [n, D]. Where log p is no number, p is taken as 0."""
         log_p = self._log_p(x).nan_to_num(nan=-torch.inf, posinf=-torch.inf)
-        return State(x, log_p, self._mixture.log_prob(x))
+        return Particles(x, log_p, self._mixture.log_prob(x))
 
     def forward(self, g: JointConditional, noise: KeyedNoise, T: int) -> Tensor:
         """log weights [P, R] (float64) of P = len(noise.draws) particles a row after T steps; T = 1: no move."""
@@ -70,28 +87,38 @@ class Annealer:
                 state = self._move(state, g, noise.at(t - 1), t - 1, T)
         return total + g.log_marginal().double()
 
-    def _move(self, state: State, g: JointConditional, noise: KeyedNoise, t: int, T: int) -> State:
+    def _move(self, state: Particles, g: JointConditional, noise: KeyedNoise, t: int, T: int) -> Particles:
         """One reversible move of f_t."""
         beta = t / T
         P, (R, D) = len(noise.draws), g.x.shape
         names = ("accept", "cell")
         accept, cell = noise.uniform(names).unbind(-1)
+        log_uniform = accept.log().view(P * R)
         if t % JOINT == 0:
             new = self.state(g.sample(noise).view(P * R, D))
             ratio = beta * (new.log_p - new.log_g - state.log_p + state.log_g)
-        else:
-            normal = noise.normal(numbered("q", self._q.noise_width)).to(g.x.dtype).view(P * R, -1)
-            j = _pick(self._q.blocks(g.missing), cell).reshape(P * R)
-            proposal = self._q.propose(state.x, g.missing.expand(P, -1, -1).reshape(P * R, D), j, normal)
-            new = self.state(proposal.x)
-            ratio = beta * (new.log_p - state.log_p) + (1 - beta) * (new.log_g - state.log_g)
-            ratio = ratio + proposal.log_reverse - proposal.log_forward
-        accepted = accept.log().view(P * R) < ratio  # False where the ratio is no number
-        return State(
-            torch.where(accepted[:, None], new.x, state.x),
-            torch.where(accepted, new.log_p, state.log_p),
-            torch.where(accepted, new.log_g, state.log_g),
-        )
+            accepted = log_uniform < ratio  # False where the ratio is no number
+            x = torch.where(accepted[:, None], new.x, state.x)
+            return Particles(x, *Tempered(*new[1:], beta).where(accepted, Tempered(*state[1:], beta))[:2])
+        normal = noise.normal(numbered("q", self._q.noise_width)).to(g.x.dtype).view(P * R, -1)
+        j = _pick(self._q.blocks(g.missing), cell).reshape(P * R)
+        missing = g.missing.expand(P, -1, -1).reshape(P * R, D)
+        rows = Sweep(self._q, state.x.clone(), missing)
+        at = State(rows, Tempered(state.log_p, state.log_g, beta))
+        density = _Between(self, beta)
+        at, _ = metropolis_step(StepNoise(normal, log_uniform, normal[:, :0]), at, density, j, torch.ones_like(j) > 0)
+        return Particles(rows.x, at.at.log_p, at.at.log_g)
+
+
+@dataclass(frozen=True)
+class _Between:
+    """f_t as the density of a chain."""
+
+    annealer: Annealer
+    beta: float
+
+    def proposed(self, x: Tensor, missing: Tensor, noise: Tensor) -> Tempered:
+        return Tempered(*self.annealer.state(x)[1:], self.beta)
 
 
 def _pick(missing: Tensor, u: Tensor) -> Tensor:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import Proposer
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.annealing import Annealer
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, better_proposal, importance_weighted
 from vgi_cli.evaluation.likelihood.joint import fit_joint
 from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, effective, log_mean, silent
-from vgi_cli.evaluation.likelihood.univariate import MixtureProposals
+from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Latent, Marginal, Model
 from vgi_cli.samplers.frozen import frozen
@@ -66,7 +66,7 @@ class Budget(NamedTuple):
 
 def observed_log_prob(
     model: Model,
-    proposals: Proposer | EncoderProposal | None,
+    proposals: Conditionals | EncoderProposal | None,
     x: Tensor,
     missing: Tensor,
     *,
@@ -109,7 +109,7 @@ def observed_log_prob(
 
 def _black_box(
     model: Model,
-    conditionals: Proposer | None,
+    conditionals: Conditionals | None,
     x: Tensor,
     missing: Tensor,
     budget: Budget,
@@ -165,7 +165,7 @@ def _simulated(
 
 
 def prepared(
-    model: Model, proposals: Proposer | EncoderProposal | None, like: Tensor, budget: Budget, seed: int
+    model: Model, proposals: Conditionals | EncoderProposal | None, like: Tensor, budget: Budget, seed: int
 ) -> Annealer | None:
     """What the estimates of all rows have in common; None where nothing is annealed."""
     if isinstance(model, Latent | Marginal) or isinstance(proposals, EncoderProposal) or not model.exact:
@@ -196,7 +196,7 @@ def simulated_bracket(
 
 
 def make_annealer(
-    model: Model, conditionals: Proposer | None, like: Tensor, budget: Budget, generator: torch.Generator
+    model: Model, conditionals: Conditionals | None, like: Tensor, budget: Budget, generator: torch.Generator
 ) -> Annealer:
     """An Annealer for a model, its mixture fitted to the model's samples, in the precision of `like`."""
     samples = torch.cat([model.sample(min(4096, budget.samples), generator) for _ in range(-(-budget.samples // 4096))])
@@ -204,7 +204,7 @@ def make_annealer(
     cut = len(samples) * 4 // 5
     own = torch.Generator().manual_seed(0)
     mixture = fit_joint(samples[:cut], samples[cut:], own).to(like)
-    return Annealer(model.log_prob, mixture, MixtureProposals(mixture) if conditionals is None else conditionals)
+    return Annealer(model.log_prob, mixture, MixtureConditionals(mixture) if conditionals is None else conditionals)
 
 
 def _estimate(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.kernels import Proposer
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.evaluation.likelihood import estimate as likelihood
 from vgi_cli.evaluation.likelihood import importance
 from vgi_cli.evaluation.likelihood.annealing import Annealer
@@ -41,7 +41,7 @@ class Encoded(NamedTuple):
 
 def data_log_prob(
     model: Model,
-    proposals: Proposer | EncoderProposal | None,
+    proposals: Conditionals | EncoderProposal | None,
     draws: Sequence[Encoded],
     missing: Tensor,
     *,

@@ -3,50 +3,59 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Proposal
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.evaluation.likelihood.joint import JointMixture
+from vgi_cli.layout import Blocks
+from vgi_cli.maths.laws import Law
 
 
-class MixtureProposals:
-    """g(x_j | rest) of every column of a JointMixture: what chains/kernels.py calls a Proposer."""
+@dataclass(frozen=True)
+class MixtureLaw(Law):
+    """A mixture of normals: log weights up to a constant, means and precisions, each [R, K']. Of two numbers of noise
+    the second chooses the component."""
 
-    noise_width = 2
+    log_weight: Tensor
+    mean: Tensor
+    precision: Tensor
+
+    def draw(self, noise: Tensor) -> Tensor:
+        ends = self.log_weight.softmax(1).cumsum(1)
+        chosen = (torch.special.ndtr(noise[:, 1:]) > ends).sum(1, keepdim=True).clamp(max=ends.shape[1] - 1)
+        return (self.mean.gather(1, chosen) + noise[:, :1] * self.precision.gather(1, chosen).rsqrt())[:, 0]
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        terms = _log_normal(value[:, None], self.mean, self.precision)
+        return (self.log_weight.log_softmax(1) + terms).logsumexp(1)
+
+
+@final
+class MixtureConditionals(Conditionals):
+    """g(x_j | rest) of every column of a JointMixture."""
+
+    noise_width = fresh_width = 2
+    extended = False
 
     def __init__(self, mixture: JointMixture) -> None:
+        super().__init__(Blocks.columns(mixture.means.shape[1]))
         self._mixture = mixture
         self._diagonal = mixture.precisions.diagonal(dim1=-2, dim2=-1)  # [K', D]
 
-    def blocks(self, missing: Tensor) -> Tensor:
-        """Every missing column may be redrawn on its own."""
-        return missing
-
-    def redraw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Tensor:
-        """[R, D]: column j [R] redrawn."""
-        return self.propose(x, missing, j, noise).x
-
-    def propose(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Proposal:
-        """Column j [R] of x [R, D] redrawn given the others; noise [R, 2]: the second chooses the component.
-
-        With h = P_k (x - mean_k), component k has conditional mean x_j - h_j / P_jj and variance 1 / P_jj.
-        """
+    def law(self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False) -> MixtureLaw:
+        """Of columns block [R]. With h = P_k (x - mean_k), component k has conditional mean x_j - h_j / P_jj and
+        variance 1 / P_jj."""
         mixture = self._mixture
-        own = x.gather(1, j[:, None])
-        rows = mixture.precisions[:, j]  # [K', R, D]
+        own = x.gather(1, block[:, None])
+        rows = mixture.precisions[:, block]  # [K', R, D]
         h = (rows * (x - mixture.means[:, None])).sum(-1).mT  # [R, K']
-        precision = self._diagonal[:, j].mT
+        precision = self._diagonal[:, block].mT
         mean = own - h / precision
-        log_weight = mixture.component_log_prob(x) - _log_normal(own, mean, precision)
-        ends = log_weight.softmax(1).cumsum(1)
-        chosen = (torch.special.ndtr(noise[:, 1:]) > ends).sum(1, keepdim=True).clamp(max=ends.shape[1] - 1)
-        value = mean.gather(1, chosen) + noise[:, :1] * precision.gather(1, chosen).rsqrt()
-        log_weight = log_weight.log_softmax(1)
-        forward = (log_weight + _log_normal(value, mean, precision)).logsumexp(1)
-        reverse = (log_weight + _log_normal(own, mean, precision)).logsumexp(1)
-        return Proposal(x.scatter(1, j[:, None], value), forward, reverse)
+        return MixtureLaw(mixture.component_log_prob(x) - _log_normal(own, mean, precision), mean, precision)
 
 
 def _log_normal(value: Tensor, mean: Tensor, precision: Tensor) -> Tensor:

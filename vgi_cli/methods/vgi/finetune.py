@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.blocks import whole_sweep
 from vgi_cli.chains.initial import empirical
+from vgi_cli.chains.scans import whole_sweep
 from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.completers.base import never
@@ -76,17 +76,18 @@ def run(state: VgiState, inside: Tensor, stop: Callable[[], bool] = never) -> Ev
     for t in epochs(state, Stage.FINETUNE, state.epochs):  # 4
         for batch in batches(state):  # 5
             g, n, x = state.step_generator(), len(batch.rows) * state.chains.K, batch.x
+            of = state.inference
+            if t == 1:
+                of = of._replace(moves=of.moves._replace(path=False, G=whole_sweep(x.shape[1], of.moves.B)))
             if n:
                 for _ in range(WARM_UP_SWEEPS if t == 1 else 1):  # 6, 8
-                    steps = whole_sweep(x.shape[1], state.moved) if t == 1 else config.gibbs_steps
-                    moves = target.sweep_noise(state, n, steps, g)
-                    scan, box = ("step", inside) if t == 1 else (config.scan, None)
-                    x = state.swept(x, batch.missing, moves, scan, box)  # 7, 9
+                    noise = target.sweep_noise(of, n, x, g)
+                    x = state.swept(of, x, batch.missing, noise, inside if t == 1 else None)  # 7, 9
                 state.chains.store(batch.rows, x[:n])  # 10
             state.set_rates(1.0 - state.stage_epoch / state.epochs)
-            fresh = target.draw_noise(state, n, len(x), g)
+            fresh = target.draw_noise(of, n, len(x), x, g)
             state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: with the noise of its bound
-            objective = target.objective(state, x, batch.missing, batch.weight, fresh)  # 11: Algorithm 3
+            objective = target.objective(of, x, batch.missing, batch.weight, fresh)  # 11: Algorithm 3
             if objective.requires_grad:  # else complete rows, and no encoder
                 ascend(objective, config.optim.clip, *state.optimisers.values())  # 12
             state.theta.eval()

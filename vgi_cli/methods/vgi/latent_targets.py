@@ -9,66 +9,17 @@ from typing import cast, final
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Conditionals, OfColumns
-from vgi_cli.conditionals.vae_blocks import HALF_LOG_2PIE, LatentBlocks
+from vgi_cli.chains.moves import OfRows, SweepNoise, Swept, WithLatents, normal, sweep, sweep_noise
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.latent_blocks import LatentBlocks
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.conditionals import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import (
-    DrawNoise,
-    Sweep,
-    draw_noise,
-    normal,
-    sweep_noise,
-    update_imputations,
-    vgi_objective,
-)
+from vgi_cli.methods.vgi.objective import DrawNoise, draw_noise, vgi_objective
 from vgi_cli.methods.vgi.scans import check_scan
-from vgi_cli.methods.vgi.state import VgiState
-from vgi_cli.methods.vgi.targets import Target
+from vgi_cli.methods.vgi.targets import Inference, Target
 from vgi_cli.models.base import Latent, Model
-
-
-class Carried:
-    """log w(x, z) = log p(x, z) - log q(z | x) along a sweep: at the row's own z where the sweep begins, then at a new
-    z' ~ q(z | x') for each proposal x'. As log density of `chains/sweeps.py` it accepts x' and z' together by
-
-        p(x', z') / p(x, z) · q_j(x_j | x') q(z | x) / (q_j(x'_j | x) q(z' | x')),
-
-    because a sweep keeps the value of the state it is in and never evaluates it again.
-    """
-
-    def __init__(self, model: Latent, z: Tensor, noise: Tensor) -> None:
-        """z [R, L]; noise [R, G, L] standard normal."""
-        self._model, self._z, self._noise = model, z, noise
-        self._drawn: list[Tensor] = []
-        self._begun = False
-
-    def __call__(self, x: Tensor, missing: Tensor) -> Tensor:
-        """[R] at the state, then at each proposal; [2 R] where both come in one call."""
-        if not self._begun and len(x) == len(self._z):
-            self._begun = True
-            return self._weight(x, self._z)
-        old = x[: len(x) - len(self._z)]
-        new = x[len(old) :]
-        z = self._model.encode(new).draw(self._noise[:, len(self._drawn)])
-        self._drawn.append(z)
-        return torch.cat([self._weight(old, self._z), self._weight(new, z)]) if len(old) else self._weight(new, z)
-
-    def latents(self, accepted: Tensor) -> Tensor:
-        """[R, L] the z of the state that the sweep ended in; accepted [R, G] or [R, G, B] as the sweep reports it."""
-        accepted = accepted.flatten(2).any(2) if accepted.ndim == 3 else accepted
-        if len(self._drawn) < accepted.shape[1]:  # a path: all steps, or none
-            accepted = accepted.any(1, keepdim=True)
-        z = self._z
-        for g, drawn in enumerate(self._drawn):
-            z = torch.where(accepted[:, g, None], drawn, z)
-        return z
-
-    def _weight(self, x: Tensor, z: Tensor) -> Tensor:
-        return self._model.joint_log_prob(torch.cat([x, z], 1)) - self._model.latent_log_q(x, z)
 
 
 @final
@@ -77,56 +28,33 @@ class CarriedLatents(Target):
     carries z."""
 
     def latents(self, model: Model) -> int:
-        """See Target."""
         return cast(Latent, model).latents
 
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
-        """See Target."""
         return build_conditionals(config, layout)
 
-    def bind(self, q: Conditionals, model: Model) -> None:
-        """Nothing is shared."""
+    def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
+        """Each proposal has a z of its own."""
+        plain = sweep_noise(of.q, n, of.moves, like, g)
+        return plain._replace(latents=normal((n, plain.normal.shape[1], of.layout.L), like, g))
 
-    def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
-        """See Target: each proposal has a z of its own."""
-        plain = sweep_noise(state.q, n, G, "metropolis", state.chains.x, g, state.moved)
-        return plain._replace(latents=normal((n, plain.normal.shape[1], state.chains.layout.L), state.chains.x, g))
+    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
+        return draw_noise(of.q, n, of.estimate, like, g)
 
-    def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
-        """See Target."""
-        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g, state.columns)
+    def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+        model = cast(Latent, of.p)
+        rows, z = of.layout.split(x)
+        swept = sweep(noise, of.q, rows, of.layout.data(missing), WithLatents(model, z), of.moves, of.K, box)
+        assert swept.z is not None
+        return swept._replace(x=torch.cat([swept.x, swept.z], 1))
 
-    def update(
-        self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
-    ) -> Sweep:
-        """See Target."""
-        model = cast(Latent, state.theta)
-        layout = state.chains.layout
-        rows, z = layout.split(x)
-        holes = layout.data(missing)
-        carried = Carried(model, z, noise.latents)
-        sweep = update_imputations(
-            carried,
-            state.q,
-            rows,
-            holes,
-            state.chains.K,
-            noise,
-            accept="metropolis",
-            scan=scan,
-            inside=inside,
-        )
-        return sweep._replace(x=torch.cat([sweep.x, carried.latents(sweep.steps)], 1))
+    def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        """On the data columns, with the ELBO."""
+        rows, holes = of.layout.data(x), of.layout.data(missing)
+        return vgi_objective(of.log_p, of.q, rows, holes, weight, of.K, noise, of.estimate)
 
-    def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
-        """See Target: on the data columns, with the ELBO."""
-        rows, holes = state.chains.layout.data(x), state.chains.layout.data(missing)
-        return vgi_objective(state.log_p, cast(OfColumns, state.q), rows, holes, weight, state.chains.K, noise)
-
-    def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
-        """See Target."""
-        rows, holes = state.chains.layout.data(x), state.chains.layout.data(missing)
-        return (weight * state.log_p(rows, holes)).sum()
+    def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
+        return (weight * of.log_p(of.layout.data(x), of.layout.data(missing))).sum()
 
 
 @final
@@ -144,74 +72,59 @@ class BlockLatents(Target):
         self.marginal = marginal
 
     def latents(self, model: Model) -> int:
-        """See Target."""
         return cast(Latent, model).latents
 
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
-        """See Target. The partition is that of the method: all missing cells, all latents."""
+        """The partition is that of the method: all missing cells, all latents."""
         return LatentBlocks(layout.d, self.latents(model), None if self.marginal else config.trunk)
 
     def bind(self, q: Conditionals, model: Model) -> None:
-        """See Target."""
         cast(LatentBlocks, q).bind(cast(Latent, model))
 
-    def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
-        """See Target. z first, then the missing cells; a path needs an order that is as likely backwards."""
-        x = state.chains.x
-        if state.config.accept == "gibbs":
-            nothing, layout = x.new_empty(0), state.chains.layout
-            return SweepNoise(nothing, normal((n, layout.d), x, g), nothing, normal((n, layout.L), x, g))
-        noise = sweep_noise(state.q, n, G, state.config.accept, x, g)
-        return noise if state.config.scan == "path" else noise._replace(order=torch.ones_like(noise.order))
+    def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
+        """z first, then the missing cells; a path needs an order that is as likely backwards."""
+        if not of.moves.metropolis:
+            nothing, layout = like.new_empty(0), of.layout
+            return SweepNoise(nothing, normal((n, layout.d), like, g), nothing, normal((n, layout.L), like, g))
+        noise = sweep_noise(of.q, n, of.moves, like, g)
+        return noise if of.moves.path else noise._replace(order=torch.ones_like(noise.order))
 
-    def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
-        """See Target: for the latents of all rows and the cells of incomplete ones."""
-        x, layout = state.chains.x, state.chains.layout
-        cells = 0 if self.marginal else layout.d
-        return DrawNoise(x.new_empty(0), normal((n, cells), x, g), normal((R, layout.L), x, g))
+    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
+        """For the latents of all rows and the cells of incomplete ones."""
+        cells = 0 if self.marginal else of.layout.d
+        return DrawNoise(like.new_empty(0), normal((n, cells), like, g), normal((R, of.layout.L), like, g))
 
-    def update(
-        self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
-    ) -> Sweep:
-        """See Target. A cell whose draw leaves the box keeps its value (without a correction), or both blocks do."""
-        model = cast(Latent, state.theta)
-        if state.config.accept == "gibbs":
-            return self._redraw(state, x, missing, noise, inside)
-        if inside is not None:
-            wide = inside.new_full((1, model.latents), torch.inf)
-            inside = torch.cat([inside, torch.cat([-wide, wide])], 1)
-        return update_imputations(
-            lambda x, missing: model.joint_log_prob(x),
-            state.q,
-            x,
-            missing,
-            state.chains.K,
-            noise,
-            accept=state.config.accept,
-            scan=scan,
-            inside=inside,
-        )
+    def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+        """A cell whose draw leaves the box keeps its value (without a correction), or both blocks do."""
+        model = cast(Latent, of.p)
+        if not of.moves.metropolis:
+            return self._redraw(of, x, missing, noise, box)
+        if box is not None:
+            wide = box.new_full((1, model.latents), torch.inf)
+            box = torch.cat([box, torch.cat([-wide, wide])], 1)
+        density = OfRows(lambda x, missing: model.joint_log_prob(x))
+        return sweep(noise, of.q, x, missing, density, of.moves, of.K, box)
 
     @torch.no_grad()
-    def _redraw(self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, inside: Tensor | None) -> Sweep:
-        """z ~ q(z | x), then x_mis ~ q(x_mis | z, x_obs)."""
-        model, q, layout = cast(Latent, state.theta), cast(LatentBlocks, state.q), state.chains.layout
-        rows, holes = layout.data(x), layout.data(missing)
+    def _redraw(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None) -> Swept:
+        """z ~ q(z | x), then x_mis ~ q(x_mis | z, x_obs): cells that are independent, each kept for itself."""
+        model, q = cast(Latent, of.p), cast(LatentBlocks, of.q)
+        rows, holes = of.layout.data(x), of.layout.data(missing)
         z = model.encode(rows).draw(noise.latents)
         cells = q.cells(rows, z, holes).draw(noise.normal)
         kept = holes
-        if inside is not None:
-            kept = holes & (cells >= inside[0]) & (cells <= inside[1])
-        rows = rows.lerp(cells, kept.to(x.dtype))
+        if box is not None:
+            kept = holes & (cells >= box[0]) & (cells <= box[1])
         moved = kept.any(1)
         tried = x.new_full((2,), len(x))
-        return Sweep(torch.cat([rows, z], 1), tried, torch.stack([moved.sum().to(x.dtype), tried[1]]), moved[:, None])
+        accepted = torch.stack([moved.sum().to(x.dtype), tried[1]])
+        return Swept(torch.cat([torch.where(kept, cells, rows), z], 1), None, tried, accepted, moved[:, None])
 
-    def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
-        """See Target. J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing."""
-        model, q = cast(Latent, state.theta), cast(LatentBlocks, state.q)
-        rows, z = state.chains.layout.split(x)
-        holes = state.chains.layout.data(missing)
+    def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        """J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing."""
+        model, q = cast(Latent, of.p), cast(LatentBlocks, of.q)
+        rows, z = of.layout.split(x)
+        holes = of.layout.data(missing)
         if self.marginal:
             return (weight * model.elbo(rows, noise.latents, holes, model.encode(rows))).sum()
         elbo = weight * model.elbo(rows, noise.latents)
@@ -220,12 +133,12 @@ class BlockLatents(Target):
             return elbo.sum()
         law, wanted = q.cells(rows[:n], z[:n], holes[:n]), holes[:n].to(x.dtype)
         completed = rows[:n].lerp(law.draw(noise.normal), wanted)
-        entropy = ((law.log_scale + HALF_LOG_2PIE) * wanted).sum(1)
+        entropy = (law.entropies() * wanted).sum(1)
         cells = weight[:n] * (model.joint_log_prob(torch.cat([completed, z[:n]], 1)) + entropy)
         return 0.5 * (elbo[:n].sum() + cells.sum()) + elbo[n:].sum()
 
-    def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
-        """UsageError: see `check_blocks`."""
+    def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
+        """UsageError: `check_blocks` refuses it before."""
         raise UsageError("method.gradient=accepted needs the log density of a row", "leave it out")
 
 

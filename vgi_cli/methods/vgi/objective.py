@@ -1,7 +1,7 @@
-"""The VGI objective and the imputation step on one batch (paper, Algorithms 2, 3 and 5).
+"""The VGI objective on one batch (paper, Algorithms 2 and 3).
 
-All randomness is drawn first (`sweep_noise`, `draw_noise`) and handed in, so that what follows is a fixed function of
-tensors, which can be captured or compiled.
+All randomness is drawn first (`draw_noise`) and handed in, so that what follows is a fixed function of tensors, which
+can be captured or compiled.
 """
 
 from __future__ import annotations
@@ -11,102 +11,88 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.blocks import block_scan, gibbs_blocks, metropolis_blocks
-from vgi_cli.chains.kernels import Scan, holes_scan, random_scan
-from vgi_cli.chains.sweeps import SweepNoise, Swept, gibbs_sweep, metropolis_path, metropolis_sweep
-from vgi_cli.conditionals.amortised import WIDE_SHARE
-from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
+from vgi_cli.chains.moves import normal, order_noise, scan_of, uniform
+from vgi_cli.chains.scans import random_scan
+from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.errors import UsageError
+from vgi_cli.maths.laws import Law
 from vgi_cli.notation import LogDensity
 
-RANKED = 12
-"""Up to this many blocks a row are found by rank (`holes_scan`); for more, blocks are sorted by random numbers."""
 
+class Estimate(NamedTuple):
+    """What one estimate of the objective redraws of a row: M times, B columns together (1: one block)."""
 
-class Sweep(NamedTuple):
-    """After G steps: rows x [R, D]; steps tried and accepted per block [S]; which steps were accepted [R, G], or
-    [R, G, B] where B columns move together."""
-
-    x: Tensor
-    tried: Tensor
-    accepted: Tensor
-    steps: Tensor
+    M: int
+    B: int = 1
 
 
 class DrawNoise(NamedTuple):
-    """For M redrawn blocks of n rows: uniform `order` chooses them, normal [n, M, fresh_width] draws them; where B
-    columns are redrawn together, normal [n, M, B, fresh_width]. `latents`: for latents that are drawn too."""
+    """Randomness of an estimate for n rows: uniform `order` chooses what is redrawn, normal [n, M, (B), fresh_width]
+    draws it; latents [R, L] standard normal, for models whose latents are drawn too, else empty."""
 
     order: Tensor
     normal: Tensor
-    latents: Tensor = torch.empty(0)
+    latents: Tensor
 
 
-def draw_noise(
-    q: Conditionals, n: int, M: int, like: Tensor, generator: torch.Generator, columns: int = 1
-) -> DrawNoise:
-    """Randomness of one estimate of the objective; `columns`: B of them are redrawn together (`block_objective`)."""
-    if columns > 1:
-        normals = normal((n, M, min(columns, q.S), q.fresh_width), like, generator)
-        return DrawNoise(uniform((n, q.S), like, generator), normals)
+def draw_noise(q: Conditionals, n: int, estimate: Estimate, like: Tensor, generator: torch.Generator) -> DrawNoise:
+    """Randomness of one estimate of the objective."""
+    M, B = estimate
+    nothing = like.new_empty(0)
+    if B > 1:
+        normals = normal((n, M, B, q.fresh_width), like, generator)
+        return DrawNoise(uniform((n, q.S), like, generator), normals, nothing)
     M = min(M, q.S)
-    return DrawNoise(_order(q, n, M, like, generator), normal((n, M, q.fresh_width), like, generator))
-
-
-def sweep_noise(
-    q: Conditionals, R: int, G: int, accept: str, like: Tensor, generator: torch.Generator, columns: int = 1
-) -> SweepNoise:
-    """Randomness of one sweep of G steps; `columns`: B of them are redrawn together at each."""
-    G = min(G, q.S)
-    width = q.noise_width if accept == "metropolis" else q.fresh_width
-    log_uniform = uniform((R, G), like, generator).log()
-    if columns > 1:
-        order = uniform((R, q.S), like, generator)
-        return SweepNoise(order, normal((R, G, min(columns, q.S), width), like, generator), log_uniform)
-    return SweepNoise(_order(q, R, G, like, generator), normal((R, G, width), like, generator), log_uniform)
-
-
-def _order(q: Conditionals, R: int, steps: int, like: Tensor, generator: torch.Generator) -> Tensor:
-    return uniform((R, steps if steps <= RANKED else q.S), like, generator)
-
-
-def _scan(q: Conditionals, missing: Tensor, K: int, order: Tensor, steps: int) -> Scan:
-    """Which blocks are redrawn; missing [R, D], K chains of a row next to each other."""
-    if steps <= RANKED:
-        return holes_scan(q.blocks(missing[::K]), K, order)
-    return random_scan(q.blocks(missing), order, steps)
+    order = order_noise(q, n, M, B, like, generator)
+    return DrawNoise(order, normal((n, M, q.fresh_width), like, generator), nothing)
 
 
 def vgi_objective(
     log_p: LogDensity,
-    q: OfColumns,
+    q: Conditionals,
     x: Tensor,
     missing: Tensor,
     weight: Tensor,
     K: int,
     noise: DrawNoise,
+    estimate: Estimate,
 ) -> Tensor:
     """Weighted sum of the estimates of J_VGI (Algorithm 3, eq. 9): scalar, nats.
 
     x, missing [R, D]; weight [R]. The mean over M missing blocks of log p(x with the block redrawn) - log q; a fully
     observed row contributes log p(x), once. The first n rows, those that `noise` is for, have holes, K chains next to
-    each other. Blocks are drawn without replacement, so a row with fewer than M holes averages over all of them.
+    each other. Blocks are drawn without replacement, so a row with fewer than M holes averages over all of them. A
+    discrete law is not drawn from but summed over.
     """
-    n, M = noise.normal.shape[:2]
+    n = len(noise.normal)
     if n == 0:
         return (weight * log_p(x, missing)).sum()
-    if noise.normal.ndim == 4:
-        return _block_objective(log_p, q, x, missing, weight, noise)
-    scan = _scan(q, missing[:n], K, noise.order, M)
-    draw = q.draw(x[:n], missing[:n], scan.j, noise.normal)
-    masks = missing[:n, None].expand(-1, M, -1).reshape(n * M, -1)
-    log_p_rows = log_p(joined(draw.x.flatten(0, 1), x[n:]), joined(masks, missing[n:]))
-    terms = torch.where(scan.active, log_p_rows[: n * M].view(n, M) - draw.log_q, 0.0)
+    if estimate.B > 1:
+        return _together(log_p, q, x, missing, weight, noise, estimate)
+    scan = scan_of(q, missing[:n], K, noise.order, *estimate)
+    law = q.law(x[:n], missing[:n], scan.j)
+    points = law.enumerate()
+    value, log_q = _drawn(law, noise.normal) if points is None else points
+    rows = q.put(x[:n, None], scan.j.expand(log_q.shape), value)  # [n, M, D], or for each value [n values, n, M, D]
+    masks = missing[:n, None].expand(rows.shape).flatten(0, -2)
+    log_p_rows = log_p(joined(rows.flatten(0, -2), x[n:]), joined(masks, missing[n:]))
+    terms = log_p_rows[: len(masks)].view(log_q.shape) - log_q
+    if points is not None:
+        share = log_q.exp()
+        terms = torch.where(share > 0, share * terms, 0.0).sum(0)
+    terms = torch.where(scan.active, terms, 0.0)
     share = weight[:n] / scan.active.sum(1)
-    return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
+    return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rows[len(masks) :]).sum()
 
 
-def _block_objective(
-    log_p: LogDensity, q: OfColumns, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise
+def _together(
+    log_p: LogDensity,
+    q: Conditionals,
+    x: Tensor,
+    missing: Tensor,
+    weight: Tensor,
+    noise: DrawNoise,
+    estimate: Estimate,
 ) -> Tensor:
     """The same with M blocks of B columns that are redrawn together: log p(x with the block redrawn) - sum_j log q_j.
 
@@ -114,15 +100,29 @@ def _block_objective(
     q_j that it is best for know of the block's other columns only what the rest of the row says (a mean field within
     the block, paper section 3.4): close to p's own conditionals while B is small beside the number of columns.
     """
-    assert isinstance(q, Univariate), "see scans.block_columns"
-    n, M, B = noise.normal.shape[:3]
-    scan = block_scan(q.blocks(missing[:n]), noise.order, M, B)
-    draws = [q.draw_together(x[:n], scan.j[:, m], scan.active[:, m], noise.normal[:, m]) for m in range(M)]
+    n, M = noise.normal.shape[:2]
+    scan = scan_of(q, missing[:n], 1, noise.order, *estimate)
+    rows, scores = [], []
+    for m in range(M):
+        j, active = scan.j[:, m], scan.active[:, m]
+        law = q.law(x[:n], missing[:n], j)
+        if law.enumerate() is not None:
+            raise UsageError("method.block_columns: discrete conditionals are redrawn one at a time", "leave it out")
+        value, log_q = _drawn(law, noise.normal[:, m])
+        rows.append(x[:n].scatter(1, j, torch.where(active, value, x[:n].gather(1, j))))
+        scores.append(torch.where(active, log_q, 0.0).sum(1))
     masks = missing[:n].repeat(M, 1)
-    log_p_rows = log_p(joined(torch.cat([draw.x for draw in draws]), x[n:]), joined(masks, missing[n:]))
+    log_p_rows = log_p(joined(torch.cat(rows), x[n:]), joined(masks, missing[n:]))
     used = scan.active.any(2)  # a row with few holes has fewer blocks
-    terms = torch.where(used, log_p_rows[: n * M].view(M, n).t() - torch.stack([d.log_q for d in draws], 1), 0.0)
+    terms = torch.where(used, log_p_rows[: n * M].view(M, n).t() - torch.stack(scores, 1), 0.0)
     return (weight[:n] / used.sum(1) * terms.sum(1)).sum() + (weight[n:] * log_p_rows[n * M :]).sum()
+
+
+def _drawn(law: Law, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws and log q of them, or minus the entropy where it has a closed form: the same mean without noise (paper,
+    section 4.3)."""
+    entropy = law.entropy()
+    return law.draw_scored(noise) if entropy is None else (law.draw(noise), -entropy)
 
 
 def joined(first: Tensor, second: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def joined(first: Tensor, second: Tensor) -> Tensor:
 
 
 def warm_up_loss(
-    q: OfColumns, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
+    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
 ) -> Tensor:
     """Minus the mean log q(x_j | rest) of M observed blocks per row (Algorithm 2): scalar, nats.
 
@@ -139,75 +139,6 @@ def warm_up_loss(
     """
     scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
     active = scan.active.to(x.dtype)
-    log_q = torch.where(scan.active, q.log_prob(x, ~missing, scan.j), 0.0)
+    law = q.law(x, ~missing, scan.j, hidden=True)
+    log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
     return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()
-
-
-@torch.no_grad()
-def update_imputations(
-    log_p: LogDensity,
-    q: Conditionals,
-    x: Tensor,
-    missing: Tensor,
-    K: int,
-    noise: SweepNoise,
-    *,
-    accept: str,
-    scan: str,
-    inside: Tensor | None = None,
-) -> Sweep:
-    """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction.
-
-    x, missing [R, D]: K chains of a row next to each other
-    inside      [2, D] box: updates that leave it are rejected (Algorithm 6, line 7)
-    """
-    if noise.normal.ndim == 4:
-        return _together(log_p, q, x, missing, noise, accept, inside)
-    order = _scan(q, missing, K, noise.order, noise.normal.shape[1])
-    if accept == "gibbs":
-        swept = gibbs_sweep(q, x, missing, order, noise, inside)
-    elif scan == "path" and inside is None:
-        swept = metropolis_path(log_p, q, x, missing, order, noise)
-    else:
-        swept = metropolis_sweep(log_p, q, x, missing, order, noise, inside)
-    return _counted(q, swept, order.j, order.active)
-
-
-def _together(
-    log_p: LogDensity,
-    q: Conditionals,
-    x: Tensor,
-    missing: Tensor,
-    noise: SweepNoise,
-    accept: str,
-    inside: Tensor | None,
-) -> Sweep:
-    """The sweeps of `chains/blocks.py`."""
-    assert isinstance(q, Univariate), "see scans.moves_of"
-    G, B = noise.normal.shape[1:3]
-    order = block_scan(q.blocks(missing), noise.order, G, B)
-    if accept == "gibbs":
-        swept = gibbs_blocks(q, x, missing, order, noise, inside)
-    else:
-        wide = WIDE_SHARE / B  # B widened columns would be refused: the share is that of a step
-        swept = metropolis_blocks(log_p, q, x, missing, order, noise, wide, inside)
-    return _counted(q, swept, order.j, order.active)
-
-
-def _counted(q: Conditionals, swept: Swept, j: Tensor, active: Tensor) -> Sweep:
-    """The rows, and how often each block of columns was tried and kept."""
-    zeros = swept.x.new_zeros(q.S)
-    tried = zeros.scatter_add(0, j.reshape(-1), active.reshape(-1).to(zeros))
-    accepted = zeros.scatter_add(0, j.reshape(-1), swept.accepted.reshape(-1).to(zeros))
-    return Sweep(swept.x, tried, accepted, swept.accepted)
-
-
-def uniform(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    """Uniform on (0, 1) in the precision and on the device of `like`, never 0."""
-    u = torch.rand(shape, generator=generator, dtype=like.dtype, device=like.device)
-    return u.clamp_(min=torch.finfo(like.dtype).tiny)
-
-
-def normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard normal noise in the precision and on the device of `like`."""
-    return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)

@@ -1,10 +1,13 @@
-"""How many columns a step redraws together."""
+"""How chains move, and how many columns a step redraws together."""
 
 from __future__ import annotations
 
+from vgi_cli.chains.moves import Moves
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.objective import Estimate
 
 BLOCKS_FROM = 64
 """Holes of an incomplete row, on average, from which `auto` redraws several columns together. So many holes need more
@@ -13,28 +16,20 @@ PARTS, MOST = 10, 32
 """Then a row's holes are cut into so many parts, of at most so many columns (docs/benchmarks.md)."""
 
 
-def moved_columns(config: VgiConfig, chains: Chains) -> int:
-    """Columns of a row that one step of a chain redraws together."""
-    blocks = config.scan == "block" or (config.scan == "auto" and _many(chains))
-    return block_columns(config, chains) if blocks else 1
-
-
-def block_columns(config: VgiConfig, chains: Chains) -> int:
-    """Columns that one estimate of the objective redraws together: those of a block, or 1 without blocks."""
+def moves_of(config: VgiConfig, q: Conditionals, chains: Chains) -> tuple[Moves, Estimate]:
+    """How the chains move, and what an estimate of the objective redraws: several columns at a time only where the
+    conditionals are of single ones."""
+    metropolis = config.accept == "metropolis"
+    moves = Moves(metropolis, metropolis and config.scan == "path", config.gibbs_steps)
+    estimate = Estimate(config.blocks_per_row)
+    if not q.flat:
+        return moves, estimate
+    holes = chains.C / max(len(chains.incomplete), 1) - chains.layout.L  # a mean over incomplete rows, of data cells
+    blocks = config.scan == "block" or (config.scan == "auto" and holes >= BLOCKS_FROM)
+    B = min(MOST, max(1, int(holes) // PARTS)) if blocks else 1
     if config.block_columns is not None:
-        return min(config.block_columns, chains.layout.d)
-    if config.scan == "block" or (config.scan == "auto" and _many(chains)):
-        return min(MOST, max(1, int(_holes(chains)) // PARTS))
-    return 1
-
-
-def _holes(chains: Chains) -> float:
-    """Mean number of missing data cells of an incomplete row."""
-    return chains.C / max(len(chains.incomplete), 1) - chains.layout.L
-
-
-def _many(chains: Chains) -> bool:
-    return _holes(chains) >= BLOCKS_FROM
+        B = min(config.block_columns, chains.layout.d)
+    return moves._replace(B=B if blocks else 1), estimate._replace(B=B)
 
 
 def check_scan(config: VgiConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from vgi_cli.notation import LogDensity
 class Plain:
     """Functions of tensors, as they are."""
 
-    def __call__(self, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    def __call__(self, function: Callable[..., Tensor], *inputs: Any) -> Tensor:
         return function(*inputs)
 
 
@@ -32,7 +32,7 @@ class Captured:
         self._failed = False
         self.steps: dict[Hashable, CapturedSteps[Tensor]] = {}
 
-    def __call__(self, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    def __call__(self, function: Callable[..., Tensor], *inputs: Any) -> Tensor:
         if function not in self.steps:
             self.steps[function] = CapturedSteps(function, self._say_once, self._device)
         return self.steps[function](*inputs)

@@ -9,23 +9,24 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.moves import SweepNoise
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Conditionals, OfColumns, Univariate
+from vgi_cli.conditionals.amortised import AmortisedConditionals
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Resources, Standing
 from vgi_cli.methods.loop import LoopState, Stage
 from vgi_cli.methods.optimisation import adam, ascend, held_fixed
 from vgi_cli.methods.vgi.conditionals import layout_of
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise, joined
-from vgi_cli.methods.vgi.scans import block_columns, moved_columns
+from vgi_cli.methods.vgi.scans import moves_of
 from vgi_cli.methods.vgi.speed import speed_of
-from vgi_cli.methods.vgi.targets import Target
+from vgi_cli.methods.vgi.targets import Inference, Target
 from vgi_cli.models.base import Model
 
 TAKEN = ("layout", "scan", "block_columns")
 """Settings that a fit by `vgi` takes by its table where they are open."""
-Objective = Callable[["VgiState", Tensor, Tensor, Tensor, DrawNoise], Tensor]
+Objective = Callable[[Inference, Tensor, Tensor, Tensor, DrawNoise], Tensor]
 """Weighted sum of the objective over rows x [R, D], missing [R, D], weight [R]: scalar, nats."""
 
 
@@ -33,10 +34,10 @@ Objective = Callable[["VgiState", Tensor, Tensor, Tensor, DrawNoise], Tensor]
 class VgiState(LoopState):
     """See LoopState.
 
-    optim_q  None: the conditionals have no parameters of their own
-    moved    columns of a row that one step of a chain redraws together
-    columns  columns that one estimate of the objective redraws together
-    speed    how the steps of the main stage are computed
+    optim_q   None: the conditionals have no parameters of their own
+    moves     how the chains move
+    estimate  what one estimate of the objective redraws
+    speed     how the steps of the main stage are computed
     """
 
     TOTAL = "tally/objective"
@@ -63,9 +64,7 @@ class VgiState(LoopState):
             self.optimisers["optim_q"] = self.optim_q
             self.rates["optim_q"] = config.optim.lr_conditionals
             self.networks["conditionals"] = q
-        univariate = isinstance(q, Univariate)
-        self.moved = moved_columns(config, chains) if univariate else 1
-        self.columns = block_columns(config, chains) if univariate else 1
+        self.moves, self.estimate = moves_of(config, q, chains)
         self.counts = {f"tally/{name}": chains.x.new_zeros(q.S) for name in ("tried", "accepted")}
         resources = Resources() if resources is None else resources
         self.speed = speed_of(theta, chains, resources, self.epochs * self.batches, latent=chains.layout.L > 0)
@@ -86,12 +85,12 @@ class VgiState(LoopState):
         """The settings with what they leave open of the networks and the moves as it is in this fit. Where the blocks
         are not of columns there are no such networks, and where they are of several no such moves."""
         taken: dict[str, Any] = {}
-        if isinstance(self.q, OfColumns):
+        if isinstance(self.q, AmortisedConditionals):
             taken["layout"] = layout_of(self.config, self.chains.layout.d)
-        if isinstance(self.q, Univariate):
-            taken["block_columns"] = self.columns
+        if self.q.flat:
+            taken["block_columns"] = self.estimate.B
             if self.config.scan == "auto":
-                taken["scan"] = "block" if self.moved > 1 else "step"
+                taken["scan"] = "block" if self.moves.B > 1 else "step"
         return self.config.model_copy(update=taken)
 
     def standing(self) -> Standing:
@@ -123,29 +122,35 @@ class VgiState(LoopState):
         """Of phi, where it has parameters."""
         return [] if self.optim_q is None else [self.optim_q]
 
+    @property
+    def inference(self) -> Inference:
+        """What a step computes with."""
+        chains = self.chains
+        return Inference(self.theta, self.q, self.log_p, chains.K, chains.layout, self.moves, self.estimate)
+
     def update(self, x: Tensor, missing: Tensor, noise: SweepNoise) -> Tensor:
         """The rows of a batch [R, D] with new imputations (Algorithm 5) in the incomplete ones, which come first."""
-        return self.speed.call(self.moves, x, missing, *noise) if len(noise.normal) else x
+        return self.speed.call(self._update, x, missing, noise) if len(noise.normal) else x
 
-    def moves(self, x: Tensor, missing: Tensor, *noise: Tensor) -> Tensor:
+    def _update(self, x: Tensor, missing: Tensor, noise: SweepNoise) -> Tensor:
         """The arithmetic of `update`: a function of tensors, which counts what was accepted."""
-        return self.swept(x, missing, SweepNoise(*noise), self.config.scan)
+        return self.swept(self.inference, x, missing, noise)
 
-    def swept(self, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None) -> Tensor:
-        """The same by a scan of one's own choice; `inside` [2, d]: a box that no update leaves."""
+    def swept(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Tensor:
+        """The same by moves of one's own choice; box [2, d]: what no update leaves."""
         n = len(noise.normal)
         self.theta.eval()
-        sweep = self.target.update(self, x[:n], missing[:n], noise, scan, inside)
+        sweep = self.target.update(of, x[:n], missing[:n], noise, box)
         self.theta.train()
         self.counts["tally/tried"] += sweep.tried
         self.counts["tally/accepted"] += sweep.accepted
         return joined(sweep.x, x[n:])
 
     def ascend(
-        self, objective: Objective, theta: torch.optim.Optimizer, phi: torch.optim.Optimizer | None, *inputs: Tensor
+        self, objective: Objective, theta: torch.optim.Optimizer, phi: torch.optim.Optimizer | None, *inputs: Any
     ) -> Tensor:
         """A step of the main stage up an objective in theta and in phi, whose value it returns. `inputs`: x, missing
-        and weight of a batch, then the parts of a DrawNoise."""
+        and weight of a batch, and a DrawNoise."""
         return self.speed.call(Ascent(self, objective, theta, phi), *inputs)
 
 
@@ -158,18 +163,18 @@ class Ascent:
     theta: torch.optim.Optimizer
     phi: torch.optim.Optimizer | None
 
-    def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, *noise: Tensor) -> Tensor:
-        state, clip = self.state, self.state.config.optim.clip
+    def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        state, clip, of = self.state, self.state.config.optim.clip, self.state.inference
         phi = [] if self.phi is None else [self.phi]
         if state.config.gradient == "objective":
-            objective = self.objective(state, x, missing, weight, DrawNoise(*noise))
+            objective = self.objective(of, x, missing, weight, noise)
             ascend(objective, clip, self.theta, *phi)
             return objective.detach()
         with held_fixed(state.theta):  # phi at the fresh draw
-            objective = self.objective(state, x, missing, weight, DrawNoise(*noise))
+            objective = self.objective(of, x, missing, weight, noise)
             if objective.requires_grad:
                 ascend(objective, clip, *phi)
-        ascend(state.target.likelihood(state, x, missing, weight), clip, self.theta)  # theta at the state of the chain
+        ascend(state.target.likelihood(of, x, missing, weight), clip, self.theta)  # theta at the state of the chain
         return objective.detach()
 
 

@@ -5,34 +5,52 @@ what is climbed. `vgi`, `vbgi` and `vbgi-m` are one loop (methods/vgi/vgi.py) wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, cast, final
+from typing import NamedTuple, cast, final
 
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.moves import Moves, OfRows, SweepNoise, Swept, sweep, sweep_noise
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.chains.sweeps import SweepNoise
-from vgi_cli.conditionals.base import Conditionals, OfColumns
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.conditionals import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import (
-    DrawNoise,
-    Sweep,
-    draw_noise,
-    sweep_noise,
-    update_imputations,
-    vgi_objective,
-)
+from vgi_cli.methods.vgi.objective import DrawNoise, Estimate, draw_noise, vgi_objective
 from vgi_cli.models.base import Latent, Model
+from vgi_cli.notation import LogDensity
 
-if TYPE_CHECKING:
-    from vgi_cli.methods.vgi.state import VgiState
+
+class Inference(NamedTuple):
+    """What a step computes with.
+
+    p, q      the model and the conditionals
+    log_p     p's log density of rows of data columns, or its bound
+    K         chains of a row
+    layout    of the rows of the chains, latents included
+    moves     how they move
+    estimate  what one estimate of the objective redraws
+    """
+
+    p: Model
+    q: Conditionals
+    log_p: LogDensity
+    K: int
+    layout: Layout
+    moves: Moves
+    estimate: Estimate
+
+
+class StepNoise(NamedTuple):
+    """All randomness of a step: of the chains' sweep, and of the estimate of the objective."""
+
+    moves: SweepNoise
+    fresh: DrawNoise
 
 
 class Target(ABC):
-    """See the head of this file. A target holds no parameters and no state.
+    """A target holds no parameters and no state. Rows x [R, D] have latent columns after those of the data.
 
     together  whether phi climbs in Algorithm 4 too
     """
@@ -47,35 +65,32 @@ class Target(ABC):
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """The conditionals of a table's columns; parameters not yet initialised."""
 
-    @abstractmethod
-    def bind(self, q: Conditionals, model: Model) -> None:
+    def bind(self, q: Conditionals, model: Model) -> None:  # noqa: B027 (by default nothing is shared)
         """Have conditionals that share networks with a model take them from this one."""
 
     @abstractmethod
-    def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
-        """Randomness of one sweep of G steps over n incomplete rows."""
+    def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
+        """Randomness of one sweep over n incomplete rows, in the precision and on the device of `like`."""
 
     @abstractmethod
-    def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
-        """Randomness of one estimate of the objective on R rows, the first n of which are incomplete."""
+    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
+        """Randomness of one estimate of the objective on R rows, of which the first n are incomplete."""
 
     @abstractmethod
-    def update(
-        self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
-    ) -> Sweep:
-        """Algorithm 5 on incomplete rows x [n, D]; `inside` [2, data columns] as in `update_imputations`."""
+    def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+        """Algorithm 5 on incomplete rows x [n, D]; box [2, data columns]: updates that leave it are rejected."""
 
     @abstractmethod
-    def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+    def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """Algorithm 3 on rows x [R, D]: scalar, nats."""
 
     @abstractmethod
-    def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
+    def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """Weighted log p of completed rows: what theta climbs where `gradient` is `accepted`."""
 
     def augmented(self, table: TensorTable, model: Model) -> TensorTable:
-        """The table with its latent columns, which are missing where a row is incomplete; a complete row keeps no
-        latents, and the zeros that it holds there are never read."""
+        """The table with its latent columns, one more block, which is missing where a row is incomplete; a complete row
+        keeps no latents, and the zeros that it holds there are never read."""
         L = self.latents(model)
         if L == 0:
             return table
@@ -101,44 +116,22 @@ class Columns(Target):
     """Rows of data columns, and the model's log density of them."""
 
     def latents(self, model: Model) -> int:
-        """None."""
         return 0
 
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
-        """See Target."""
         return build_conditionals(config, layout)
 
-    def bind(self, q: Conditionals, model: Model) -> None:
-        """Nothing is shared."""
+    def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
+        return sweep_noise(of.q, n, of.moves, like, g)
 
-    def sweep_noise(self, state: VgiState, n: int, G: int, g: torch.Generator) -> SweepNoise:
-        """See Target."""
-        return sweep_noise(state.q, n, G, state.config.accept, state.chains.x, g, state.moved)
+    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
+        return draw_noise(of.q, n, of.estimate, like, g)
 
-    def draw_noise(self, state: VgiState, n: int, R: int, g: torch.Generator) -> DrawNoise:
-        """See Target."""
-        return draw_noise(state.q, n, state.config.blocks_per_row, state.chains.x, g, state.columns)
+    def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+        return sweep(noise, of.q, x, missing, OfRows(of.log_p), of.moves, of.K, box)
 
-    def update(
-        self, state: VgiState, x: Tensor, missing: Tensor, noise: SweepNoise, scan: str, inside: Tensor | None = None
-    ) -> Sweep:
-        """See Target."""
-        return update_imputations(
-            state.log_p,
-            state.q,
-            x,
-            missing,
-            state.chains.K,
-            noise,
-            accept=state.config.accept,
-            scan=scan,
-            inside=inside,
-        )
+    def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        return vgi_objective(of.log_p, of.q, x, missing, weight, of.K, noise, of.estimate)
 
-    def objective(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
-        """See Target."""
-        return vgi_objective(state.log_p, cast(OfColumns, state.q), x, missing, weight, state.chains.K, noise)
-
-    def likelihood(self, state: VgiState, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
-        """See Target."""
-        return (weight * state.log_p(x, missing)).sum()
+    def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
+        return (weight * of.log_p(x, missing)).sum()

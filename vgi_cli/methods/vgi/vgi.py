@@ -13,7 +13,6 @@ import torch
 
 from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.completers.base import never
-from vgi_cli.conditionals.base import Univariate
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Events, Method, Resources
@@ -40,8 +39,8 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
     for _ in epochs(state, Stage.MAIN, state.epochs):  # 4: for t in [1, max_epochs]
         for batch in batches(state):  # 5: for mini-batch B_K in D_K
             g, n = state.step_generator(), len(batch.rows) * D_K.K
-            moves = target.sweep_noise(state, n, config.gibbs_steps, g)
-            fresh = target.draw_noise(state, n, len(batch.x), g)
+            moves = target.sweep_noise(state.inference, n, batch.x, g)
+            fresh = target.draw_noise(state.inference, n, len(batch.x), batch.x, g)
             state.set_rates(rate_factor(config.optim.schedule, state.progress()))
             x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
             if n:
@@ -50,7 +49,7 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
                 target.objective,  # 8: compute J, by Algorithm 3
                 state.optim_theta,  # 9: theta <- theta + alpha_theta grad J
                 state.optim_q,  # 10: phi <- phi + alpha_phi grad J
-                *(x, batch.missing, batch.weight, *fresh),
+                *(x, batch.missing, batch.weight, fresh),
             )
             state.average(config.optim.average)
             yield state.step_end()
@@ -103,7 +102,7 @@ def begin(
     model.initialise(start, generator)
     target.start_latents(chains, model, generator)
     q = target.conditionals(model, config, layout).to(table.x.dtype)
-    if not isinstance(q, Univariate):
+    if not q.flat:
         check_scan(config)
     q.initialise(generator)
     q.align(start)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import cast
 
-from vgi_cli.conditionals.base import OfColumns
 from vgi_cli.methods.base import Events
 from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend, held_fixed
@@ -15,12 +13,12 @@ from vgi_cli.methods.vgi.state import VgiState
 
 def warm_up_conditionals(state: VgiState) -> Events:
     """Algorithm 2: phi climbs the log density of observed cells given the rest of their rows, imputed by f0."""
-    config, layout, q = state.config, state.chains.layout, cast(OfColumns, state.q)
-    M = max(2, config.blocks_per_row, state.columns)
+    config, layout = state.config, state.chains.layout
+    M = max(2, *state.estimate)
     for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
         for batch in batches(state):  # 2
             x, missing = layout.data(batch.x), layout.data(batch.missing)
-            loss = warm_up_loss(q, x, missing, batch.weight, M, state.step_generator())  # 3-6, of M columns a row
+            loss = warm_up_loss(state.q, x, missing, batch.weight, M, state.step_generator())  # 3-6, of M columns a row
             ascend(-loss, config.optim.clip, *state.optimisers_q)  # 7
             state.total -= loss.detach()
             yield state.step_end()
@@ -35,9 +33,10 @@ def warm_up_model(state: VgiState) -> Events:
     for _ in epochs(state, Stage.WARM_MODEL, config.optim.warmup_model):  # 1
         for batch in batches(state):  # 2
             n = len(batch.rows) * state.chains.K
-            noise = target.draw_noise(state, n, len(batch.x), state.step_generator())
+            of = state.inference
+            noise = target.draw_noise(of, n, len(batch.x), batch.x, state.step_generator())
             with nullcontext() if target.together else held_fixed(state.q):
-                objective = target.objective(state, batch.x, batch.missing, batch.weight, noise)  # 3: Algorithm 3
+                objective = target.objective(of, batch.x, batch.missing, batch.weight, noise)  # 3: Algorithm 3
                 ascend(objective, config.optim.clip, *learning)  # 4
             state.total += objective.detach()
             yield state.step_end()

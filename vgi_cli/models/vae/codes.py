@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.diagonal import DiagonalNormal
-from vgi_cli.maths.laws import CategoricalNormal, LatentLaw, relaxed
+from vgi_cli.maths.diagonal import CategoricalNormal, DiagonalNormal, relaxed
+from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.models.vae.encoders import RowNetwork
 
 LOG_SCALES = (-12.0, 4.0)
