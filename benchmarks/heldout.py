@@ -30,10 +30,11 @@ from scipy import stats
 from torch import Tensor
 
 import vgi_cli
+from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import source
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.encoder import encode, log_volume
-from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.fitting.plan import stream
 from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.em.sizing import EPOCHS, FOLDS, TOLERANCE

@@ -12,7 +12,7 @@ import pytest
 import vgi_cli
 from tests.cli.test_refusals import FA
 from tests.program import Vgi
-from vgi_cli.columns.base import Schema
+from vgi_cli.columns.schema import Schema
 from vgi_cli.runs.folder import RunFolder
 
 CODES = [1, 7, 13, 99]

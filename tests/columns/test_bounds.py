@@ -16,19 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
-from vgi_cli.columns.base import Bound, Column, Schema
-from vgi_cli.columns.bounds import bound_lines
+from vgi_cli.columns.bounds import Bound
+from vgi_cli.columns.number import Constant, Number, bound_lines
+from vgi_cli.columns.scale import Scale
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, RunError, UsageError
-from vgi_cli.table.fills import spell
 from vgi_cli.table.reader import read_table
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.normal(size=300)
 
 
-def column(values: Any, **options: Any) -> Column:
+def column(values: Any, **options: Any) -> Number:
     """What a column of these values is taken for, beside one that varies."""
     cells = [v if isinstance(v, str) else repr(v) for v in np.asarray(values).tolist()]
     rows = "\n".join(f"{cell},{i}.5" for i, cell in enumerate(cells))
@@ -216,20 +217,22 @@ def test_what_rounds_to_a_bound_is_inside_and_what_rounds_beyond_it_is_not() -> 
 def test_fills_next_to_a_bound_are_spelled_within_it() -> None:
     x = column([1.23456, 7.5, 3.25, 4.75, 2.0, 9.0, 9.5, 6.5], bounds={"x": "1.234559:"}, kinds={"x": "numeric"})
     assert x.lower is not None
-    x = Column("x", "numeric", low=0.3, high=0.9, lower=Bound(0.123456789, "asked"), digits=3)
-    assert spell(x, np.array([0.123456789, 0.5123456]), 0) == ["0.123456789", "0.512"]
+    scale = Scale(0.5, 0.2)
+    x = Number("x", "numeric", low=0.3, high=0.9, lower=Bound(0.123456789, "asked"), scale=scale, digits=3)
+    assert x.spell(np.array([0.123456789, 0.5123456]), 0) == ["0.123456789", "0.512"]
 
 
 def test_a_line_says_what_is_bounded_and_why() -> None:
     frame = pd.DataFrame({"w": np.exp(NORMAL), "stage": RNG.integers(1, 6, 300), "z": NORMAL})
     schema = read(frame)
     assert (
-        bound_lines(schema)[0] == "fills stay within limits: 'w' above 0 (its sign); 'stage' 1 to 5 (few whole numbers)"
+        bound_lines(schema.columns)[0]
+        == "fills stay within limits: 'w' above 0 (its sign); 'stage' 1 to 5 (few whole numbers)"
     )
     frame["cap"] = np.minimum(np.round(30 + 9 * RNG.normal(size=300), 1), 40.0)
     frame["rain"] = np.abs(np.round(NORMAL, 1))
     frame["site"] = RNG.choice([1, 7, 13, 99], 300)
-    line, each = bound_lines(read(frame, bounds={"z": "-10:9.5"}))
+    line, each = bound_lines(read(frame, bounds={"z": "-10:9.5"}).columns)
     assert line == (
         "fills stay on their side of zero (3 columns), within an end where values pile up (1 column), on a scale of "
         "few whole numbers (1 column), on the values that occur (1 column), within --bounds (1 column); -v lists the "
@@ -243,7 +246,7 @@ def test_a_line_says_what_is_bounded_and_why() -> None:
         "fills of 'rain': at least 0 (its sign)",
         "fills of 'site': only 1, 7, 13, 99 (the values that occur)",
     ]
-    assert bound_lines(read(frame[["z"]])) == (None, [])
+    assert bound_lines(read(frame[["z"]]).columns) == (None, [])
 
 
 def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
@@ -251,7 +254,7 @@ def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": values.astype(np.int8), "y": values.astype(np.int32)})
     frame.to_parquet(tmp_path / "t.parquet")
     schema = infer_schema(read_table([tmp_path / "t.parquet"]))[0]
-    assert bound_lines(schema) == (None, ["fills of 'x': -128 to 127 (the file's type)"])
+    assert bound_lines(schema.columns) == (None, ["fills of 'x': -128 to 127 (the file's type)"])
 
 
 def read(frame: pd.DataFrame, **options: Any) -> Schema:
@@ -274,8 +277,9 @@ class TestEarlierRuns:
     def test_they_keep_their_meaning(self) -> None:
         schema = Schema.from_json(self.old())
         x, w, k = schema.columns
+        assert isinstance(x, Number) and isinstance(w, Number) and isinstance(k, Constant)
         assert x.ends == (NORMAL.min(), NORMAL.max()) and {b.why for b in x.bounds} == {"observed"}
-        assert w.bounds == k.bounds == () and schema.format == 3
+        assert w.bounds == () and schema.format == 3
         assert Schema.from_json(schema.to_json()) == schema
 
     def test_damage_is_named(self) -> None:
@@ -312,7 +316,7 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
 ) -> None:
     values = [side * v + 0.0 for v in values]
     x = column(values, transform=transform, bounds={} if asked is None else {"x": asked})
-    if not x.modelled:
+    if not isinstance(x, Number):
         return
     schema = Schema((x,))
     ends = torch.stack(box(schema))[:, 0]
@@ -320,7 +324,7 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
     inside = ends[0] + (ends[1] - ends[0]) * torch.linspace(0, 1, 101, dtype=torch.float64)
     for z in (inside, inside.to(torch.float32).to(torch.float64)):
         fills = decode(z[:, None], schema)[:, 0]
-        written = np.array([float(text) for text in spell(x, x.snap(fills), 0)])
+        written = np.array([float(text) for text in x.spell(x.snap(fills), 0)])
         least, most = x.ends
         assert least <= written.min() and written.max() <= most
         assert x.kind != "integer" or (written == np.rint(written)).all()

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
-from vgi_cli.columns.base import Schema
-from vgi_cli.columns.levels import find_levels, levels_at, mostly_gaps, numbers_of
+from vgi_cli.columns.lattice import find_levels, levels_at, mostly_gaps, numbers_of
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.writer import write_imputed
 

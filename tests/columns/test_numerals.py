@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.columns.numerals import decimals_of, parse, shorten, spelling, write_numbers, write_significant
+from vgi_cli.columns.numerals import decimals_of, shorten, write_numbers, write_significant
+from vgi_cli.table.texts import parse, spelling
 
 
 def read(text: str) -> tuple[float, bool, bool]:

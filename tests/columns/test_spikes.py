@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
-from vgi_cli.columns.base import Schema, Spike
-from vgi_cli.columns.spikes import find_spikes, squeezed, stretched
+from vgi_cli.columns.lattice import Spike, find_spikes, squeezed, stretched
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.reader import Table
 
 RNG = np.random.default_rng(0)

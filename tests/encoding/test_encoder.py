@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.table.helpers import from_text, save
-from vgi_cli.columns.base import Bound, Column, Schema
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.maths.noise import row_keys
 from vgi_cli.table.reader import Table, read_table
 
@@ -230,11 +230,6 @@ def test_units_do_not_change_the_likelihood_but_by_their_jacobian() -> None:
         log_p = torch.distributions.Normal(0.0, 1.0).log_prob(x)[:, 0]
         total.append((log_p + log_volume(missing, x, schema)).mean())
     assert float(total[0] - total[1]) == pytest.approx(math.log(128), abs=1e-9)
-
-
-def test_a_column_without_state_is_refused() -> None:
-    with pytest.raises(ValueError, match="'x' is not modelled"):
-        box(Schema((Column("x", "numeric", lower=Bound(0.0, "sign")),)))
 
 
 def test_parquet_and_csv_encode_alike(tmp_path: Path) -> None:

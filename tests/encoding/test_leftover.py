@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.leftover import Holes, count_holes
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.check import Holes, count_holes
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.reader import read_table
 
 TEXT = "id,a,b,c,flag,note,none\n1,1.5,,7,true,x,\n,,2.5,NA,,,\n3,3.5,4.5,7,false,,\n"

@@ -8,10 +8,10 @@ import torch
 
 from tests.table.helpers import from_text
 from vgi_cli.columns.base import Transform
-from vgi_cli.columns.scaling import fit_scale
+from vgi_cli.columns.scale import fit_scale
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import decode, encode
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 
 CARRY = "`--column x=carry` to carry the column as it is"

@@ -13,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.columns.base import Column, Transform
+from vgi_cli.columns.base import Transform
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, RunError, UsageError
 from vgi_cli.table.reader import read_table
 
 
-def column(cells: list[str], **options: object) -> Column:
+def column(cells: list[str], **options: object) -> Number:
     """What a column of these cells, beside one that varies, is taken for."""
     rows = "\n".join(f"{cell},{i}.5" for i, cell in enumerate(cells))
     schema, _ = infer_schema(from_text(f"x,y\n{rows}\n"), **options)  # type: ignore[arg-type]
@@ -333,7 +335,8 @@ class TestJson:
         assert "columns.1.kind" in self.damaged(self.schema.to_json().replace('"integer"', '"whole"'))
         lost = {**raw, "columns": [{**c, "scale": None} for c in raw["columns"]]}
         assert self.damaged(json.dumps(lost)) == (
-            "schema.json: damaged (columns do not fit together) | restore the run folder, or fit again"
+            "schema.json: damaged (columns.1.scale: Input should be a dictionary or an instance of Scale)"
+            " | restore the run folder, or fit again"
         )
         twice = {**raw, "columns": raw["columns"] * 2}
         assert "do not fit together" in self.damaged(json.dumps(twice))

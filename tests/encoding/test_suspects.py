@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.table.helpers import save
 from vgi_cli.encoding.check import check
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.suspects import WRITTEN, far_values
 from vgi_cli.errors import InputError
 from vgi_cli.table.reader import Table, read_table

@@ -7,6 +7,8 @@ import math
 import pytest
 import torch
 
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.scale import Scale
 from vgi_cli.evaluation.imputation import coverage, fair_crps, score_imputations, sliced_wasserstein
 
 SQRT_PI = math.sqrt(math.pi)
@@ -59,26 +61,34 @@ def test_sliced_wasserstein_of_a_shift() -> None:
     assert sliced_wasserstein(x, x.flip(0), torch.Generator().manual_seed(0)) == 0.0
 
 
+def columns(names: str) -> list[Number]:
+    return [Number(name, "numeric", low=0.0, high=1.0, scale=Scale(0.0, 1.0)) for name in names]
+
+
 def test_scores_by_column_and_overall() -> None:
     truth = torch.tensor([[0.0, 10.0], [1.0, 20.0], [2.0, torch.nan]], dtype=torch.float64)
     hidden = torch.tensor([[True, True], [False, True], [True, True]])
     draws = torch.stack([truth.nan_to_num(0.0) + 1.0, truth.nan_to_num(0.0) + 3.0])
     sd = torch.tensor([2.0, 0.0], dtype=torch.float64)
-    s = score_imputations(draws, truth, hidden, ["a", "b"], sd)
+    s = score_imputations(draws, truth, hidden, columns("ab"), sd)
     a, b = s.columns["a"], s.columns["b"]
-    assert (a.cells, b.cells) == (2, 2)  # the unknown truth is left out
-    assert a.rmse == a.mae == 2.0 and a.crps == pytest.approx(2.0 - 1.0)  # |2| mean error less half the gap of 2
-    assert b.sd == 1.0  # a constant column is not divided
-    assert s.rmse == pytest.approx((2.0 / 2.0 + 2.0) / 2) and s.crps == pytest.approx((1.0 / 2 + 1.0) / 2)
-    assert s.coverage90 is None and s.sliced_wasserstein is not None and s.sliced_wasserstein > 0
+    assert (a["cells"], b["cells"]) == (2, 2)  # the unknown truth is left out
+    assert a["rmse"] == a["mae"] == 2.0 and a["crps"] == pytest.approx(
+        2.0 - 1.0
+    )  # |2| mean error less half the gap of 2
+    assert b["sd"] == 1.0  # a constant column is not divided
+    assert s.overall["rmse"] == pytest.approx((2.0 / 2.0 + 2.0) / 2) and s.overall["crps"] == pytest.approx(
+        (1.0 / 2 + 1.0) / 2
+    )
+    assert s.overall["coverage90"] is None and s.sliced_wasserstein is not None and s.sliced_wasserstein > 0
 
 
 def test_nothing_to_score_and_refusals() -> None:
     truth = torch.zeros(2, 1)
     none = torch.zeros(2, 1, dtype=torch.bool)
-    assert score_imputations(torch.zeros(3, 2, 1), truth, none, ["a"], torch.ones(1)) is None
-    assert score_imputations(torch.zeros(3, 2, 1), truth * torch.nan, ~none, ["a"], torch.ones(1)) is None
-    one = score_imputations(torch.zeros(19, 1, 1), truth[:1], ~none[:1], ["a"], torch.ones(1))
-    assert one.sliced_wasserstein is None and one.coverage90 == pytest.approx(0.9)
+    assert score_imputations(torch.zeros(3, 2, 1), truth, none, columns("a"), torch.ones(1)) is None
+    assert score_imputations(torch.zeros(3, 2, 1), truth * torch.nan, ~none, columns("a"), torch.ones(1)) is None
+    one = score_imputations(torch.zeros(19, 1, 1), truth[:1], ~none[:1], columns("a"), torch.ones(1))
+    assert one.sliced_wasserstein is None and one.overall["coverage90"] == pytest.approx(0.9)
     with pytest.raises(ValueError, match="not finite"):
-        score_imputations(torch.full((3, 2, 1), torch.nan), truth, ~none, ["a"], torch.ones(1))
+        score_imputations(torch.full((3, 2, 1), torch.nan), truth, ~none, columns("a"), torch.ones(1))

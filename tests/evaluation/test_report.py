@@ -7,6 +7,8 @@ import math
 
 import torch
 
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.scale import Scale
 from vgi_cli.evaluation.imputation import score_imputations
 from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
@@ -57,7 +59,8 @@ def test_absent_parts_are_left_out_and_never_nan() -> None:
 def test_full_report_as_json_and_text() -> None:
     truth = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
     draws = truth + torch.randn(19, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    scores = score_imputations(draws, truth, MISSING[1:], ["age", "size"], torch.ones(2))
+    columns = [Number(name, "numeric", low=0.0, high=1.0, scale=Scale(0.0, 1.0)) for name in ("age", "size")]
+    scores = score_imputations(draws, truth, MISSING[1:], columns, torch.ones(2))
     report = make_report(
         3,
         loglik=loglik_part(annealed(), MISSING, SCALE, 4),

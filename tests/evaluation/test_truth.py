@@ -13,8 +13,10 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from tests.oracles import random_covariance
-from vgi_cli.columns.base import Column, Lattice, Scale, Schema
-from vgi_cli.columns.codecs import codec
+from vgi_cli.columns.lattice import Lattice
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.scale import Scale, codec
+from vgi_cli.columns.schema import Schema
 from vgi_cli.evaluation.truth.distance import SAMPLES, compare
 from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.layout import Layout
@@ -33,9 +35,9 @@ BENT = Scale(1.0, 2.0, ((-2.0, -1.8, 0.8), (0.0, 0.1, 1.2), (2.0, 1.9, 0.7)))
 def schema(first: Scale = SCALES[0], step: int = 0) -> Schema:
     """Three columns; `step`: of the first one's lattice, in tenths."""
     lattice = Lattice(1, step, 0) if step else None
-    columns = [Column("a", "numeric", low=-9.0, high=9.0, scale=first, lattice=lattice, dequantise=bool(step))]
+    columns = [Number("a", "numeric", low=-9.0, high=9.0, scale=first, lattice=lattice, dequantise=bool(step))]
     columns += [
-        Column(n, "numeric", low=-999.0, high=999.0, scale=s) for n, s in zip(NAMES[1:], SCALES[1:], strict=True)
+        Number(n, "numeric", low=-999.0, high=999.0, scale=s) for n, s in zip(NAMES[1:], SCALES[1:], strict=True)
     ]
     return Schema(tuple(columns))
 
@@ -249,7 +251,7 @@ def test_a_bent_column_is_estimated_and_not_compared_by_parameters() -> None:
             f"truth: {what} is left out: column 'a' is bent by the normal transform, so the density is not Gaussian "
             "in data units (the run)" in notes
         )
-    bent = codec(schema(first=BENT).encoded[0])
+    bent = codec(BENT)
     mean, sd = float(model.mean[0].detach()), math.exp(0.5 * float(model.log_psi[0].detach()))
     grid = np.linspace(1 - 2 * 8, 1 + 2 * 8, 200_001)
     z = bent.encode(grid)
@@ -263,7 +265,7 @@ def test_a_bent_column_is_estimated_and_not_compared_by_parameters() -> None:
 
 def test_the_density_of_a_bent_column_is_normalised_in_data_units() -> None:
     model = FactorAnalysis.build(FaConfig(factors=0), Layout.plain(1)).double()
-    column = Column("a", "numeric", low=-9.0, high=9.0, scale=BENT)
+    column = Number("a", "numeric", low=-9.0, high=9.0, scale=BENT)
     law = FittedLaw(model, Schema((column,)), ("a",))
     grid = torch.linspace(-30, 30, 60_001, dtype=torch.float64)
     density = law.log_prob(grid[:, None]).exp()

@@ -13,7 +13,7 @@ import vgi_cli
 from vgi_cli.commands.requests import source
 from vgi_cli.data import split_rows
 from vgi_cli.encoding.encoder import encode, log_volume
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.fitting.pilot import HELD, divide
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows, new_schema, rows_of, training_rows

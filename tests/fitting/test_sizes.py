@@ -10,7 +10,7 @@ import torch
 
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.sizes import model_size
 from vgi_cli.reporting import Lines

@@ -14,7 +14,7 @@ import torch
 from tests.fuzz.tables import Case, csv_case, parquet, parquet_case
 from tests.fuzz.trial import attempt
 from vgi_cli.encoding.encoder import box, decode, encode
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import VgiError
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.reader import read_table

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from vgi_cli.columns.base import Column, Scale, Schema
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.scale import Scale
+from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
-from vgi_cli.table.memory import from_frame, to_frames
+from vgi_cli.table.frames import from_frame, to_frames
 from vgi_cli.table.pandas_notes import KEY, told_to_pandas
 from vgi_cli.table.reader import read_table
 from vgi_cli.table.writer import write_imputed
@@ -23,10 +25,10 @@ MOST, LEAST = Decimal("9" * 38), Decimal("-" + "9" * 38)
 
 
 def filled(folder: Path, column: pa.Array, fill: float, kind: str = "integer") -> tuple[pa.ChunkedArray, list[str]]:
-    """Column `x` with `fill` drawn in every hole, and what was said."""
+    """Number `x` with `fill` drawn in every hole, and what was said."""
     pq.write_table(pa.table({"x": column}), folder / "t.parquet")
     table = read_table([folder / "t.parquet"])
-    known = Column("x", kind, low=0.0, high=1.0, scale=Scale(0.0, 1.0))  # type: ignore[arg-type]
+    known = Number("x", kind, low=0.0, high=1.0, scale=Scale(0.0, 1.0))  # type: ignore[arg-type]
     said: list[str] = []
     draws = np.full((2, table.N, 1), fill)
     draws[0] = 1.0  # one draw fits: both files are of one type all the same
@@ -123,7 +125,7 @@ def test_a_dictionary_with_too_few_places_gets_more() -> None:
     texts = pa.array([str(i) for i in range(127)] + [None, None]).dictionary_encode()
     column = texts.cast(pa.dictionary(pa.int8(), pa.string()))
     table = from_frame(pa.table({"x": column}))
-    known = Schema((Column("x", "integer", low=0.0, high=126.0, scale=Scale(0.0, 1.0)),))
+    known = Schema((Number("x", "integer", low=0.0, high=126.0, scale=Scale(0.0, 1.0)),))
     said: list[str] = []
     draws = np.arange(129.0)[None, :, None]
     (out,) = to_frames(table, known, draws, arrow=True, say=said.append)

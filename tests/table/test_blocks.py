@@ -17,7 +17,7 @@ from tests.table.helpers import save
 from vgi_cli.columns.numerals import SingleDecimals, shorten
 from vgi_cli.encoding.check import Check, check
 from vgi_cli.encoding.encoder import RowKeys, encode
-from vgi_cli.encoding.schema import infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, VgiError
 from vgi_cli.table import opening
 from vgi_cli.table.csv import rows as csv_rows

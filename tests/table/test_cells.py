@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.table.cells import find_lines, quote, quote_if_needed, unquote
+from vgi_cli.table.csv.text import find_lines, quote, quote_if_needed, unquote
 
 
 def split(text: str, delimiter: str = ",") -> list[list[str]]:

@@ -17,7 +17,7 @@ import pytest
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.tokens import MISSING
+from vgi_cli.table.texts import MISSING
 
 SENSE = "in a mask 1 is observed and 0 is missing"
 

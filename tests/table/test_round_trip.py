@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
-from vgi_cli.encoding.schema import infer_schema
-from vgi_cli.table.cells import quote
-from vgi_cli.table.tokens import MISSING
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.table.csv.text import quote
+from vgi_cli.table.texts import MISSING
 from vgi_cli.table.writer import write_imputed
 
 TOKENS = [*MISSING, "?"]

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError, VgiError
 from vgi_cli.table.fills import avoid_codes
-from vgi_cli.table.memory import to_frames
-from vgi_cli.table.outputs import Layout, default_output, output_paths
+from vgi_cli.table.frames import to_frames
+from vgi_cli.table.outputs import OutputLayout, default_output, output_paths
 from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.writer import check_output, write_imputed
 
@@ -434,7 +435,7 @@ def test_pandas_reads_a_column_that_needed_a_wider_type(tmp_path: Path, kind: st
     table = read_table([str(tmp_path / "t.parquet")], na_values=["0"] if kind == "uint8" else [])
     schema, _ = infer_schema(table, unbounded=["u"], kinds={"u": "integer"})
     draws = np.stack([[1, 2, -5, 3], frame["v"]], 1)[None]
-    outputs: list[tuple[Layout, str]] = [("files", "o.1.parquet"), ("long", "o.parquet")]
+    outputs: list[tuple[OutputLayout, str]] = [("files", "o.1.parquet"), ("long", "o.parquet")]
     for layout, out in outputs:
         write_imputed(table, schema, draws, layout=layout, out=tmp_path / "o.parquet")
         back = pd.read_parquet(tmp_path / out)

@@ -1,251 +1,243 @@
-"""What a fit knows about each column: kind, role, resolution, range, codec and spelling; and its JSON form."""
+"""What a kind of column is: how its cells are read, encoded, decoded, bounded, spelled and scored. One file per kind.
+
+A cell is held in memory as one float64, its *code*, which the kind alone interprets: a number is its own code, the code
+of a category may be its place among the categories. `spell` turns codes into the texts of cells. So draws of any table
+are one array, whatever its columns are. A column that is modelled has one or several encoded dimensions. Everything
+here is numpy; nothing reads a file.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+import numpy.typing as npt
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.levels import levels_at, numbers_of
-from vgi_cli.columns.numerals import Bools, Floats
-from vgi_cli.errors import RunError
-from vgi_cli.layout import Layout
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
 
-Kind = Literal["numeric", "integer", "carried", "constant", "empty"]
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
+Point = Literal["mean", "median"]
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""How the dataclass of a kind is read from JSON: nothing unknown, no NaN."""
 
-Why = Literal["sign", "spike", "few", "levels", "type", "asked", "observed"]
-
-SCHEMA_FORMAT = 3
-"""1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range."""
-_STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-@dataclass(frozen=True, config=_STRICT)
-class Lattice:
-    """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
-
-    decimals: int
-    step: int
-    origin: int
-
-    @property
-    def resolution(self) -> float:
-        """Distance of neighbouring values, data units."""
-        return self.step / 10.0**self.decimals
-
-    def snap(self, values: Floats) -> Floats:
-        """The nearest values of the lattice, each the float64 nearest to its decimal fraction."""
-        units = np.rint((values * 10.0**self.decimals - self.origin) / self.step) * self.step + self.origin
-        if abs(self.decimals) > 22:  # 10^23 is no float64: go through decimal text
-            return np.array([float(f"{u:.0f}e{-self.decimals}") for u in units.ravel().tolist()]).reshape(units.shape)
-        scaled = units / 10.0**self.decimals if self.decimals >= 0 else units * 10.0**-self.decimals
-        return np.asarray(scaled + 0.0, np.float64)  # never -0.0
+Scores: TypeAlias = Mapping[str, float | int | None]
+"""Scores of a column by name; None where there are too few draws for one."""
+EnsembleScores: TypeAlias = Callable[[Floats, Floats], Scores]
+"""(draws [n, cells], truth [cells]) -> the scores of numbers: crps, rmse, mae, coverage90."""
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Scale:
-    """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any."""
+class Cells(ABC):
+    """The cells of one column of a table, as far as a kind may look at them.
 
-    mean: float
-    sd: float
-    knots: tuple[tuple[float, float, float], ...] = ()
-
-
-@dataclass(frozen=True, config=_STRICT)
-class Spike:
-    """A value that holds far more cells than its neighbours, and the room that it is given beside its resolution, data
-    units (see spikes.py)."""
-
-    value: float
-    width: float
-
-    def holds(self, values: Floats, resolution: float) -> Bools:
-        """Which values lie on the spike: no farther from it than half of the resolution."""
-        return np.asarray(np.abs(values - self.value) <= 0.5 * resolution)
-
-
-@dataclass(frozen=True, config=_STRICT)
-class Bound:
-    """The least or the greatest admissible fill of a column, a value that it can take, and why (see bounds.py).
-
-    sign      no observed value lies on the other side of zero
-    spike     values pile up there
-    few       the end of a few whole numbers
-    levels    the end of those values that alone occur
-    type      what the column's type in the file can hold
-    asked     the user said so
-    observed  the end of the observed range: by request, or in a run of an earlier version
-    """
-
-    value: float
-    why: Why
-
-
-@dataclass(frozen=True, config=_STRICT)
-class Column:
-    """One column of a fitted table.
-
-    name        its name
-    kind        numeric, integer: modelled when the role is data; constant: holes get `low`; empty: nothing was observed
-    role        data, or why it is carried: id (keys the randomness), exclude, index (numbers the rows)
-    low, high   least and greatest observed value, data units (None where there is none)
-    lower, upper  bounds of the fills, None where there is none
-    lattice     the values of a rounded column, None where nothing is rounded
-    dequantise  whether noise of one resolution is spread around each value before it is modelled
-    spikes      values that are spread wider, smallest first
-    levels      the values that alone can occur, smallest first: their numbers are modelled (see levels.py)
-    scale       codec state of a modelled column (of its values with room for the spikes, of the levels' numbers)
-    sd          standard deviation of the observed values where there are spikes or levels; else that of the scale
-    decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
-    digits      significant digits of all but a few values, for fills of a column without lattice
+    name     of the column
+    label    of the table, for messages
     """
 
     name: str
-    kind: Kind
-    role: Role = "data"
+    label: str
+
+    @property
+    @abstractmethod
+    def missing(self) -> Bools:
+        """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by a mask."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> Numbers:
+        """The cells read as numbers, with where that fails."""
+
+    @abstractmethod
+    def texts(self, rows: Ints | None = None) -> npt.NDArray[np.object_]:
+        """[n] texts of the cells (None: all of them), missing tokens included; None only for a null of Parquet."""
+
+    @property
+    @abstractmethod
+    def typed(self) -> bool:
+        """Whether the file itself says that the column is no number (text, dates, truth values of a Parquet file)."""
+
+    @property
+    @abstractmethod
+    def textual(self) -> bool:
+        """Whether the cells are texts, which may spell numbers."""
+
+    @property
+    @abstractmethod
+    def single(self) -> bool:
+        """Whether the file types the column in single (or half) precision."""
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[float, float] | None:
+        """The least and the greatest number that the type in the file can hold; None where it sets none."""
+
+    @property
+    @abstractmethod
+    def spelling(self) -> Spelling | None:
+        """How the observed numbers are written; None where nothing is written (Parquet, all missing)."""
+
+    @abstractmethod
+    def where(self, row: int) -> str:
+        """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
+
+
+class Asked(NamedTuple):
+    """Limits that were asked for the fills of one column.
+
+    rule       range: `low` and `high`, None where a side was left empty; observed: the observed range; none: no limit
+    said       the words, as `age=0:100`
+    named      whether the column was named, or `all` stands for it
+    """
+
+    rule: Literal["range", "observed", "none"]
+    said: str
+    named: bool = True
     low: float | None = None
     high: float | None = None
-    lower: Bound | None = None
-    upper: Bound | None = None
-    lattice: Lattice | None = None
-    dequantise: bool = False
-    spikes: tuple[Spike, ...] = ()
-    levels: tuple[float, ...] = ()
-    scale: Scale | None = None
-    sd: float | None = None
-    decimals: int = 0
-    digits: int = 17
-
-    @property
-    def resolution(self) -> float | None:
-        """Distance of neighbouring values, data units; None where nothing is rounded."""
-        return None if self.lattice is None else self.lattice.resolution
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the observed values of a modelled column, data units (1 without transform)."""
-        if self.scale is None:
-            raise ValueError(f"column '{self.name}' is not modelled")
-        return self.scale.sd if self.sd is None else self.sd
-
-    @property
-    def modelled(self) -> bool:
-        """Whether the column is one of the D that a model sees."""
-        return self.role == "data" and self.kind in ("numeric", "integer")
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """Those that there are."""
-        return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The least and the greatest admissible fill, data units; infinite where there is no bound."""
-        return (
-            -np.inf if self.lower is None else self.lower.value,
-            np.inf if self.upper is None else self.upper.value,
-        )
-
-    def snap(self, values: Floats) -> Floats:
-        """Values at the resolution of the column, or on a spike; whole for integers; levels where these alone occur.
-        Rounding does not leave the bounds."""
-        if self.levels:
-            return levels_at(numbers_of(values, self.levels), self.levels)
-        if self.lattice is None:
-            return np.rint(values) + 0.0 if self.kind == "integer" else values
-        snapped = self.lattice.snap(values)
-        for spike in self.spikes:  # which need not be on a lattice that stands in for none
-            snapped = np.where(spike.holds(values, self.lattice.resolution), spike.value, snapped)
-        half, (least, most) = 0.5 * self.lattice.resolution, self.ends
-        inside = (values >= least - half) & (values <= most + half)
-        return np.where(inside, np.clip(snapped, least, most), snapped)
 
 
-@dataclass(frozen=True, config=_STRICT)
-class Schema:
-    """The columns of a fitted table in its order, and the transform behind the codecs."""
+class Request(NamedTuple):
+    """What the user said of a column that is to be inferred.
 
-    columns: tuple[Column, ...]
-    transform: Transform = "linear"
-    format: int = SCHEMA_FORMAT
+    kind       the word after `--column NAME=`; None where nothing was said
+    bounds     the limits of its fills; None where nothing was said
+    transform  that of the table
+    rows       [N] which rows statistics come from; None: all
+    """
 
-    @property
-    def encoded(self) -> tuple[Column, ...]:
-        """The modelled columns, in encoded order."""
-        return tuple(c for c in self.columns if c.modelled)
+    kind: str | None
+    bounds: Asked | None
+    transform: Transform
+    rows: Bools | None
 
-    @property
-    def modelled(self) -> tuple[str, ...]:
-        """Names of the modelled columns, in encoded order (D of them)."""
-        return tuple(c.name for c in self.encoded)
 
-    @property
-    def layout(self) -> Layout:
-        """The modelled columns, each a block of its own."""
-        return Layout.of(self.modelled)
+class Finding(NamedTuple):
+    """Cells of a new table that are not what the fit saw.
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Names of the columns that key the randomness."""
-        return tuple(c.name for c in self.columns if c.role == "id")
+    which    [N] the cells
+    words    the line, from how the cells are shown (`'x' in row 3 and 2 more cells`) and their number
+    refused  the hint of an InputError, where the column cannot be encoded; None: the line is a note
+    several  whether few lines are shown where several columns have this finding
+    """
 
-    @property
-    def constants(self) -> tuple[Column, ...]:
-        """Columns with one observed value: their holes get it."""
-        return tuple(c for c in self.columns if c.role == "data" and c.kind == "constant")
+    which: Bools
+    words: Callable[[str, int], str]
+    refused: str | None = None
+    several: bool = False
 
-    def to_json(self) -> str:
-        """JSON text; numbers survive the round trip exactly."""
-        return json.dumps(_ADAPTER.dump_python(self, mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+@dataclass(frozen=True, config=STRICT)
+class Column(ABC):
+    """One column of a fitted table: what its cells are, and what the fit knows about them.
+
+    name  its name
+    kind  the key of its class in KINDS (columns/schema.py)
+    role  data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
+    """
+
+    words: ClassVar[tuple[str, ...]] = ()
+    """What a user says after `--column NAME=` to have this kind."""
+
+    name: str
+    kind: str
+    role: Role = "data"
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Schema:
-        """The schema of a run. RunError when the text is damaged or written by a newer program."""
-        try:
-            raw = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise RunError(f"schema.json: not JSON ({error})", "restore the run folder, or fit again") from None
-        found = raw.get("format") if isinstance(raw, dict) else None
-        if isinstance(found, int) and found > SCHEMA_FORMAT:
-            raise RunError(
-                f"schema.json: format {found} is newer than this program's {SCHEMA_FORMAT}",
-                "upgrade vgi to read this run",
-            )
-        if found in (1, 2):
-            raw = _of_format_2(raw)
-        try:
-            schema = _ADAPTER.validate_python(raw)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            message = f"schema.json: damaged ({place}: {first['msg']})"
-            raise RunError(message, "restore the run folder, or fit again") from None
-        names = {c.name for c in schema.columns}
-        whole = all(c.scale is not None and c.low is not None and c.high is not None for c in schema.encoded)
-        whole = whole and all(
-            c.ends[0] <= c.ends[1] and list(c.levels) == sorted(set(c.levels)) for c in schema.encoded
-        )
-        if schema.format != SCHEMA_FORMAT or len(names) < len(schema.columns) or not whole:
-            raise RunError("schema.json: damaged (columns do not fit together)", "restore the run folder, or fit again")
-        return schema
+    @abstractmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        """The column, where its cells are of this kind (None: they are not); some cell is observed. What a column is
+        comes from all rows, its statistics from `asked.rows`. InputError where the cells contradict what was asked."""
 
 
-def _of_format_2(raw: dict[str, Any]) -> dict[str, Any]:
-    """A schema of an earlier version in today's form, where it is whole."""
-    columns = []
-    for column in raw["columns"] if isinstance(raw.get("columns"), list) else []:
-        if isinstance(column, dict) and isinstance(column.get("bounded", True), bool):
-            column = dict(column)
-            if column.pop("bounded", True) and column.get("kind") in ("numeric", "integer"):
-                ends = {"lower": column.get("low"), "upper": column.get("high")}
-                column |= {name: {"value": end, "why": "observed"} for name, end in ends.items() if end is not None}
-        columns.append(column)
-    return {**raw, "columns": columns, "format": SCHEMA_FORMAT}
+@dataclass(frozen=True, config=STRICT)
+class ConstantColumn(Column):
+    """A column whose holes all get the same cell, `code`."""
+
+    @property
+    @abstractmethod
+    def code(self) -> float:
+        """The code of the cell."""
+
+    @abstractmethod
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        """As of ModelledColumn."""
 
 
-_ADAPTER = TypeAdapter(Schema)
+@dataclass(frozen=True, config=STRICT)
+class ModelledColumn(Column):
+    """A column that a model sees as `width` encoded dimensions."""
+
+    @property
+    def width(self) -> int:
+        """Number of encoded dimensions."""
+        return 1
+
+    @property
+    @abstractmethod
+    def noisy(self) -> bool:
+        """Whether `encode` spreads a cell over its share of the encoded space by uniform noise (dequantisation)."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """What log densities of this column are divided by to make them comparable between columns and units, as a
+        term that is added for each observed cell: log(standard deviation) - log(resolution) of a number."""
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """The standard deviation by which scores in the column's units are divided; 1 where it has no units."""
+
+    @abstractmethod
+    def codes(self, cells: Cells) -> Floats:
+        """[N] codes of the cells of a table; NaN where a cell is missing or none of this kind."""
+
+    @abstractmethod
+    def encode(self, codes: Floats, u: Floats | None) -> Floats:
+        """[n, width] encoded values of codes [n]; any value where a code is NaN. u [n] uniform on (0, 1), where the
+        column is `noisy`."""
+
+    @abstractmethod
+    def decode(self, z: Floats) -> Floats:
+        """[..] codes of encoded values z [.., width]: the inverse of `encode`. What lies in the `box` up to the
+        rounding of float32 gives an admissible cell."""
+
+    @abstractmethod
+    def log_volume(self, z: Floats) -> Floats:
+        """[n] what turns log p(encoded cell z [n, width]) into the log of its density in data units (or, of a discrete
+        kind, of its probability) when added: log |d encoded / d data|, and the log of the volume over which a cell is
+        spread where the column is noisy."""
+
+    @abstractmethod
+    def box(self) -> Floats:
+        """[2, width] the least and the greatest admissible encoded values; infinite where there is no bound."""
+
+    @abstractmethod
+    def snap(self, codes: Floats) -> Floats:
+        """The nearest codes of cells that the column can hold."""
+
+    @abstractmethod
+    def point(self, draws: Floats, how: Point) -> Floats:
+        """[..] a point estimate from the codes of draws [m, ..], a cell that the column can hold."""
+
+    @abstractmethod
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        """[n] texts of codes [n] that `snap` leaves as they are. `fewest`: decimals that the numbers of the table have
+        at least; None: as in the fit."""
+
+    @abstractmethod
+    def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
+        """[n] for each code, which is `refused`, a near one that is not."""
+
+    @abstractmethod
+    def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
+        """Scores of draws [n, cells] against the true cells [cells], all as codes; `ensemble` gives those of numbers.
+        Names that another kind has mean the same there; crps, rmse and mae are in the column's units."""
+
+    @abstractmethod
+    def findings(self, cells: Cells) -> Sequence[Finding]:
+        """What is unlike the fit in the rows of a new table; the first ones weigh most."""

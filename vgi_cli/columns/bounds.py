@@ -1,4 +1,4 @@
-"""Bounds: within which values the fills of a column stay, and why.
+"""Bounds: within which values the fills of a column of numbers stay, and why.
 
 The largest value that was seen is not the largest there is: fills that stay in the observed range have too little
 spread, and more so the more cells are missing in a tail. So a column is bounded only where something says that nothing
@@ -7,14 +7,19 @@ lies beyond (its natural limits), or by request.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.base import Bound, Column, Kind, Lattice, Schema, Spike
-from vgi_cli.columns.limits import Asked
-from vgi_cli.columns.numerals import Floats, plain
-from vgi_cli.columns.spikes import find_spikes
+from vgi_cli.columns.base import STRICT, Asked
+from vgi_cli.columns.lattice import Lattice, Spike, find_spikes
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.errors import UsageError
+
+Why = Literal["sign", "spike", "few", "levels", "type", "asked", "observed"]
 
 FEW, MOST_FEW = 7, 12
 """Whole numbers from the least to the greatest observed one, up to which a column is a scale: its ends are limits. With
@@ -25,35 +30,78 @@ PILED = 0.01
 """Share of the observed cells that pile up at an end that is a limit (fewer than a spike needs to get room)."""
 NEAREST = 1e-6
 """Fills of a column of positive numbers without resolution are at least that share of the least observed one."""
-NAMED = 3
-"""So many bounded columns are named where no detail was asked for."""
-FAR = 100.0
-"""A limit of the type that is farther away than so many times the observed range is not worth a word."""
-WHY: dict[str, str] = {
-    "sign": "its sign",
-    "spike": "values pile up there",
-    "few": "few whole numbers",
-    "levels": "the values that occur",
-    "type": "the file's type",
-    "asked": "--bounds",
-    "observed": "observed range",
-}
-WHERE = {
-    "sign": "on their side of zero",
-    "spike": "within an end where values pile up",
-    "few": "on a scale of few whole numbers",
-    "levels": "on the values that occur",
-    "asked": "within --bounds",
-    "observed": "in the observed range",
-}
+ALL = "all"
+"""Stands for every column, unless one is called that."""
+FORMS = "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), observed or none"
+
+
+@dataclass(frozen=True, config=STRICT)
+class Bound:
+    """The least or the greatest admissible fill of a column, a value that it can take, and why.
+
+    sign      no observed value lies on the other side of zero
+    spike     values pile up there
+    few       the end of a few whole numbers
+    levels    the end of those values that alone occur
+    type      what the column's type in the file can hold
+    asked     the user said so
+    observed  the end of the observed range: by request, or in a run of an earlier version
+    """
+
+    value: float
+    why: Why
+
+
+def parse_limits(name: str, text: str) -> Asked:
+    """`0:100`, `0:`, `:100`, `observed` or `none` for a column (or ALL). UsageError otherwise."""
+    said = f"{name}={text}"
+    if text == "observed":
+        return Asked("observed", said)
+    if text == "none":
+        return Asked("none", said)
+    sides = [side.strip() for side in text.split(":")]
+    if len(sides) != 2 or not any(sides):
+        raise UsageError(f"--bounds {said}: expected LOW:HIGH, observed or none, got '{text}'", FORMS)
+    low, high = (_number(side, said) if side else None for side in sides)
+    if low is not None and high is not None and low >= high:
+        raise UsageError(f"--bounds {said}: {sides[0]} is not below {sides[1]}", "give the lower limit first")
+    return Asked("range", said, low=low, high=high)
+
+
+def _number(text: str, said: str) -> float:
+    try:
+        value = math.nan if "_" in text else float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"--bounds {said}: '{text}' is not a number", FORMS)
+    return value
+
+
+def asked_for(names: Collection[str], bounds: Mapping[str, str], unbounded: Sequence[str]) -> dict[str, Asked]:
+    """What was asked for each of the columns of a table, and for names that it does not have.
+
+    bounds     column (or ALL) -> limits
+    unbounded  columns (or ALL): the same as `none`. UsageError where both name a column and disagree.
+    """
+    asked = {name: parse_limits(name, text) for name, text in bounds.items()}
+    for name in unbounded:
+        if name in asked and asked[name].rule != "none":
+            raise UsageError(f"--unbounded {name} disagrees with --bounds {asked[name].said}", "drop one of them")
+        asked[name] = Asked("none", f"{name}=none")
+    if ALL in asked and ALL not in names:
+        everywhere = asked.pop(ALL)._replace(named=False)
+        asked = dict.fromkeys(names, everywhere) | asked
+    return asked
 
 
 def bounds_of(
-    values: Floats, kind: Kind, lattice: Lattice | None, asked: Asked | None, limits: tuple[float, float] | None
+    values: Floats, whole: bool, lattice: Lattice | None, asked: Asked | None, limits: tuple[float, float] | None
 ) -> tuple[Bound | None, Bound | None]:
     """The least and the greatest admissible fill of a column, None where it has no bound on that side.
 
     values   [n] observed values
+    whole    whether it is a column of whole numbers
     asked    what the user asked for
     limits   of the column's type in the file
 
@@ -64,13 +112,13 @@ def bounds_of(
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
         piles = find_spikes(values, lattice.resolution, PILED)
-    low, high = (_bound(values, kind, lattice, asked, limits, piles, side) for side in (-1, 1))
+    low, high = (_bound(values, whole, lattice, asked, limits, piles, side) for side in (-1, 1))
     return low, high
 
 
 def _bound(
     values: Floats,
-    kind: Kind,
+    whole: bool,
     lattice: Lattice | None,
     asked: Asked | None,
     limits: tuple[float, float] | None,
@@ -86,16 +134,16 @@ def _bound(
         if asked.rule == "observed":
             return Bound(end, "observed")
         if limit is not None:
-            return Bound(_inside(limit, end, kind, lattice, side), "asked")
+            return Bound(_inside(limit, end, whole, lattice, side), "asked")
     for pile in piles:
         if lattice is not None and pile.holds(np.array(end), lattice.resolution):
             return Bound(pile.value, "spike")
-    if kind == "integer" and lattice is not None and _is_scale(values, lattice, end):
+    if whole and lattice is not None and _is_scale(values, lattice, end):
         return Bound(end, "few")
     if side * end <= 0:
-        return Bound(_beside_zero(end, kind, lattice, side), "sign")
+        return Bound(_beside_zero(end, whole, lattice, side), "sign")
     if limits is not None:
-        return Bound(_inside(limits[0] if side < 0 else limits[1], end, kind, lattice, side), "type")
+        return Bound(_inside(limits[0] if side < 0 else limits[1], end, whole, lattice, side), "type")
     return None
 
 
@@ -107,59 +155,22 @@ def _is_scale(values: Floats, lattice: Lattice, end: float) -> bool:
     return span <= FEW or int((values == end).sum()) >= OFTEN
 
 
-def _inside(limit: float, end: float, kind: Kind, lattice: Lattice | None, side: int) -> float:
+def _inside(limit: float, end: float, whole: bool, lattice: Lattice | None, side: int) -> float:
     """The outermost value of the column within a limit that the observed end does not exceed."""
     if lattice is None:
-        return float(np.floor(limit) if side > 0 else np.ceil(limit)) if kind == "integer" else limit
+        return float(np.floor(limit) if side > 0 else np.ceil(limit)) if whole else limit
     nearest = float(lattice.snap(np.array(limit)))
     if side * nearest > side * limit:
         nearest = float(lattice.snap(np.array(nearest - side * lattice.resolution)))
     return max(nearest, end) if side > 0 else min(nearest, end)  # the end may be on no lattice
 
 
-def _beside_zero(end: float, kind: Kind, lattice: Lattice | None, side: int) -> float:
+def _beside_zero(end: float, whole: bool, lattice: Lattice | None, side: int) -> float:
     """The value of the column next to zero on the side of an observed end that is not zero; else zero."""
     if end == 0:
         return 0.0
     if lattice is None:
-        return -side * min(1.0, abs(end)) if kind == "integer" else NEAREST * end or end
+        return -side * min(1.0, abs(end)) if whole else NEAREST * end or end
     units = (-side * lattice.origin) % lattice.step or lattice.step
     nearest = float(lattice.snap(np.array(-side * units / 10.0**lattice.decimals)))
     return min(nearest, end) if side < 0 else max(nearest, end)  # the end may be on no lattice
-
-
-def bound_lines(schema: Schema) -> tuple[str | None, list[str]]:
-    """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
-    lines = [f"fills of '{c.name}': {words}" for c in schema.encoded if (words := _words(c))]
-    said = [c for c in schema.encoded if any(bound.why in WHERE for bound in c.bounds)]
-    if not said:
-        return None, lines
-    if len(said) <= NAMED:
-        return "fills stay within limits: " + "; ".join(f"'{c.name}' {_words(c)}" for c in said), lines
-    counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds})
-    parts = [f"{where} ({counts[why]} columns)" for why, where in WHERE.items() if why in counts]
-    summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
-    return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
-
-
-def _words(column: Column) -> str:
-    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word."""
-    low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
-    if column.levels:
-        return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels']})"
-    if low is not None and high is not None and low.why == high.why:
-        return f"{plain(low.value)} to {plain(high.value)} ({WHY[low.why]})"
-    words = []
-    for bound, beyond, within in ((low, "above", "at least"), (high, "below", "at most")):
-        if bound is not None:
-            strict = bound.why == "sign" and bound.value != 0
-            words.append(f"{beyond} 0" if strict else f"{within} {plain(bound.value)}")
-            words[-1] += f" ({WHY[bound.why]})"
-    return ", ".join(words)
-
-
-def _far(bound: Bound, column: Column) -> bool:
-    """Whether a bound is a limit of the type far from what was observed."""
-    low, high = column.low or 0.0, column.high or 0.0
-    away = max(low - bound.value, bound.value - high)
-    return bound.why == "type" and away > FAR * (high - low)

@@ -1,24 +1,16 @@
-"""Numbers as they are spelled: which texts are numbers, what they are worth, and to how many decimals.
-
-`02139` is a code, not a number; `1_000`, `0x10` and `1,5` are text; `2.`, `.5`, `+3` and `1e-3` are numbers.
-"""
+"""Numbers as they are spelled: which digits a number needs, and its text."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
-NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
-INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT = 2.0**53
 """From here on, neighbouring whole numbers are no longer float64 numbers."""
 SINGLE_LIMIT = 2.0**24
@@ -40,24 +32,6 @@ class Numbers(NamedTuple):
     padded: Bools
 
 
-def parse(text: pa.Array, missing: Bools) -> Numbers:
-    """Read trimmed texts (Arrow large_string [N], nulls allowed) as numbers; `missing` cells are not looked at."""
-    observed = ~missing
-    number = _match(text, NUMBER) & observed
-    if number[observed].all():
-        padded = np.zeros_like(number)
-    else:
-        padded = _match(text, PADDED) & observed
-        number |= _match(text, INFINITE) & observed
-    texts = pc.if_else(pa.array(number), text, None)
-    values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
-    return Numbers(np.asarray(values, np.float64), number, padded)
-
-
-def _match(text: pa.Array, pattern: str) -> Bools:
-    return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(zero_copy_only=False), bool)
-
-
 class Spelling(NamedTuple):
     """How the numbers of a column are written: fewest and most digits after the point, and how many (`usual`), and how
     many digits in all (`significant`, at most 17), are enough for all but a twentieth: a few results of arithmetic,
@@ -70,35 +44,6 @@ class Spelling(NamedTuple):
     most: int
     usual: int
     significant: int
-
-
-def spelling(text: pa.Array, number: Bools) -> Spelling | None:
-    """The spelling of the cells of `text` (trimmed) that are numbers; None where there is none."""
-    chosen = pc.filter(text, pa.array(number)).drop_null()
-    if len(chosen) == 0:
-        return None
-    raised = np.asarray(pc.match_substring_regex(chosen, "[eE]").to_numpy(zero_copy_only=False), bool)
-    bodies = pc.replace_substring_regex(chosen, r"[eE].*$", "") if raised.any() else chosen
-    length = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
-    point = pc.find_substring(bodies, ".").to_numpy(zero_copy_only=False).astype(np.int64)
-    decimals = np.where(point < 0, 0, length - point - 1)
-    signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
-    significant = _most_but_few(length - (point >= 0) - signs)
-    if raised.any():
-        exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
-        decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
-    most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
-    return Spelling(int(decimals.min()), most, usual, min(significant, 17))
-
-
-def _most_but_few(counts: npt.NDArray[np.int64]) -> int:
-    """The largest count without the largest twentieth."""
-    return int(np.sort(counts)[-(len(counts) // 20) - 1])
-
-
-def _exponent(cell: str) -> int:
-    match = re.search(r"[eE]([+-]?[0-9]+)$", cell)
-    return max(min(int(match.group(1)), NO_DECIMALS), -NO_DECIMALS) if match else 0
 
 
 def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int | None:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import FitRequest
-from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting import pilot
 from vgi_cli.fitting.auto import choose

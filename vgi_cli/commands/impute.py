@@ -13,13 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.base import Schema
+from vgi_cli.columns.base import Point
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import make_imputer
+from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode
 from vgi_cli.encoding.encoder import box as box_of
-from vgi_cli.encoding.leftover import Holes
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import Fitted, load_run
 from vgi_cli.fitting.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
@@ -36,8 +37,8 @@ from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.stages import DRAWING, READING, WRITING
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes
-from vgi_cli.table.memory import to_frames
-from vgi_cli.table.outputs import Layout, output_paths, refuse_sources, refuse_type
+from vgi_cli.table.frames import to_frames
+from vgi_cli.table.outputs import OutputLayout, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.reader import Table
 from vgi_cli.table.source import Block, Source, Whole
 from vgi_cli.table.writer import Content, check_output, default_output, refuse_clash, write_blocks
@@ -75,7 +76,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             out = default_output(request.checkpoint / "imputed", described)
         elif request.out != "-":
             out = Path(request.out)
-        layout = cast(Layout, request.format)
+        layout = cast(OutputLayout, request.format)
         format = None if isinstance(out, Path) else described.format
         files = request.m if layout == "files" else 1
         if isinstance(out, Path):
@@ -173,12 +174,12 @@ def _passes(tell: Callable[[float], None], count: int) -> Callable[[float, int],
     return told
 
 
-def point_estimate(draws: Floats, point: str, schema: Schema) -> Floats:
-    """[1, N, D]: mean or median over draws [m, N, D], at each column's resolution (whole for integers)."""
-    value = np.mean(draws, 0, keepdims=True) if point == "mean" else np.median(draws, 0, keepdims=True)
-    return (
-        np.stack([column.snap(value[..., i]) for i, column in enumerate(schema.encoded)], -1) if value.size else value
-    )
+def point_estimate(draws: Floats, point: Point, schema: Schema) -> Floats:
+    """[1, N, columns]: the point estimate of each column from draws [m, N, columns]."""
+    out = np.empty((1, *draws.shape[1:]))
+    for i, column in enumerate(schema.encoded):
+        out[0, :, i] = column.point(draws[..., i], point)
+    return out
 
 
 class TableName(NamedTuple):
@@ -330,7 +331,7 @@ class Sampling:
             noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
             draws = decode(x.cpu(), schema)
-        return draws if self._request.point is None else point_estimate(draws, self._request.point, schema)
+        return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:
         """[m, N, D] encoded: incomplete rows drawn, complete rows as they are."""

@@ -25,8 +25,15 @@ from vgi_cli.runs.folder import RunFolder, check_free
 from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
-from vgi_cli.table.files import require_files, stem_of
-from vgi_cli.table.outputs import Layout, default_output, output_paths, refuse_existing, refuse_sources, refuse_type
+from vgi_cli.table.inputs import require_files, stem_of
+from vgi_cli.table.outputs import (
+    OutputLayout,
+    default_output,
+    output_paths,
+    refuse_existing,
+    refuse_sources,
+    refuse_type,
+)
 
 if TYPE_CHECKING:
     from vgi_cli.commands.evaluate.command import Report
@@ -231,7 +238,7 @@ class ImputeRequest(RunRequest):
             return
         table = _Named(*stem_of(Path(named[0])))
         out = self.folder or default_output(self.checkpoint / "imputed", table)
-        paths = output_paths(out, table, m=self.m or 1, layout=cast(Layout, self.format))
+        paths = output_paths(out, table, m=self.m or 1, layout=cast(OutputLayout, self.format))
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:
             refuse_type(out)
@@ -327,7 +334,7 @@ def make_request(
 
 def source(data: Data | None, argument: str = "data") -> tuple[Table | None, list[str] | None]:
     """(table in memory, paths): one of them, or neither. UsageError that names the argument where it is neither."""
-    from vgi_cli.table.memory import from_frame, is_frame
+    from vgi_cli.table.frames import from_frame, is_frame
 
     if data is None:
         return None, None

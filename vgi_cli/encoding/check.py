@@ -1,4 +1,5 @@
-"""Check a new table against a fitted schema."""
+"""Check a new table against a fitted schema, and count the holes that no fill reaches: those of columns that are
+carried (text, truth values, ids, …) or empty."""
 
 from __future__ import annotations
 
@@ -6,12 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vgi_cli.columns.base import Column, Schema
-from vgi_cli.columns.numerals import Floats, plain
-from vgi_cli.encoding.magnitudes import too_far
+from vgi_cli.columns.base import Cells, Finding
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others
 from vgi_cli.errors import InputError, closest
-from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.wording import are, capped, first_cell, hole_notes, named, others, token_hint
+from vgi_cli.table.base import Table
 
 
 def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
@@ -25,21 +25,21 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model") ->
     return checking.notes()
 
 
-class _Cells:
-    """Cells of a column that are not what they should be: how many, and the first of them."""
+class _Found:
+    """A finding of one column in the rows so far: how many cells, the first of them, and what to say of them."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._first = ""
+    def __init__(self, first: Finding) -> None:
+        self.count, self._first = 0, ""
+        self.finding = first
 
-    def add(self, table: Table, name: str, which: Bools) -> None:
-        if which.any():
+    def add(self, cells: Cells, finding: Finding) -> None:
+        if finding.which.any():
             if self.count == 0:
-                self._first = first_cell(table, name, which)
-            self.count += int(which.sum())
+                self.finding, self._first = finding, first_cell(cells, finding.which)
+            self.count += int(finding.which.sum())
 
     def __str__(self) -> str:
-        return self._first + others(self.count)
+        return self.finding.words(self._first + others(self.count), self.count)
 
 
 class Check:
@@ -52,9 +52,7 @@ class Check:
         """InputError when the table lacks a fitted column."""
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
-        kinds = ({name: _Cells() for name in schema.modelled} for _ in range(5))
-        self._wrong, self._infinite, self._broken, self._outside, self._lost = kinds
-        self._hints: dict[str, str] = {}
+        self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
         self._observed = dict.fromkeys(schema.modelled, False)
         lacking = [name for name in schema.modelled if name not in names]
         if lacking:
@@ -68,21 +66,13 @@ class Check:
         """Look at the next rows."""
         self.rows += table.N
         for column in self._schema.encoded:
-            name, numbers, missing = column.name, table.numbers(column.name), table.missing(column.name)
-            self._wrong[name].add(table, name, ~missing & ~numbers.number)
-            infinite = np.isinf(numbers.values)
-            if infinite.any() and not self._infinite[name].count:
-                self._hints[name] = token_hint(table, name, infinite, fitted=True)
-            self._infinite[name].add(table, name, infinite)
-            lost = too_far(numbers.values, column)
-            if lost.any() and not self._lost[name].count:
-                self._hints[name] = token_hint(table, name, lost, fitted=True)
-            self._lost[name].add(table, name, lost)
-            self._outside[name].add(table, name, _far_outside(numbers.values, column))
-            self._observed[name] |= not missing.all()
-            if column.kind == "integer":
-                broken = np.isfinite(numbers.values) & (numbers.values != np.rint(numbers.values))
-                self._broken[name].add(table, name, broken)
+            cells = table.column(column.name)
+            findings = column.findings(cells)
+            found = self._found[column.name]
+            found += map(_Found, findings[len(found) :])
+            for one, finding in zip(found, findings, strict=True):
+                one.add(cells, finding)
+            self._observed[column.name] |= not cells.missing.all()
         if self._schema.modelled:
             holes = np.stack([table.missing(name) for name in self._schema.modelled], 1)
             self.incomplete += int(holes.any(1).sum())
@@ -91,24 +81,12 @@ class Check:
     def notes(self) -> list[str]:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
         schema, label = self._schema, self._label
-        notes = []
-        for name in schema.modelled:
-            if self._wrong[name].count:
-                raise InputError(
-                    f"{label}: column '{name}' is numeric in the fit but holds {self._wrong[name]}",
-                    f"`--na-values TOKEN` if that means missing; a fit with `--column {name}=carry` would carry it",
-                )
-            if self._infinite[name].count:
-                message = f"{label}: column '{name}' holds an infinity: {self._infinite[name]}"
-                raise InputError(message, self._hints[name])
-            if self._lost[name].count:
-                message = (
-                    f"{label}: column '{name}' holds {self._lost[name]}: too far from the fitted values to compute"
-                )
-                raise InputError(f"{message} with", self._hints[name])
-            if self._broken[name].count:
-                notes.append(f"column '{name}' was whole in the fit but holds {self._broken[name]}")
-        notes += capped([self._outside_note(c) for c in schema.encoded if self._outside[c.name].count])
+        found = [one for of_column in self._found.values() for one in of_column if one.count]
+        for one in found:
+            if one.finding.refused is not None:
+                raise InputError(f"{label}: {one}", one.finding.refused)
+        notes = [str(one) for one in found if not one.finding.several]
+        notes += capped([str(one) for one in found if one.finding.several])
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
             notes.append("columns are in another order than in the fit: matched by name")
         lost = [name for name in schema.ids if name not in self._names]
@@ -122,18 +100,58 @@ class Check:
             notes.append(f"{named('column', empty)} {are(empty)} empty in {label}: imputed from the model")
         return notes + hole_notes(label, bool(schema.modelled), self.incomplete, self._absent, self._fate)
 
-    def _outside_note(self, column: Column) -> str:
-        cells = self._outside[column.name]
-        assert column.low is not None and column.high is not None
-        return (
-            f"column '{column.name}': {cells} {'is' if cells.count == 1 else 'are'} far outside the range of the fit, "
-            f"{plain(column.low)} to {plain(column.high)}: other units, or a code for missing?"
-        )
+
+class Holes:
+    """The holes of a table, whose rows may come in blocks, by what becomes of them.
+
+    filled   number of those in modelled and constant columns, cells that a mask hides included
+    staying  their number in each other column that has any: those of the table itself, since what a mask hides there is
+             written as it is
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._known = {column.name for column in (*schema.encoded, *schema.constants)}
+        self.filled = 0
+        self.staying: dict[str, int] = {}
+
+    def add(self, table: Table) -> None:
+        """Count the next rows."""
+        for name in table.names:
+            if name in self._known:
+                self.filled += int(table.missing(name).sum())
+            elif count := int(table.blank(name).sum()):
+                self.staying[name] = self.staying.get(name, 0) + count
+
+    @property
+    def left(self) -> int:
+        """Number of holes that stay."""
+        return sum(self.staying.values())
+
+    @property
+    def total(self) -> int:
+        """Number of holes."""
+        return self.filled + self.left
+
+    def where(self) -> str:
+        """`'note' (12), 'sex' (11)`: the columns whose holes stay, in their order, with their counts."""
+        shown = list(self.staying.items())[:SHOWN]
+        rest = len(self.staying) - len(shown)
+        more = f" and {rest} more column{'s' if rest > 1 else ''} ({self.left - sum(n for _, n in shown)})"
+        return ", ".join(f"'{name}' ({count})" for name, count in shown) + (more if rest else "")
+
+    def notes(self) -> list[str]:
+        """One line where holes stay."""
+        if not self.staying:
+            return []
+        many = self.left > 1
+        return [
+            f"{self.left} hole{'s' * many} will stay, in {'columns' if len(self.staying) > 1 else 'a column'} "
+            f"that {'are' if len(self.staying) > 1 else 'is'} not modelled: {self.where()}"
+        ]
 
 
-def _far_outside(values: Floats, column: Column) -> Bools:
-    """[N] whether each value lies farther from the range that was fitted than that is wide."""
-    assert column.low is not None and column.high is not None
-    width = column.high - column.low
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.isfinite(values) & ((values < column.low - width) | (values > column.high + width))
+def count_holes(table: Table, schema: Schema) -> Holes:
+    """The holes of a whole table."""
+    holes = Holes(schema)
+    holes.add(table)
+    return holes

@@ -1,4 +1,4 @@
-"""Between data units and encoded space: dequantise and encode, decode and round, bounds and volumes."""
+"""Between tables and encoded rows: what the columns of a schema do, side by side."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.base import Column, Lattice, Schema
-from vgi_cli.columns.codecs import codec
-from vgi_cli.columns.levels import levels_at, numbers_of
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.columns.spikes import cell_widths, squeezed, stretched
+from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.table.base import Table
-
-WIDTH = 1 - 2e-6
-"""Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
-ROUNDING = 4e-6
-"""What float32 arithmetic may add to an encoded value of size 1."""
 
 
 class Encoded(NamedTuple):
@@ -55,32 +47,24 @@ def encode(
 ) -> Encoded:
     """Encode the modelled columns of a table that `check` has passed (or that the schema was inferred from).
 
-    Dequantised columns get uniform noise of one resolution around each value (more around spikes), keyed by seed,
-    column name, row and `draw`: the same cell gets the same noise whatever else the table holds. `keys` [N]: of
-    RowKeys, where these are rows of a larger table. `progress` is told the share of the columns that are done.
+    Columns that are `noisy` spread each cell by uniform noise, keyed by seed, column name, row and `draw`: the same
+    cell gets the same noise whatever else the table holds. `keys` [N]: of RowKeys, where these are rows of a larger
+    table. `progress` is told the share of the columns that are done.
     """
     keys = RowKeys(schema).of(table) if keys is None else keys
-    columns = schema.encoded
-    x = np.zeros((table.N, len(columns)))
+    columns, layout = schema.encoded, schema.layout
+    x = np.zeros((table.N, layout.d))
     missing = np.zeros(x.shape, bool)
-    for i, column in enumerate(columns):
-        missing[:, i] = table.missing(column.name)
-        values = np.where(missing[:, i], 0.0 if column.low is None else column.low, table.numeric(column.name))
-        if column.dequantise and column.lattice is not None:
-            noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise").uniform()[0, :, 0]
-            values = _spread(column, column.lattice, values, noise.numpy())
-        x[:, i] = codec(column).encode(values)
+    for i, (column, dims) in enumerate(zip(columns, layout.slices, strict=True)):
+        cells, u = table.column(column.name), None
+        if column.noisy:
+            noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise")
+            u = noise.uniform()[0, :, 0].numpy()
+        missing[:, dims] = cells.missing[:, None]
+        x[:, dims] = column.encode(column.codes(cells), u)
         if progress is not None:
             progress((i + 1) / len(columns))
-    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), schema.layout), keys)
-
-
-def _spread(column: Column, lattice: Lattice, values: Floats, u: Floats) -> Floats:
-    """Values of a dequantised column spread over their cells, by uniforms u: what its codec encodes."""
-    if column.levels:
-        return numbers_of(values, column.levels) + (u - 0.5) * WIDTH
-    step = lattice.resolution
-    return stretched(values, u, column.spikes, step) + (u - 0.5) * (WIDTH * step)
+    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), layout), keys)
 
 
 class RowKeys:
@@ -112,13 +96,15 @@ class RowKeys:
         return row_keys(labels)
 
     def _cells(self, table: Table) -> Iterator[Sequence[Any]]:
-        """Each row's cells by name of the column: modelled ones as numbers, whatever their type in this table, others
-        as texts, none where missing. An index numbers the rows and is no part of them."""
+        """Each row's cells by name of the column: modelled ones as codes, whatever their type in this table, others as
+        texts, None where missing. An index numbers the rows and is no part of them."""
         names = sorted(name for name in table.names if name not in table.index)
         columns: list[list[Any]] = []
+        modelled = {column.name: column for column in self._schema.encoded}
         for name in names:
-            if name in self._schema.modelled:
-                values, absent = table.numeric(name).tolist(), table.missing(name).tolist()
+            if name in modelled:
+                values = modelled[name].codes(table.column(name)).tolist()
+                absent = table.missing(name).tolist()
                 columns.append([None if gone else value + 0.0 for value, gone in zip(values, absent, strict=True)])
             else:
                 columns.append(list(table.text(name)))
@@ -126,67 +112,32 @@ class RowKeys:
 
 
 def decode(x: Tensor, schema: Schema) -> Floats:
-    """Data units [.., D] float64 of encoded rows x [.., D]: at each column's resolution, whole for integers.
-
-    The exact inverse of `encode` on values of a lattice, the inverse up to float64 rounding elsewhere. What lies in the
-    column's box up to the rounding of float32 decodes into its bounds; what lies further out is not touched.
-    """
+    """[.., columns] float64: codes of the cells of encoded rows x [.., D]: numbers at their column's resolution, whole
+    for integers."""
     z = x.detach().to("cpu", torch.float64).numpy()
-    ranges = box(schema)
-    out = np.empty_like(z)
-    for i, column in enumerate(schema.encoded):
-        values = codec(column).decode(z[..., i])
-        if column.levels:
-            out[..., i] = levels_at(values, column.levels)
-            continue
-        values = column.snap(squeezed(values, column.spikes))
-        low, high = float(ranges.low[i]), float(ranges.high[i])
-        inside = (z[..., i] >= low - ROUNDING * (1 + abs(low))) & (z[..., i] <= high + ROUNDING * (1 + abs(high)))
-        out[..., i] = np.where(inside, np.clip(values, *column.ends), values)
+    out = np.empty((*z.shape[:-1], len(schema.encoded)))
+    for i, (column, dims) in enumerate(zip(schema.encoded, schema.layout.slices, strict=True)):
+        out[..., i] = column.decode(z[..., dims])
     return out
 
 
 def box(schema: Schema) -> Range:
-    """The bounds of the columns in encoded space; a value of a lattice stands for everything that rounds to it."""
-    columns = schema.encoded
-    both = np.stack([np.full(len(columns), -np.inf), np.full(len(columns), np.inf)])
-    for i, column in enumerate(columns):
-        ends = np.array(column.ends)
-        bounded = np.isfinite(ends)
-        half = 0.0 if column.lattice is None else 0.5 * column.lattice.resolution
-        places = stretched(ends + np.array([-half, half]), 0.0, column.spikes, 0.0)
-        if column.levels:
-            bounded, places = np.array([True, True]), np.array([-0.5, len(column.levels) - 0.5])
-        both[bounded, i] = codec(column).encode(places[bounded])
-    return Range(*torch.from_numpy(both))
+    """What the columns admit, in encoded space."""
+    sides = [column.box() for column in schema.encoded]
+    return Range(*torch.from_numpy(np.concatenate([np.zeros((2, 0)), *sides], 1)))
 
 
 def log_scale(schema: Schema) -> Tensor:
-    """[D] float64: what turns the terms of `log_volume` into log densities of columns divided by their standard
-    deviation (add those of observed cells). A dequantised column's probability is divided by its resolution again, so
-    that the result depends neither on units nor on whether a column counts as rounded."""
-    terms = []
-    for column in schema.encoded:
-        rounded = column.dequantise and column.lattice is not None
-        step = column.lattice.resolution if rounded and column.lattice is not None else 1.0
-        terms.append(np.log(column.deviation) - np.log(step))
-    return torch.tensor(terms, dtype=torch.float64)
+    """[columns] float64: what turns the terms of `log_volume` into log densities that are comparable between columns
+    (add those of observed cells)."""
+    return torch.tensor([column.unit for column in schema.encoded], dtype=torch.float64)
 
 
 def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
-    """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it).
-
-    Over the OBSERVED cells only: the sum of log |d encoded / d data|, plus the log of the width over which a value is
-    spread where a column is dequantised (the probability of the value is density times width).
-    """
-    z = x.detach().to("cpu", torch.float64).numpy()
-    terms = np.zeros(z.shape)
-    for i, column in enumerate(schema.encoded):
-        terms[:, i] = codec(column).log_det(z[:, i])
-        if column.dequantise and column.lattice is not None:
-            widths: Floats | float = 1.0 if column.levels else column.lattice.resolution
-            if column.spikes:
-                values = squeezed(codec(column).decode(z[:, i]), column.spikes)
-                widths = cell_widths(values, column.spikes, column.lattice.resolution)
-            terms[:, i] += np.log(widths)
-    return torch.from_numpy(np.where(missing.cpu().numpy(), 0.0, terms).sum(1))
+    """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it): the sum over the
+    OBSERVED cells of x [N, D] only."""
+    z, absent = x.detach().to("cpu", torch.float64).numpy(), schema.layout.of_columns(missing).cpu().numpy()
+    terms = np.zeros(absent.shape)
+    for i, (column, dims) in enumerate(zip(schema.encoded, schema.layout.slices, strict=True)):
+        terms[:, i] = column.log_volume(z[:, dims])
+    return torch.from_numpy(np.where(absent, 0.0, terms).sum(1))

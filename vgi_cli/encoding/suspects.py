@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Schema
+from vgi_cli.columns.base import Cells
+from vgi_cli.columns.carried import Carried
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
+from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import are, capped, example, first_cell, missing_hint, named
 from vgi_cli.table.base import Table
-from vgi_cli.table.wording import are, capped, example, first_cell, missing_hint, named
 
 TEXT_SHARE = 0.5
 """From this share of numbers on, a column that is carried as text is worth a line."""
@@ -50,27 +53,26 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     lines = [
         line
         for column in schema.columns
-        if column.kind == "carried" and column.role == "data" and column.name not in said
-        for line in [_text(table, column.name)]
+        if isinstance(column, Carried) and column.role == "data" and column.name not in said
+        for line in [_text(table.column(column.name))]
         if line
     ]
     return capped(lines) + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
 
 
-def looks_written(table: Table, name: str) -> bool:
+def looks_written(cells: Cells) -> bool:
     """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`."""
-    if not table.textual(name):
+    if not cells.textual:
         return False
-    cells = table.some_text(name, np.flatnonzero(~table.missing(name))[:LOOKED_AT])
-    matching = [WRITTEN.fullmatch(str(cell).strip()) is not None for cell in cells]
+    texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
+    matching = [WRITTEN.fullmatch(str(text).strip()) is not None for text in texts]
     return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
 
 
-def _text(table: Table, name: str) -> str | None:
-    if not table.textual(name):
+def _text(cells: Cells) -> str | None:
+    if not cells.textual:
         return None
-    observed = ~table.missing(name)
-    numbers = table.numbers(name)
+    name, observed, numbers = cells.name, ~cells.missing, cells.numbers
     share = numbers.number[observed].mean() if observed.any() else 0.0
     if numbers.padded.any():  # codes with leading zeros
         return None
@@ -79,10 +81,10 @@ def _text(table: Table, name: str) -> str | None:
         return f"{carried}: all its cells are numbers (`--column {name}=numeric`)"
     if share >= TEXT_SHARE:
         wrong = observed & ~numbers.number
-        also = f"but also {example(table, name, wrong)}: {missing_hint(table, name, wrong)}"
+        also = f"but also {example(cells, wrong)}: {missing_hint(cells, wrong)}"
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
-    if looks_written(table, name):
-        first = first_cell(table, name, observed)
+    if looks_written(cells):
+        first = first_cell(cells, observed)
         return f"{carried}: {first} is no plain number (write 1234.5, without commas, blanks or units)"
     return None
 
@@ -92,7 +94,10 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     names = [
         column.name
         for column in schema.encoded
-        if column.kind == "integer" and column.name not in said and _counts(table.numeric(column.name))
+        if isinstance(column, Number)
+        and column.whole
+        and column.name not in said
+        and _counts(table.numeric(column.name))
     ]
     if not names:
         return []
@@ -125,11 +130,11 @@ class _Far(NamedTuple):
 def _far_away(table: Table, schema: Schema) -> list[str]:
     codes: dict[float, tuple[list[str], int]] = {}
     slips: list[str] = []
-    for column in schema.encoded:
+    for column in (c for c in schema.encoded if isinstance(c, Number)):
         values = table.numeric(column.name)
         for far in far_values(values[np.isfinite(values)]):
             if far.cells == 1:
-                where = first_cell(table, column.name, values == far.value)
+                where = first_cell(table.column(column.name), values == far.value)
                 slips.append(
                     f"column '{column.name}' has a value far from all others: {where}; "
                     f"`--na-values {plain(far.value)}` if it is a slip"

@@ -89,7 +89,7 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
 
 def _known(path: str) -> list[str]:
     """The numbers that may stand where `path` points; none where only the report tells."""
-    from vgi_cli.evaluation.imputation import ColumnScores, ImputationScores  # they load torch, and are asked after it
+    from vgi_cli.evaluation.imputation import NumberScores  # it loads torch, and is asked after it
     from vgi_cli.evaluation.likelihood.loglik import Bracket
 
     part, _, name = path.partition(".")
@@ -99,8 +99,8 @@ def _known(path: str) -> list[str]:
         return []
     columns = name.rpartition(".")[0]
     if columns.startswith("columns."):
-        return [f"imputation.{columns}.{known}" for known in ColumnScores._fields]
-    return [f"imputation.{known}" for known in ImputationScores._fields if known != "columns"]
+        return [f"imputation.{columns}.{known}" for known in ("cells", *NumberScores._fields, "sd")]
+    return [f"imputation.{known}" for known in (*NumberScores._fields, "sliced_wasserstein")]
 
 
 def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:

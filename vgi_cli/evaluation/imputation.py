@@ -9,41 +9,45 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.base import ModelledColumn, Scores
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Floats
+
 COVERAGE_DRAWS = 19
 """[min, max] of 19 draws covers 18/20 = 90 % when truth and draws are exchangeable."""
 DIRECTIONS = 100
 
 
-class ColumnScores(NamedTuple):
-    """One column, data units, over its hidden cells with a known truth.
+SCALED = ("crps", "rmse", "mae")
+"""Scores in the units of a column."""
 
-    cells       their number
+
+class NumberScores(NamedTuple):
+    """Scores of one column of numbers, data units, over its hidden cells with a known truth.
+
     crps        fair ensemble CRPS (the absolute error for one draw)
     rmse, mae   of the mean of the draws
     coverage90  share of truths within [min, max] of 19 draws, ties by `coverage`; None with fewer
-    sd          standard deviation that the overall scores divide by
     """
 
-    cells: int
     crps: float
     rmse: float
     mae: float
     coverage90: float | None
-    sd: float
 
 
 class ImputationScores(NamedTuple):
-    """Means over columns of the column scores, each divided by the column's standard deviation (coverage: as it is).
+    """Scores of each column, and their means over the columns that have them.
 
-    sliced_wasserstein compares whole completed rows with true rows, columns divided by their standard deviations; None
-    where fewer than two rows are known completely.
+    columns  by name of the column: `cells`, their number; the scores of its kind; `sd`, what the overall ones divide by
+    overall  by name of a score: the mean over columns, those in the units of a column divided by its `sd` (coverage: as
+             it is); None where no column has enough draws
+    sliced_wasserstein  compares whole completed rows with true rows in the columns of numbers, divided by their
+             standard deviations; None where fewer than two rows are known completely
     """
 
-    columns: dict[str, ColumnScores]
-    crps: float
-    rmse: float
-    mae: float
-    coverage90: float | None
+    columns: dict[str, Scores]
+    overall: dict[str, float | None]
     sliced_wasserstein: float | None
 
 
@@ -87,12 +91,13 @@ def sliced_wasserstein(first: Tensor, second: Tensor, generator: torch.Generator
 
 
 def score_imputations(
-    draws: Tensor, truth: Tensor, hidden: Tensor, columns: Sequence[str], sd: Tensor
+    draws: Tensor, truth: Tensor, hidden: Tensor, columns: Sequence[ModelledColumn], sd: Tensor
 ) -> ImputationScores | None:
-    """Scores of draws [n, R, D] of the cells hidden [R, D] against truth [R, D] (NaN where unknown); data units.
+    """Scores of draws [n, R, columns] of the cells hidden [R, columns] against truth [R, columns] (NaN where unknown),
+    all as codes of their columns.
 
-    sd [D] standard deviation of each column (a column with 0 is not divided). None when no hidden cell has a truth.
-    Raises ValueError when a draw of a hidden cell is not finite.
+    sd [columns] standard deviation of each column (a column with 0 is not divided). None when no hidden cell has a
+    truth. Raises ValueError when a draw of a hidden cell is not finite.
     """
     draws, truth, sd = draws.double(), truth.double(), sd.double()
     sd = torch.where(sd > 0, sd, 1.0)
@@ -101,38 +106,44 @@ def score_imputations(
         return None
     if not bool(torch.isfinite(draws[:, known]).all()):
         raise ValueError("a draw of a hidden cell is not finite")
-    scores = {
-        name: _column(draws[:, known[:, c], c], truth[known[:, c], c], float(sd[c]))
-        for c, name in enumerate(columns)
-        if bool(known[:, c].any())
-    }
-    covered = [s.coverage90 for s in scores.values() if s.coverage90 is not None]
+    scores: dict[str, Scores] = {}
+    for c, column in enumerate(columns):
+        if bool(known[:, c].any()):
+            cells, true = draws[:, known[:, c], c], truth[known[:, c], c]
+            own = column.scores(cells.numpy(), true.numpy(), number_scores)
+            scores[column.name] = {"cells": len(true), **own, "sd": float(sd[c])}
+    names = dict.fromkeys(name for of_column in scores.values() for name in of_column if name not in ("cells", "sd"))
+    numbers = [c for c, column in enumerate(columns) if isinstance(column, Number)]
     rows = torch.isfinite(truth).all(1) & torch.isfinite(draws).all(2).all(0)
     distance = None
-    if int(rows.sum()) > 1:
-        generator = torch.Generator().manual_seed(0)
-        pairs = [sliced_wasserstein(d[rows] / sd, truth[rows] / sd, generator) for d in draws]
-        distance = _mean(pairs)
-    return ImputationScores(
-        scores,
-        _mean([s.crps / s.sd for s in scores.values()]),
-        _mean([s.rmse / s.sd for s in scores.values()]),
-        _mean([s.mae / s.sd for s in scores.values()]),
-        _mean(covered) if covered else None,
-        distance,
-    )
+    if numbers and int(rows.sum()) > 1:
+        generator, chosen = torch.Generator().manual_seed(0), torch.tensor(numbers)
+        scaled = (x[rows].index_select(1, chosen) / sd[chosen] for x in (truth, *draws))
+        true = next(scaled)
+        distance = _mean([sliced_wasserstein(x, true, generator) for x in scaled])
+    return ImputationScores(scores, {name: _overall(list(scores.values()), name) for name in names}, distance)
 
 
-def _column(draws: Tensor, truth: Tensor, sd: float) -> ColumnScores:
-    error = draws.mean(0) - truth
-    return ColumnScores(
-        len(truth),
-        float(fair_crps(draws, truth).mean()),
+def number_scores(draws: Floats, truth: Floats) -> Scores:
+    """The scores of numbers: draws [n, cells], truth [cells]."""
+    ensemble, true = torch.from_numpy(draws), torch.from_numpy(truth)
+    error = ensemble.mean(0) - true
+    return NumberScores(
+        float(fair_crps(ensemble, true).mean()),
         math.sqrt(float(error.square().mean())),
         float(error.abs().mean()),
-        coverage(draws, truth),
-        sd,
-    )
+        coverage(ensemble, true),
+    )._asdict()
+
+
+def _overall(scores: Sequence[Scores], name: str) -> float | None:
+    """The mean of a score over the columns that have it."""
+    values = [
+        float(value) / (float(own["sd"] or 1.0) if name in SCALED else 1.0)
+        for own in scores
+        if (value := own.get(name)) is not None
+    ]
+    return _mean(values) if values else None
 
 
 def _mean(values: Sequence[float]) -> float:

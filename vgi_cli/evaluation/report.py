@@ -54,8 +54,7 @@ def _summary(s: Summary) -> dict[str, Any]:
 
 def imputation_part(scores: ImputationScores) -> dict[str, Any]:
     """The `imputation` object."""
-    columns = {name: s._asdict() for name, s in scores.columns.items()}
-    return {**{key: value for key, value in scores._asdict().items() if key != "columns"}, "columns": columns}
+    return {**scores.overall, "sliced_wasserstein": scores.sliced_wasserstein, "columns": scores.columns}
 
 
 def make_report(

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.conditionals.base import Conditionals
-from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.partition import layout_of
 from vgi_cli.fitting.refits import split_bootstrap

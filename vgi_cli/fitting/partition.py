@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.data import missing_together
-from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.prepare import Rows
 from vgi_cli.layout import Layout

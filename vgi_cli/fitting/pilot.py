@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import never
 from vgi_cli.data import spread_rows
 from vgi_cli.encoding.encoder import log_volume
-from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream

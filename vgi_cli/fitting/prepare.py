@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.bounds import bound_lines
+from vgi_cli.columns.base import Column, ModelledColumn
+from vgi_cli.columns.number import bound_lines
+from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.encoding.check import Check, check
+from vgi_cli.encoding.check import Check, Holes, check
 from vgi_cli.encoding.encoder import encode
-from vgi_cli.encoding.leftover import Holes
-from vgi_cli.encoding.schema import Schema, infer_schema
+from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
@@ -67,7 +68,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
         transform=settings.transform or "linear",
         rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
     )
-    bounded, each = bound_lines(schema)
+    bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):
         reporter.say(note)
     for line in each:
@@ -79,8 +80,12 @@ def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Sche
     """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
     keeps those that it has."""
     some = new_schema(table, recipe, Silent(), rows)
+
+    def varies(column: Column) -> bool:
+        return isinstance(column, ModelledColumn)
+
     pairs = zip(schema.columns, some.columns, strict=True)
-    return replace(schema, columns=tuple(new if old.modelled and new.modelled else old for old, new in pairs))
+    return replace(schema, columns=tuple(new if varies(old) and varies(new) else old for old, new in pairs))
 
 
 def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed from the model") -> None:

@@ -10,9 +10,9 @@ from typing import Any, NoReturn, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import log_volume
-from vgi_cli.encoding.schema import Schema
 from vgi_cli.errors import Interrupted
 from vgi_cli.fitting.chosen import chosen, settled
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgi_cli.columns.limits import parse_limits
+from vgi_cli.columns.bounds import parse_limits
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import LONGEST
 from vgi_cli.registry.names import NAMES_METHOD

@@ -8,15 +8,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from vgi_cli.columns.numerals import Floats, Numbers, Spelling
+from vgi_cli.columns.base import Cells
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
 from vgi_cli.errors import InputError, nearest
-from vgi_cli.table.cells import Ints
-from vgi_cli.table.csv.text import CsvText
-from vgi_cli.table.tokens import Tokens
+from vgi_cli.table.texts import Tokens
 
-Bools = npt.NDArray[np.bool_]
 Format = Literal["csv", "parquet"]
 
 
@@ -76,6 +73,10 @@ class Table(ABC):
         except KeyError:
             raise InputError(f"{self.label}: no column '{name}'", nearest(name, self.names)) from None
 
+    def column(self, name: str) -> Cells:
+        """The cells of a column, as a kind looks at them."""
+        return _CellsOf(self, name)
+
     def missing(self, name: str) -> Bools:
         """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by the mask."""
         if name not in self._absent:
@@ -128,10 +129,6 @@ class Table(ABC):
         """Whether the cells of the column are texts, which may spell numbers."""
 
     @abstractmethod
-    def whole(self, name: str) -> bool:
-        """Whether the file itself types the column as integers."""
-
-    @abstractmethod
     def single(self, name: str) -> bool:
         """Whether the file types the column in single (or half) precision."""
 
@@ -148,30 +145,50 @@ class Table(ABC):
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
 
     @abstractmethod
-    def binary(self, name: str) -> Floats:
-        """[N] float64: as `numeric`, with truth values as 0 and 1 (for masks)."""
-
-    @abstractmethod
-    def as_csv(self) -> CsvText:
-        """The table as CSV text with the offsets of its cells: the file's own bytes where it was CSV."""
-
-    @abstractmethod
-    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
-        """The types of the table as Arrow: the file's own where it was Parquet; at least as wide as `wide`, that of
-        other rows of the same table."""
-
-    @abstractmethod
-    def as_arrow(self, schema: pa.Schema) -> pa.Table:
-        """The table as Arrow in the types of `arrow_schema`."""
-
-    @abstractmethod
-    def in_quotes(self, name: str, rows: Ints) -> Bools:
-        """[n] whether the raw cells of some rows (indices [n]) are in quotes; never for Parquet."""
-
-    @abstractmethod
     def _missing(self, i: int) -> Bools:
         """[N] bool: absent in the file."""
 
     @abstractmethod
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         """The i-th column as numbers."""
+
+
+class _CellsOf(Cells):
+    """One column of a table."""
+
+    def __init__(self, table: Table, name: str) -> None:
+        self.name, self.label, self._table = name, table.label, table
+
+    @property
+    def missing(self) -> Bools:
+        return self._table.missing(self.name)
+
+    @property
+    def numbers(self) -> Numbers:
+        return self._table.numbers(self.name)
+
+    def texts(self, rows: Ints | None = None) -> npt.NDArray[np.object_]:
+        return self._table.some_text(self.name, rows)
+
+    @property
+    def typed(self) -> bool:
+        return self._table.typed(self.name)
+
+    @property
+    def textual(self) -> bool:
+        return self._table.textual(self.name)
+
+    @property
+    def single(self) -> bool:
+        return self._table.single(self.name)
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        return self._table.limits(self.name)
+
+    @property
+    def spelling(self) -> Spelling | None:
+        return self._table.spelling(self.name)
+
+    def where(self, row: int) -> str:
+        return self._table.where(row)

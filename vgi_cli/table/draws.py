@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vgi_cli.columns.numerals import Floats
-from vgi_cli.table.base import Bools
-from vgi_cli.table.scratch import scratch, scratch_errors
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.table.inputs import scratch, scratch_errors
 
 
 class Draws(ABC):

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vgi_cli.columns.numerals import Bools
 from vgi_cli.errors import InputError
-from vgi_cli.table.base import Bools, Table
+from vgi_cli.table.base import Table
+from vgi_cli.table.parquet.table import binary
 
 
 def mask_delimiter(mask: Path, delimiter: str | None) -> str | None:
@@ -39,7 +41,7 @@ def hidden_cells(table: Table, mask: Table) -> Bools:
     for i, name in enumerate(table.names):
         if name in table.index:
             continue
-        values = mask.binary(name)
+        values = binary(mask, name)
         wrong = np.flatnonzero(~((values == 0) | (values == 1)))
         if len(wrong):
             found = mask.raw_text(name)[wrong[0]]

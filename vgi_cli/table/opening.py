@@ -10,8 +10,8 @@ from typing import BinaryIO
 from vgi_cli.columns.numerals import SingleDecimals
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv.source import csv_tables
-from vgi_cli.table.files import TableFile
+from vgi_cli.table.csv.rows import csv_tables
+from vgi_cli.table.inputs import TableFile
 from vgi_cli.table.mask import hidden_cells
 from vgi_cli.table.parquet.source import parquet_frame, parquet_tables
 from vgi_cli.table.reader import Named, name_table, table_in_memory

@@ -24,7 +24,8 @@ class Described(Protocol):
     def suffix(self) -> str: ...
 
 
-Layout = Literal["files", "long", "single"]
+OutputLayout = Literal["files", "long", "single"]
+"""One file for each draw, all draws below each other in one, or one draw."""
 EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -69,7 +70,7 @@ def default_output(folder: Path, table: Described) -> Path:
     return folder / f"{table.stem}{table.suffix}"
 
 
-def output_paths(out: Path, table: Described, *, m: int, layout: Layout) -> list[Path]:
+def output_paths(out: Path, table: Described, *, m: int, layout: OutputLayout) -> list[Path]:
     """The files that `write_imputed` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
     if layout != "files":
         return [out]

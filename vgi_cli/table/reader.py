@@ -13,7 +13,7 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import split_csv
-from vgi_cli.table.files import TableFile, find_files, stem_of
+from vgi_cli.table.inputs import TableFile, find_files, stem_of
 from vgi_cli.table.join import join_csv, join_parquet
 from vgi_cli.table.mask import hidden_cells, mask_delimiter
 from vgi_cli.table.parquet.table import ParquetTable

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from vgi_cli.columns.base import Schema
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Format, Table
 from vgi_cli.table.csv.text import rewrite
-from vgi_cli.table.csv.write import Template
+from vgi_cli.table.csv.write import Template, csv_of
 from vgi_cli.table.draws import Draws, HeldDraws
 from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
 from vgi_cli.table.outputs import (
-    Layout,
+    OutputLayout,
     default_output,
     output_format,
     output_paths,
@@ -27,13 +29,14 @@ from vgi_cli.table.outputs import (
     split_name,
     write_whole,
 )
-from vgi_cli.table.parquet.types import Extents
+from vgi_cli.table.parquet.types import Extents, arrow_schema, as_arrow
 from vgi_cli.table.parquet.write import (
     blank_arrow,
     fill_arrow,
     in_types,
     long_schema,
     numbered,
+    parquet_bytes,
     parquet_pieces,
 )
 from vgi_cli.table.source import Block, Origin, Source, Whole
@@ -61,7 +64,7 @@ def _unsaid(line: str) -> None:
 def check_output(
     table: Table | Origin,
     *,
-    layout: Layout,
+    layout: OutputLayout,
     out: Path | BinaryIO,
     m: int,
     format: Format | None = None,
@@ -100,7 +103,7 @@ def write_imputed(
     schema: Schema,
     draws: Floats,
     *,
-    layout: Layout,
+    layout: OutputLayout,
     out: Path | BinaryIO,
     format: Format | None = None,
     original: bool = True,
@@ -154,7 +157,7 @@ class Content(NamedTuple):
 def write_blocks(
     content: Content,
     *,
-    layout: Layout,
+    layout: OutputLayout,
     out: Path | BinaryIO,
     format: Format | None = None,
     original: bool = True,
@@ -189,7 +192,7 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _contents(
-    content: Content, layout: Layout, format: Format, suffix: str, original: bool, say: Say
+    content: Content, layout: OutputLayout, format: Format, suffix: str, original: bool, say: Say
 ) -> Iterator[Iterator[bytes]]:
     """One file after the other, each in pieces."""
     if format == "parquet":
@@ -215,9 +218,9 @@ def _long_csv(content: Content, suffix: str, original: bool) -> Iterator[bytes]:
 
 def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]]:
     for block, holes in content.blocks():
-        csv = block.table.as_csv()
-        delimiter = _delimiter(csv.delimiter, content.source.origin.suffix, suffix)
-        yield block, Template(rewrite(csv, csv.names, delimiter), holes)
+        text = csv_of(block.table)
+        delimiter = _delimiter(text.delimiter, content.source.origin.suffix, suffix)
+        yield block, Template(rewrite(text, text.names, delimiter), holes)
 
 
 def files_arrow(content: Content, say: Say) -> list[pa.Table]:
@@ -242,17 +245,17 @@ def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
     """The types of the table, and those that hold the fills of all draws; `say` is told which differ, and why."""
     types = None
     for block in content.source.blocks():
-        types = block.table.arrow_schema(types)
+        types = arrow_schema(block.table, types)
     extents = Extents(types)
     for draw in range(content.draws.m):
         for block, holes in content.blocks():
-            extents.add(block.table.as_arrow(types), holes, content.draw(draw, block))
+            extents.add(as_arrow(block.table, types), holes, content.draw(draw, block))
     for line in extents.lines():
         say(line)
     return types, extents.filled()
 
 
-def _parquet(content: Content, layout: Layout, original: bool, say: Say) -> Iterator[Iterator[bytes]]:
+def _parquet(content: Content, layout: OutputLayout, original: bool, say: Say) -> Iterator[Iterator[bytes]]:
     types, filled = _types(content, say)
     if layout == "long":
         wide = long_schema(filled)
@@ -265,13 +268,13 @@ def _parquet(content: Content, layout: Layout, original: bool, say: Say) -> Iter
 
 def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) -> Iterator[pa.Table]:
     for block, holes in content.blocks():
-        yield fill_arrow(block.table.as_arrow(types), holes, content.draw(draw, block), filled)
+        yield fill_arrow(as_arrow(block.table, types), holes, content.draw(draw, block), filled)
 
 
 def _long_parquet(content: Content, types: pa.Schema, filled: pa.Schema, original: bool) -> Iterator[pa.Table]:
     if original:
         for block, holes in content.blocks():
-            yield numbered(in_types(blank_arrow(block.table.as_arrow(types), holes), filled), 0, block.first)
+            yield numbered(in_types(blank_arrow(as_arrow(block.table, types), holes), filled), 0, block.first)
     for draw in range(content.draws.m):
         first = 0
         for part in _filled(content, draw, types, filled):
@@ -286,3 +289,14 @@ def _delimiter(given: str, source: str, target: str) -> str:
     if target.startswith(".csv") and source.lower().startswith(".tsv"):
         return ","
     return given
+
+
+def columns_bytes(columns: Mapping[str, Sequence[Any]], format: Format, delimiter: str = ",") -> bytes:
+    """Columns of equal length, name -> values; None is an empty cell (a null), numbers are written exactly."""
+    if format == "parquet":
+        return parquet_bytes(pa.table({name: list(values) for name, values in columns.items()}))
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()

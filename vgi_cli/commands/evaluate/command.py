@@ -43,7 +43,7 @@ from vgi_cli.settings.problems import shown
 from vgi_cli.stages import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.reader import Table
-from vgi_cli.table.write_columns import columns_bytes
+from vgi_cli.table.writer import columns_bytes
 
 TIME_SHARE = 0.5
 """Of the time that is left under a time limit, for the likelihood where more parts follow."""
@@ -149,7 +149,7 @@ def make(
     )
     loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
     sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
-    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    rounded = any(column.noisy for column in fitted.schema.encoded)
     part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
@@ -346,9 +346,9 @@ def _score(
     """Scores of 19 draws of the cells that are missing in `table` and known in `truth`. Rows are drawn in random order:
     where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
     fitted, table, truth, sd, request, reporter = asked
-    names = fitted.schema.modelled
-    true = torch.from_numpy(np.stack([truth.numeric(name) for name in names], 1))
-    hidden = torch.from_numpy(np.stack([table.missing(name) for name in names], 1))
+    columns = fitted.schema.encoded
+    true = torch.from_numpy(np.stack([column.codes(truth.column(column.name)) for column in columns], 1))
+    hidden = torch.from_numpy(np.stack([table.missing(column.name) for column in columns], 1))
     if not bool((hidden & torch.isfinite(true)).any()):
         raise InputError(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
@@ -362,7 +362,7 @@ def _score(
         reporter.warn(notes[-1])
         limit.cut.append(SCORING)
     draws = torch.from_numpy(np.asarray(done.draws))
-    scores = score_imputations(draws, true[drawn], hidden[drawn], names, sd)
+    scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
     sampler = {"name": done.sampler, "parameter_uncertainty": included, **done.diagnostics}
     return None if scores is None else imputation_part(scores), sampler, notes

@@ -94,7 +94,7 @@ def log_likelihood(
     def over() -> bool:
         return limit.passed(until) or interrupted()
 
-    rounded = any(column.dequantise for column in fitted.schema.encoded)
+    rounded = any(column.noisy for column in fitted.schema.encoded)
     model = fitted.model.to(device)
     if fitted.marginal:
         model = copy.deepcopy(model).double()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.number import Number
 from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
 from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
 from vgi_cli.fitting.fitted import Fitted, load_run
@@ -55,6 +56,12 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
 def _refuse_spikes(fitted: Fitted) -> None:
     """UsageError where values of a column have a probability: a law of numbers has no density there."""
     for column in fitted.schema.encoded:
+        if not isinstance(column, Number):
+            raise UsageError(
+                f"--truth-model: column '{column.name}' of run '{fitted.run.path}' holds no numbers, so that its law "
+                "has no density to compare",
+                "leave --truth-model out, or --exclude the column from both fits",
+            )
         if column.spikes:
             raise UsageError(
                 f"--truth-model: run '{fitted.run.path}' gives {column.spikes[0].value:g} in column '{column.name}' a "

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.base import Column, Schema
-from vgi_cli.columns.codecs import codec
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.schema import Schema
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -127,11 +127,13 @@ class FittedLaw(Law):
         places = [schema.modelled.index(name) for name in columns]
         self._place = torch.tensor(places)
         self._back = torch.argsort(self._place)
-        self._columns = [schema.encoded[place] for place in places]
-        self._codecs = [codec(column) for column in self._columns]
-        scales = [column.scale for column in self._columns if column.scale is not None]
+        self._columns = [column for column in (schema.encoded[place] for place in places) if isinstance(column, Number)]
+        if len(self._columns) < len(places):
+            raise ValueError("a law in data units is one of columns of numbers")
+        self._codecs = [column.codec for column in self._columns]
+        scales = [column.scale for column in self._columns]
         self.sd = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
-        self.steps = torch.tensor([_step(column) for column in self._columns], dtype=torch.float64)
+        self.steps = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
         self.obstacle = _obstacle(self._model, self._columns)
         self.normals, self.learnt, self.factors = None, None, None
         if self.obstacle is None:
@@ -145,7 +147,7 @@ class FittedLaw(Law):
         """Rows x [n, D] with the rounded columns at the nearest value of their resolution."""
         out = x.clone()
         for i, column in enumerate(self._columns):
-            if column.dequantise and column.lattice is not None:
+            if column.step and column.lattice is not None:
                 out[:, i] = torch.from_numpy(column.lattice.snap(x[:, i].numpy()))
         return out
 
@@ -165,23 +167,19 @@ class FittedLaw(Law):
             return self._model.log_prob(encoded) + torch.from_numpy(np.asarray(volume))
 
 
-def _step(column: Column) -> float:
-    return column.lattice.resolution if column.dequantise and column.lattice is not None else 0.0
-
-
-def _obstacle(model: Model, columns: Sequence[Column]) -> str | None:
+def _obstacle(model: Model, columns: Sequence[Number]) -> str | None:
     """Why a fitted density is no mixture of Gaussians in data units."""
     if not isinstance(model, GaussianFamily):
         return "the model is no mixture of Gaussians"
     for column in columns:
-        if column.scale is not None and column.scale.knots:
+        if column.scale.knots:
             return (
                 f"column '{column.name}' is bent by the normal transform, so the density is not Gaussian in data units"
             )
     for column in columns:
-        if _step(column):
+        if column.step:
             return (
-                f"column '{column.name}' is rounded to {_step(column):g} and modelled as spread over that, "
+                f"column '{column.name}' is rounded to {column.step:g} and modelled as spread over that, "
                 "so the density is not Gaussian in data units"
             )
     return None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from vgi_cli.table.cells import Lines, find_lines
-from vgi_cli.table.csv.text import CsvText, byte_order_marks, line_number, split_csv
+from vgi_cli.table.base import Table
+from vgi_cli.table.csv.table import CsvTable
+from vgi_cli.table.csv.text import CsvText, Lines, byte_order_marks, find_lines, line_number, rewrite, split_csv
+from vgi_cli.table.inputs import TableFile
+from vgi_cli.table.join import same_names
 
 PIECE = 1 << 20
 
@@ -103,3 +107,34 @@ def line_end(csv: CsvText) -> bytes:
 def _last_line(text: bytes, end: int) -> int:
     """Where the last line before byte `end` ends; a CR that could be half of a line end does not count."""
     return max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, max(end - 1, 0))) + 1
+
+
+def csv_tables(files: Sequence[TableFile], na_values: Sequence[str], rows: Iterator[int]) -> Iterator[Table]:
+    """The rows of all files, as many at a time as `rows` says (fewer at the end of a file), columns as in the first."""
+    first = 0
+    names: tuple[str, ...] = ()
+    delimiter, newline = files[0].delimiter, b""
+    for number, one in enumerate(files):
+        with one.open() as file:
+            reader = CsvRows(file, one.label, one.delimiter, more=number < len(files) - 1, newline=newline)
+            while (piece := reader.take(next(rows))) is not None:
+                csv, begin, lines = piece
+                names, newline = names or csv.names, newline or line_end(csv)
+                same_names(names, csv.names, one.label, files[0].label)
+                if csv.names != names or csv.delimiter != delimiter:
+                    lines += line_number(csv.text, csv.header[2]) - 1 if begin == 0 else 0
+                    csv = rewrite(csv, names, delimiter)
+                    begin = csv.header[2]
+                table = CsvTable(
+                    csv,
+                    sources=[(0, one.label, begin, lines)],
+                    na_values=na_values,
+                    sha256="",
+                    label=one.label,
+                    stem="",
+                    suffix="",
+                    first=first,
+                    several=len(files) > 1,
+                )
+                yield table
+                first += table.N

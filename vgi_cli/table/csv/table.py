@@ -9,15 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.columns.numerals import EXACT, Floats, Numbers, Spelling, parse, spelling
-from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.cells import QUOTE, Ints, unquote
-from vgi_cli.table.csv.text import CsvText, line_number
-from vgi_cli.table.tokens import MISSING
+from vgi_cli.columns.numerals import Bools, Ints, Numbers, Spelling
+from vgi_cli.table.base import Table
+from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
+from vgi_cli.table.texts import MISSING, parse, spelling
 
 _MISSING = pa.array(MISSING, pa.large_string())
-_WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
-"""Each type can hold what those before it hold."""
 
 
 class CsvTable(Table):
@@ -68,9 +65,6 @@ class CsvTable(Table):
     def textual(self, name: str) -> bool:
         return True
 
-    def whole(self, name: str) -> bool:
-        return False
-
     def single(self, name: str) -> bool:
         return False
 
@@ -79,52 +73,11 @@ class CsvTable(Table):
         return spelling(self._trimmed(self.place(name)), number)
 
     def where(self, row: int) -> str:
-        """See Table."""
         _, label, begin, lines = next(s for s in reversed(self._sources) if s[0] <= row)
         at = int(self.csv.bounds[row, 0])
         line = lines + line_number(self.csv.text[begin:at], at - begin)
         place = f"line {line} of {label}" if self._several else f"line {line}"
         return f"row {self.first + row + 1} ({place})"
-
-    def in_quotes(self, name: str, rows: Ints) -> Bools:
-        bounds = self.csv.bounds[rows]
-        i = self.place(name)
-        begin = np.minimum(bounds[:, i], len(self._data) - 1)
-        return np.asarray((self._data[begin] == QUOTE) & (self._ends(i)[rows] > begin), bool)
-
-    def binary(self, name: str) -> Floats:
-        return self.numeric(name)
-
-    def as_csv(self) -> CsvText:
-        return self.csv
-
-    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
-        """Numbers where every observed cell is one (int64 where all are whole), else text."""
-        types = [self._arrow_type(name) for name in self.names]
-        if wide is not None:
-            types = [max(kind, given, key=_WIDER.index) for kind, given in zip(types, wide.types, strict=True)]
-        return pa.schema(list(zip(self.names, types, strict=True)))
-
-    def as_arrow(self, schema: pa.Schema) -> pa.Table:
-        columns = [self._arrow_column(field.name, field.type) for field in schema]
-        return pa.table(columns, schema=schema)
-
-    def _arrow_type(self, name: str) -> pa.DataType:
-        missing, numbers = self.missing(name), self.numbers(name)
-        if missing.all():
-            return pa.null()
-        values = numbers.values[~missing]
-        if not numbers.number[~missing].all() or np.isinf(values).any():
-            return pa.string()
-        whole = (values == np.rint(values)).all() and np.abs(values).max() < EXACT
-        return pa.int64() if whole else pa.float64()
-
-    def _arrow_column(self, name: str, kind: pa.DataType) -> pa.Array:
-        if kind == pa.null():
-            return pa.nulls(self.N)
-        if kind == pa.string():
-            return pa.array(self.text(name), pa.string())
-        return pa.array(self.numeric(name), pa.float64(), mask=self.missing(name)).cast(kind)
 
     def _ends(self, i: int) -> Ints:
         return self.csv.bounds[:, i + 1] - 1

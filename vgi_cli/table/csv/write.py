@@ -8,7 +8,9 @@ from itertools import chain
 import numpy as np
 
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.table.csv.text import CsvText
+from vgi_cli.table.base import Table
+from vgi_cli.table.csv.table import CsvTable
+from vgi_cli.table.csv.text import CsvText, header_cell, quote_if_needed, split_csv
 from vgi_cli.table.fills import Holes
 
 
@@ -65,3 +67,13 @@ class Template:
         pieces[-1] = text[at:]
         pieces[1::2] = [texts[i] for i in order.tolist()]
         return b"".join(pieces)
+
+
+def csv_of(table: Table) -> CsvText:
+    """A table as CSV text with the offsets of its cells: the file's own bytes where it was CSV."""
+    if isinstance(table, CsvTable):
+        return table.csv
+    columns = [["" if c is None else c for c in table.raw_text(name)] for name in table.names]
+    lines = [",".join(header_cell(name, ",") for name in table.names)]
+    lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
+    return split_csv(("\n".join(lines) + "\n").encode(), table.label, ",")

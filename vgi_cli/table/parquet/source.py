@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgi_cli.table.base import Table
-from vgi_cli.table.files import TableFile
+from vgi_cli.table.inputs import TableFile
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
 from vgi_cli.table.parquet.table import ParquetTable
 

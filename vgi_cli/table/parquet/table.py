@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.columns.numerals import Floats, Numbers, Spelling, at_decimals, parse, plain, shorten
-from vgi_cli.table.base import Bools, Table
-from vgi_cli.table.cells import Ints, quote_if_needed
-from vgi_cli.table.csv.text import CsvText, header_cell, split_csv
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling, at_decimals, plain, shorten
+from vgi_cli.table.base import Table
+from vgi_cli.table.texts import parse
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -82,9 +81,6 @@ class ParquetTable(Table):
     def textual(self, name: str) -> bool:
         return is_text(self._type(self.place(name)))
 
-    def whole(self, name: str) -> bool:
-        return bool(pa.types.is_integer(self._type(self.place(name))))
-
     def single(self, name: str) -> bool:
         kind = self._type(self.place(name))
         return bool(pa.types.is_float32(kind) or pa.types.is_float16(kind))
@@ -105,27 +101,6 @@ class ParquetTable(Table):
 
     def where(self, row: int) -> str:
         return f"row {self.first + row + 1}"
-
-    def binary(self, name: str) -> Floats:
-        i = self.place(name)
-        if pa.types.is_boolean(self._type(i)):
-            return np.asarray(self.arrow.column(i).cast(pa.int8()).cast(pa.float64()).to_numpy(), np.float64)
-        return self.numeric(name)
-
-    def in_quotes(self, name: str, rows: Ints) -> Bools:
-        return np.zeros(len(rows), bool)
-
-    def arrow_schema(self, wide: pa.Schema | None = None) -> pa.Schema:
-        return self.arrow.schema
-
-    def as_arrow(self, schema: pa.Schema) -> pa.Table:
-        return self.arrow
-
-    def as_csv(self) -> CsvText:
-        columns = [["" if c is None else c for c in self.raw_text(name)] for name in self.names]
-        lines = [",".join(header_cell(name, ",") for name in self.names)]
-        lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
-        return split_csv(("\n".join(lines) + "\n").encode(), self.label, ",")
 
     def _type(self, i: int) -> pa.DataType:
         return self.arrow.schema.field(i).type
@@ -161,3 +136,11 @@ class ParquetTable(Table):
             return parse(self._strings(i), missing)
         nothing = np.zeros(self.N, bool)
         return Numbers(np.full(self.N, np.nan), nothing, nothing)
+
+
+def binary(table: Table, name: str) -> Floats:
+    """[N] the numbers of a column, with the truth values of a Parquet file as 0 and 1: for masks."""
+    if isinstance(table, ParquetTable) and pa.types.is_boolean(table.arrow.schema.field(table.place(name)).type):
+        column = table.arrow.column(table.place(name))
+        return np.asarray(column.cast(pa.int8()).cast(pa.float64()).to_numpy(), np.float64)
+    return table.numeric(name)

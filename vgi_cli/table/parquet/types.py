@@ -1,5 +1,5 @@
-"""The types of filled columns as Arrow: those of the input; wider ones, with a line that says so, where a fill does not
-fit in."""
+"""Tables as Arrow, and the types of their filled columns: those of the input; wider ones, with a line that says so,
+where a fill does not fit in."""
 
 from __future__ import annotations
 
@@ -12,13 +12,54 @@ import pyarrow as pa
 
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
-from vgi_cli.table.fills import Holes, spell
+from vgi_cli.table.base import Table
+from vgi_cli.table.fills import Holes
 from vgi_cli.table.pandas_notes import told_to_pandas
+from vgi_cli.table.parquet.table import ParquetTable
 
+_WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
+"""Each type can hold what those before it hold."""
 FLOATING = (pa.float16(), pa.float32(), pa.float64())
 FRACTION = 17
 """Digits after the point of a decimal that stands in for whole numbers beyond those of float64."""
 _CONTEXT = Context(prec=400)
+
+
+def arrow_schema(table: Table, wide: pa.Schema | None = None) -> pa.Schema:
+    """The types of a table as Arrow: the file's own where it was Parquet; else numbers where every observed cell is one
+    (int64 where all are whole), else text, at least as wide as `wide`, that of other rows of the same table."""
+    if isinstance(table, ParquetTable):
+        return table.arrow.schema
+    types = [_read_type(table, name) for name in table.names]
+    if wide is not None:
+        types = [max(kind, given, key=_WIDER.index) for kind, given in zip(types, wide.types, strict=True)]
+    return pa.schema(list(zip(table.names, types, strict=True)))
+
+
+def as_arrow(table: Table, schema: pa.Schema) -> pa.Table:
+    """A table as Arrow in the types of `arrow_schema`."""
+    if isinstance(table, ParquetTable):
+        return table.arrow
+    return pa.table([_read_column(table, field.name, field.type) for field in schema], schema=schema)
+
+
+def _read_type(table: Table, name: str) -> pa.DataType:
+    missing, numbers = table.missing(name), table.numbers(name)
+    if missing.all():
+        return pa.null()
+    values = numbers.values[~missing]
+    if not numbers.number[~missing].all() or np.isinf(values).any():
+        return pa.string()
+    whole = (values == np.rint(values)).all() and np.abs(values).max() < EXACT
+    return pa.int64() if whole else pa.float64()
+
+
+def _read_column(table: Table, name: str, kind: pa.DataType) -> pa.Array:
+    if kind == pa.null():
+        return pa.nulls(table.N)
+    if kind == pa.string():
+        return pa.array(table.text(name), pa.string())
+    return pa.array(table.numeric(name), pa.float64(), mask=table.missing(name)).cast(kind)
 
 
 class Extent:
@@ -48,7 +89,7 @@ class Extent:
             self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
         if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
             self.texts.update(observed.cast(observed.type.value_type).unique().drop_null().to_pylist())
-            self.texts.update(spell(hole.column, values, hole.fewest))
+            self.texts.update(hole.column.spell(values, hole.fewest))
 
     @property
     def farthest(self) -> float:
@@ -116,13 +157,13 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     """The fills [n] of a column in a type that is wide enough."""
     if pa.types.is_decimal(kind):
         most = _most(kind)
-        return pa.array([_decimal(text, kind, most) for text in spell(hole.column, values, 0)], kind)
+        return pa.array([_decimal(text, kind, most) for text in hole.column.spell(values, 0)], kind)
     if pa.types.is_floating(kind):
         return pa.array(values, pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
         return pa.array([min(int(v), limits.max) for v in values.tolist()], kind)
-    return pa.array(spell(hole.column, values, hole.fewest), kind)
+    return pa.array(hole.column.spell(values, hole.fewest), kind)
 
 
 def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:

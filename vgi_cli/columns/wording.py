@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vgi_cli.table.base import Bools, Table
+from vgi_cli.columns.base import Cells
+from vgi_cli.columns.numerals import Bools
 
 LONGEST = 80
 """Characters of a cell that a message shows."""
@@ -14,19 +15,19 @@ SHOWN = 5
 """So many columns are named, or have a line each, where the same is said of several."""
 
 
-def example(table: Table, name: str, which: Bools) -> str:
+def example(cells: Cells, which: Bools) -> str:
     """`'?' in row 3 (line 4) and 2 more cells`."""
-    return first_cell(table, name, which) + others(int(which.sum()))
+    return first_cell(cells, which) + others(int(which.sum()))
 
 
-def first_cell(table: Table, name: str, which: Bools) -> str:
+def first_cell(cells: Cells, which: Bools) -> str:
     """`'?' in row 3 (line 4)`: the first of the cells."""
     row = int(np.flatnonzero(which)[0])
-    return f"'{_short(table, name, row)}' in {table.where(row)}"
+    return f"'{_short(cells, row)}' in {cells.where(row)}"
 
 
-def _short(table: Table, name: str, row: int) -> str:
-    text = str(table.some_text(name, np.array([row]))[0])
+def _short(cells: Cells, row: int) -> str:
+    text = str(cells.texts(np.array([row]))[0])
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
@@ -35,21 +36,21 @@ def others(count: int) -> str:
     return f" and {count - 1} more cell{'s' if count > 2 else ''}" if count > 1 else ""
 
 
-def token_hint(table: Table, name: str, which: Bools, fitted: bool = False) -> str:
+def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     """What to do about the first of the cells, which is no number; `fitted`: the kind of the column is settled."""
-    carry = f"`--column {name}=carry` to carry the column as it is"
+    carry = f"`--column {cells.name}=carry` to carry the column as it is"
     if fitted:
         carry = f"fit again with {carry}"
     row = int(np.flatnonzero(which)[0])
-    if table.numbers(name).padded[row]:
+    if cells.numbers.padded[row]:
         return f"a leading zero makes a code, not a number: {carry}"
-    return f"{missing_hint(table, name, which)}, or {carry}"
+    return f"{missing_hint(cells, which)}, or {carry}"
 
 
-def missing_hint(table: Table, name: str, which: Bools) -> str:
+def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
     row = int(np.flatnonzero(which)[0])
-    return f"`--na-values '{_short(table, name, row).strip()}'` if that means missing"
+    return f"`--na-values '{_short(cells, row).strip()}'` if that means missing"
 
 
 def named(what: str, names: Sequence[str]) -> str:

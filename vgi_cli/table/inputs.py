@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import os
 import sys
+import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from vgi_cli.errors import InputError, UsageError, nearest_file
-from vgi_cli.table.scratch import scratch, scratch_errors
+from vgi_cli.errors import InputError, UsageError, VgiError, nearest_file
 
 PARQUET = (".parquet", ".pq", ".parq")
 STANDARD_INPUT = "standard input"
@@ -162,3 +162,22 @@ def copied(file: BinaryIO) -> BinaryIO:
         copy.close()
         raise
     return copy
+
+
+@contextmanager
+def scratch_errors() -> Iterator[None]:
+    """VgiError where the disk of a temporary file is full."""
+    try:
+        yield
+    except OSError as error:
+        raise VgiError(
+            f"cannot write a temporary file: {error.strerror or error}",
+            "free some space, or name a larger folder in TMPDIR",
+        ) from None
+
+
+def scratch(near: Path | None = None) -> BinaryIO:
+    """An empty file to write and read: in the nearest folder above `near` that exists, else where TMPDIR says."""
+    folder = None if near is None else next(parent for parent in near.absolute().parents if parent.is_dir())
+    with scratch_errors():
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from vgi_cli.columns.base import Schema
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names

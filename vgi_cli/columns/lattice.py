@@ -1,0 +1,200 @@
+"""Values that a column of numbers holds again and again: those of a rounding, spikes, and a few levels.
+
+Rounding: a column may hold multiples of some step only (see Lattice).
+
+Spikes: values that hold far more cells than their neighbours do (no rain, nothing spent, a cap of the instrument).
+
+A density that has to be high at one value and low beside it is a bad fit, and what is drawn from a smooth one lies
+beside the spike instead of on it. So a spike is given room: where a column is spread over its resolution before it is
+modelled, the cell of a spike is made wider, until its density is that of its neighbours, and all
+larger values move up. Reading back, everything in that cell is the value itself.
+
+Levels: a few whole numbers with gaps between them (codes 1, 7, 13, 99; engines of 3, 4, 5, 6 and 8 cylinders).
+
+A density over the whole numbers in between would put most fills where nothing is. So such values are numbered from 0,
+and the numbers are spread over their cells and modelled: every level has as much room as any other, and reading back,
+everything in its cell is the level itself.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT
+from vgi_cli.columns.numerals import EXACT, Bools, Floats, decimals_of
+
+FEWEST = 10
+"""Distinct values from which on a column can have spikes: with fewer every value is one."""
+SHARE, CELLS = 0.05, 10
+"""Share of the observed cells, and their number, that a spike holds at least ..."""
+HEIGHT = 5.0
+"""... and how many times the density of its neighbours."""
+MOST_LEVELS = 12
+"""Distinct values that levels are at most."""
+BESIDE = 3
+"""Cells that each value beside a gap holds at least ..."""
+LACKING = 5
+"""... and cells that would lie in the gap if the values there were as frequent as the rarer one beside it: with five,
+there is none by chance in 0.7 % of such gaps. The tail of a count (0, 1, 2, 3, 5, 8, 14 children) has gaps too, because
+its values are rare: those beside them occur once or twice."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Lattice:
+    """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
+
+    decimals: int
+    step: int
+    origin: int
+
+    @property
+    def resolution(self) -> float:
+        """Distance of neighbouring values, data units."""
+        return self.step / 10.0**self.decimals
+
+    def snap(self, values: Floats) -> Floats:
+        """The nearest values of the lattice, each the float64 nearest to its decimal fraction."""
+        units = np.rint((values * 10.0**self.decimals - self.origin) / self.step) * self.step + self.origin
+        if abs(self.decimals) > 22:  # 10^23 is no float64: go through decimal text
+            return np.array([float(f"{u:.0f}e{-self.decimals}") for u in units.ravel().tolist()]).reshape(units.shape)
+        scaled = units / 10.0**self.decimals if self.decimals >= 0 else units * 10.0**-self.decimals
+        return np.asarray(scaled + 0.0, np.float64)  # never -0.0
+
+
+@dataclass(frozen=True, config=STRICT)
+class Spike:
+    """A value that holds far more cells than its neighbours, and the room that it is given beside its resolution, data
+    units."""
+
+    value: float
+    width: float
+
+    def holds(self, values: Floats, resolution: float) -> Bools:
+        """Which values lie on the spike: no farther from it than half of the resolution."""
+        return np.asarray(np.abs(values - self.value) <= 0.5 * resolution)
+
+
+def find_lattice(values: Floats, some: Floats, decimals: int | None, *, search: bool, single: bool) -> Lattice | None:
+    """The lattice of observed values [n], or None where they are not decimal fractions of at most 15 digits.
+
+    some      those of the values, the least of which is written down as the origin
+    decimals  most decimals that the values are spelled with; with `search`, find them from the values instead
+    single    the values come from float32
+
+    The spacing is the greatest common divisor of the differences (heights to the nearest 5, codes 2 and 4) when enough
+    values say so: eight distinct ones, or eight of each on average; else one unit of the last decimal.
+    """
+    if search:
+        decimals = decimals_of(values, single=single)
+    if decimals is None or decimals > 300 or float(np.abs(values).max()) * 10.0**decimals >= EXACT:
+        return None
+    units = np.rint(values * 10.0**decimals).astype(np.int64)
+    distinct = np.unique(units)
+    origin = int(distinct[0])
+    step = 1
+    if len(distinct) > 1 and (len(distinct) >= 8 or len(units) >= 8 * len(distinct)):
+        step = int(np.gcd.reduce(distinct - origin))
+    lattice = Lattice(decimals, step, int(np.rint(some.min() * 10.0**decimals)))
+    return lattice if bool((lattice.snap(values) == values).all()) else None
+
+
+def has_repeats(values: Floats) -> bool:
+    """Whether values repeat as no density does: half of them are repeats, or one value holds 2 % (and five cells)."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return bool(len(distinct) <= 0.5 * len(values) or counts.max() >= max(0.02 * len(values), 5))
+
+
+def stand_in(sd: float) -> Lattice:
+    """The lattice for a column that has repeats but no resolution: 1e-5 to 1e-4 standard deviations, from zero."""
+    return Lattice(math.ceil(4 - math.log10(sd)), 1, 0)
+
+
+def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tuple[Spike, ...]:
+    """The spikes among observed values [n] of a column of that resolution, smallest value first; each holds at least
+    that share of them.
+
+    The neighbours of a value are the cells next to it: as many as it holds, or half of all others. What differs by less
+    than the resolution (8.46 and 8.459999999999999) is one value.
+    """
+    cell = np.rint((values - values.min()) / resolution)
+    cells, counts = np.unique(cell, return_counts=True)
+    if len(cells) < FEWEST:
+        return ()
+    spikes = []
+    for i in np.flatnonzero(counts >= max(share * len(values), CELLS)):
+        own = cell == cells[i]
+        spellings, often = np.unique(values[own], return_counts=True)
+        value = float(spellings[often.argmax()])
+        distance = np.abs(values[~own] - value)
+        near = min(int(counts[i]), -(-len(distance) // 2))
+        reach = float(np.partition(distance, near - 1)[near - 1])
+        sides = 1 if i in (0, len(cells) - 1) else 2
+        width = float(counts[i]) * sides * reach / near
+        if width > HEIGHT * resolution:
+            spikes.append(Spike(value, width - resolution))
+    return tuple(spikes)
+
+
+def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float) -> Floats:
+    """Data values with room for the spikes; those on a spike are that value.
+
+    places      where in the cell of a spike its values lie, 0 to 1
+    resolution  see Spike.holds
+    """
+    out = values
+    for spike in spikes:
+        here = spike.holds(values, resolution)
+        shift = spike.width * np.where(here, places, values > spike.value)
+        out = out + shift + np.where(here, spike.value - values, 0.0)
+    return out
+
+
+def squeezed(values: Floats, spikes: tuple[Spike, ...]) -> Floats:
+    """The inverse of `stretched`: the room of a spike is its value."""
+    before, out = 0.0, values
+    for spike in spikes:
+        out = out - np.clip(values - (spike.value + before), 0.0, spike.width)
+        before += spike.width
+    return out
+
+
+def cell_widths(values: Floats, spikes: tuple[Spike, ...], resolution: float) -> Floats:
+    """[n] over how much of the data units each of the values (not `stretched`) is spread."""
+    widths = np.full(values.shape, resolution)
+    for spike in spikes:
+        widths[spike.holds(values, resolution)] += spike.width
+    return widths
+
+
+def find_levels(values: Floats, resolution: float) -> tuple[float, ...]:
+    """The levels among observed whole numbers [n] of a column of that resolution, smallest first; none: empty.
+
+    Levels are at most MOST_LEVELS distinct values of which some neighbours lie farther apart than the spacing of the
+    column (multiples of 5 have no gaps), and each gap is one in which values are lacking: see BESIDE and LACKING.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if not 1 < len(distinct) <= MOST_LEVELS:
+        return ()
+    between = np.rint(np.diff(distinct) / resolution) - 1
+    rarer = np.minimum(counts[:-1], counts[1:])
+    empty = (rarer >= BESIDE) & (rarer * between >= LACKING)
+    return tuple(distinct.tolist()) if (between > 0).any() and empty[between > 0].all() else ()
+
+
+def mostly_gaps(levels: tuple[float, ...], resolution: float) -> bool:
+    """Whether fewer than half of the values that the column could have between its ends are levels."""
+    return 2 * len(levels) < (levels[-1] - levels[0]) / resolution + 1
+
+
+def numbers_of(values: Floats, levels: tuple[float, ...]) -> Floats:
+    """The number of each value's level, the nearest one where it is none."""
+    middles = 0.5 * (np.array(levels[:-1]) + np.array(levels[1:]))
+    return np.searchsorted(middles, values).astype(np.float64)
+
+
+def levels_at(numbers: Floats, levels: tuple[float, ...]) -> Floats:
+    """The levels with the nearest numbers."""
+    return np.array(levels)[np.clip(np.rint(numbers), 0, len(levels) - 1).astype(np.int64)]

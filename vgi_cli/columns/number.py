@@ -1,0 +1,509 @@
+"""Numbers: numeric and integer columns, rounded or not, with spikes, levels and bounds; and columns of one number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY
+from functools import cached_property, reduce
+from typing import final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import (
+    STRICT,
+    Asked,
+    Cells,
+    Column,
+    ConstantColumn,
+    EnsembleScores,
+    Finding,
+    ModelledColumn,
+    Point,
+    Request,
+    Scores,
+    Transform,
+)
+from vgi_cli.columns.bounds import Bound, bounds_of
+from vgi_cli.columns.carried import Empty
+from vgi_cli.columns.lattice import (
+    Lattice,
+    Spike,
+    cell_widths,
+    find_lattice,
+    find_levels,
+    find_spikes,
+    has_repeats,
+    levels_at,
+    numbers_of,
+    squeezed,
+    stand_in,
+    stretched,
+)
+from vgi_cli.columns.numerals import Bools, Floats, plain, write_numbers, write_significant
+from vgi_cli.columns.scale import Codec, Scale, codec, fit_scale
+from vgi_cli.columns.wording import example, missing_hint, token_hint
+from vgi_cli.errors import InputError
+
+NUMERIC_SHARE = 0.9
+"""From this share of numbers on, a column that is not all numbers is an error rather than text."""
+COARSE = 1e-3
+"""A resolution above this share of the standard deviation is dequantised."""
+DUST = 6
+"""Decimals that a few values have beyond all others where they are results of arithmetic, no resolution."""
+WIDTH = 1 - 2e-6
+"""Share of the resolution over which a value is spread: rounding errors of codecs must not reach its neighbours."""
+ROUNDING = 4e-6
+"""What float32 arithmetic may add to an encoded value of size 1."""
+UNSPELLED = 17
+"""More decimals than this are written with an exponent."""
+
+LARGEST = 1e280
+"""Greatest size of a number in a modelled column: FURTHEST standard deviations of such are float64 numbers too."""
+CLOSEST = 1e-280
+"""Least range of a modelled column: what it is divided by."""
+FURTHEST = 1e15
+"""Standard deviations from the values of the fit: beyond, float64 does not hold both."""
+COARSEST, FINEST = 1e8, 1e-8
+"""Greatest size and least range of a column that is modelled as it is (`table.transform=none`)."""
+
+NAMED = 3
+"""So many bounded columns are named where no detail was asked for."""
+FAR = 100.0
+"""A limit of the type that is farther away than so many times the observed range is not worth a word."""
+WHY: dict[str, str] = {
+    "sign": "its sign",
+    "spike": "values pile up there",
+    "few": "few whole numbers",
+    "levels": "the values that occur",
+    "type": "the file's type",
+    "asked": "--bounds",
+    "observed": "observed range",
+}
+WHERE = {
+    "sign": "on their side of zero",
+    "spike": "within an end where values pile up",
+    "few": "on a scale of few whole numbers",
+    "levels": "on the values that occur",
+    "asked": "within --bounds",
+    "observed": "in the observed range",
+}
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Number(ModelledColumn):
+    """A column of numbers; of kind `integer` where all are whole. Its encoded value is a smooth increasing function of
+    the number, in one dimension.
+
+    low, high   least and greatest observed value, data units
+    lower, upper  bounds of the fills, None where there is none
+    lattice     the values of a rounded column, None where nothing is rounded
+    dequantise  whether noise of one resolution is spread around each value before it is modelled
+    spikes      values that are spread wider, smallest first
+    levels      the values that alone can occur, smallest first: their numbers are modelled
+    scale       codec state (of the values with room for the spikes, of the levels' numbers)
+    sd          standard deviation of the observed values where there are spikes or levels; else that of the scale
+    decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
+    digits      significant digits of all but a few values, for fills of a column without lattice
+
+    A column is dequantised when it is whole, when its resolution exceeds COARSE standard deviations, or when values
+    repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
+    """
+
+    words = ("integer", "numeric")
+
+    _: KW_ONLY
+    low: float
+    high: float
+    lower: Bound | None = None
+    upper: Bound | None = None
+    lattice: Lattice | None = None
+    dequantise: bool = False
+    spikes: tuple[Spike, ...] = ()
+    levels: tuple[float, ...] = ()
+    scale: Scale
+    sd: float | None = None
+    decimals: int = 0
+    digits: int = 17
+
+    def __post_init__(self) -> None:
+        if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
+            raise ValueError("columns do not fit together")
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        if cells.typed and asked.kind is None:
+            return None
+        missing, numbers = cells.missing, cells.numbers
+        wrong = ~missing & ~numbers.number
+        where = f"{cells.label}: column '{cells.name}'"
+        if wrong.any():
+            if asked.kind is None and 1 - wrong.sum() / (~missing).sum() < NUMERIC_SHARE:
+                return None
+            what = f"{where} holds numbers, but also {example(cells, wrong)}"
+            if asked.kind is not None:
+                what = f"{_flag(cells, asked)}, but the column holds {example(cells, wrong)}"
+            raise InputError(what, token_hint(cells, wrong))
+        infinite = np.isinf(numbers.values)
+        if infinite.any():
+            raise InputError(f"{where} holds an infinity: {example(cells, infinite)}", token_hint(cells, infinite))
+        seen = ~missing if asked.rows is None else ~missing & asked.rows
+        if not seen.any():
+            return Empty(cells.name, "empty")
+        return _inferred(cells, asked, numbers.values[~missing], numbers.values[seen])
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return self.kind == "integer"
+
+    @property
+    def resolution(self) -> float | None:
+        """Distance of neighbouring values, data units; None where nothing is rounded."""
+        return None if self.lattice is None else self.lattice.resolution
+
+    @property
+    def step(self) -> float:
+        """Width in data units over which a value is spread before it is modelled; 0 where it is not."""
+        return self.lattice.resolution if self.dequantise and self.lattice is not None else 0.0
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Those that there are."""
+        return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest admissible fill, data units; infinite where there is no bound."""
+        return (
+            -np.inf if self.lower is None else self.lower.value,
+            np.inf if self.upper is None else self.upper.value,
+        )
+
+    @cached_property
+    def codec(self) -> Codec:
+        """The map between its values (or the levels' numbers) and encoded ones."""
+        return codec(self.scale)
+
+    @property
+    def noisy(self) -> bool:
+        return self.step > 0
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the observed values, data units (1 without transform)."""
+        return self.scale.sd if self.sd is None else self.sd
+
+    @property
+    def unit(self) -> float:
+        """A dequantised column's probability is divided by its resolution again, so that the result depends neither on
+        units nor on whether a column counts as rounded."""
+        return float(np.log(self.deviation) - np.log(self.step or 1.0))
+
+    def codes(self, cells: Cells) -> Floats:
+        return cells.numbers.values
+
+    def encode(self, codes: Floats, u: Floats | None) -> Floats:
+        values = np.where(np.isnan(codes), self.low, codes)
+        if u is not None and self.levels:
+            values = numbers_of(values, self.levels) + (u - 0.5) * WIDTH
+        elif u is not None:
+            values = stretched(values, u, self.spikes, self.step) + (u - 0.5) * (WIDTH * self.step)
+        return self.codec.encode(values)[:, None]
+
+    def decode(self, z: Floats) -> Floats:
+        """The exact inverse of `encode` on values of a lattice, up to float64 rounding elsewhere. What lies in the box
+        up to the rounding of float32 decodes into the bounds; what lies further out is not touched."""
+        z = z[..., 0]
+        values = self.codec.decode(z)
+        if self.levels:
+            return levels_at(values, self.levels)
+        values = self.snap(squeezed(values, self.spikes))
+        low, high = self.box()[:, 0].tolist()
+        inside = (z >= low - ROUNDING * (1 + abs(low))) & (z <= high + ROUNDING * (1 + abs(high)))
+        return np.where(inside, np.clip(values, *self.ends), values)
+
+    def log_volume(self, z: Floats) -> Floats:
+        z = z[:, 0]
+        out = self.codec.log_det(z)
+        if not self.noisy:
+            return out
+        widths: Floats | float = 1.0 if self.levels else self.step
+        if self.spikes:
+            widths = cell_widths(squeezed(self.codec.decode(z), self.spikes), self.spikes, self.step)
+        return np.asarray(out + np.log(widths))
+
+    def box(self) -> Floats:
+        """A value of a lattice stands for everything that rounds to it."""
+        both = np.array([[-np.inf], [np.inf]])
+        if self.levels:
+            both[:, 0] = self.codec.encode(np.array([-0.5, len(self.levels) - 0.5]))
+            return both
+        ends = np.array(self.ends)
+        half = 0.0 if self.lattice is None else 0.5 * self.lattice.resolution
+        places = stretched(ends + np.array([-half, half]), 0.0, self.spikes, 0.0)
+        bounded = np.isfinite(ends)
+        both[bounded, 0] = self.codec.encode(places[bounded])
+        return both
+
+    def snap(self, codes: Floats) -> Floats:
+        """Values at the resolution of the column, or on a spike; whole for integers; levels where these alone occur.
+        Rounding does not leave the bounds."""
+        if self.levels:
+            return levels_at(numbers_of(codes, self.levels), self.levels)
+        if self.lattice is None:
+            return np.rint(codes) + 0.0 if self.whole else codes
+        snapped = self.lattice.snap(codes)
+        for spike in self.spikes:  # which need not be on a lattice that stands in for none
+            snapped = np.where(spike.holds(codes, self.lattice.resolution), spike.value, snapped)
+        half, (least, most) = 0.5 * self.lattice.resolution, self.ends
+        inside = (codes >= least - half) & (codes <= most + half)
+        return np.where(inside, np.clip(snapped, least, most), snapped)
+
+    def point(self, draws: Floats, how: Point) -> Floats:
+        """The mean is added up draw by draw, so that it does not depend on how many rows there are."""
+        return self.snap(reduce(np.add, draws) / len(draws) if how == "mean" else np.median(draws, 0))
+
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        texts = _spelled(self, codes, fewest)
+        if self.bounds and self.lattice is None and not self.whole:
+            least, most = self.ends
+            shown = np.array([float(text) for text in texts])
+            left = (shown < np.minimum(least, codes)) | (shown > np.maximum(most, codes))
+            for i in np.flatnonzero(left).tolist():  # a bound that has more digits
+                texts[i] = plain(float(codes[i]))
+        return texts
+
+    def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
+        """The next value towards the middle of the observed range; the nearest other level, where there are levels."""
+        if self.levels:
+            levels = np.array(self.levels)
+            free = levels[~refused(levels)]
+            return free[np.abs(free - codes[:, None]).argmin(1)] if len(free) else codes
+        towards = np.where(codes < 0.5 * self.low + 0.5 * self.high, 1.0, -1.0)
+        while (coded := refused(codes)).any():
+            moved = np.where(coded, self.snap(codes + towards * self._apart(codes)), codes)
+            if np.array_equal(moved, codes):
+                break
+            codes = moved
+        return codes
+
+    def _apart(self, values: Floats) -> Floats:
+        """The distance of each value from the next one that is written in another way."""
+        if self.resolution is not None:
+            least = self.resolution
+        else:
+            least = 1.0 if self.whole else 1e-5 * self.deviation
+        size = np.abs(values)
+        shown = 10.0 ** (1 - self.digits) * size if self.lattice is None else np.spacing(size)
+        return np.asarray(np.maximum(least, np.maximum(shown, np.spacing(size))))
+
+    def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
+        return ensemble(draws, truth)
+
+    def findings(self, cells: Cells) -> Sequence[Finding]:
+        name, values = self.name, cells.numbers.values
+        finite, width = np.isfinite(values), self.high - self.low
+        with np.errstate(over="ignore", invalid="ignore"):
+            lost = finite & (np.abs(values - self.low) > FURTHEST * self.deviation)
+            outside = finite & ((values < self.low - width) | (values > self.high + width))
+        infinite, broken = np.isinf(values), finite & (values != np.rint(values)) & self.whole
+
+        def hint(which: Bools) -> str:
+            return token_hint(cells, which, fitted=True) if which.any() else ""
+
+        return [
+            Finding(
+                ~cells.missing & ~cells.numbers.number,
+                lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
+                f"`--na-values TOKEN` if that means missing; a fit with `--column {name}=carry` would carry it",
+            ),
+            Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
+            Finding(
+                lost,
+                lambda what, _: f"column '{name}' holds {what}: too far from the fitted values to compute with",
+                hint(lost),
+            ),
+            Finding(broken, lambda what, _: f"column '{name}' was whole in the fit but holds {what}"),
+            Finding(outside, self._outside, several=True),
+        ]
+
+    def _outside(self, what: str, count: int) -> str:
+        return (
+            f"column '{self.name}': {what} {'is' if count == 1 else 'are'} far outside the range of the fit, "
+            f"{plain(self.low)} to {plain(self.high)}: other units, or a code for missing?"
+        )
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Constant(ConstantColumn):
+    """A column of which one number was observed: its holes get that. The fields are those of Number."""
+
+    _: KW_ONLY
+    low: float
+    high: float
+    lattice: Lattice | None = None
+    decimals: int = 0
+    digits: int = 17
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        """None: Number finds them."""
+        return None
+
+    @property
+    def code(self) -> float:
+        return self.low
+
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        return _spelled(self, codes, fewest)
+
+
+def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> list[str]:
+    """Texts of values that are at the column's resolution."""
+    lattice, fewest = column.lattice, min(column.decimals if fewest is None else fewest, UNSPELLED)
+    if lattice is not None and 0 <= lattice.decimals <= UNSPELLED:
+        texts = write_numbers(values, fewest=fewest, most=max(lattice.decimals, fewest))
+        off = np.flatnonzero(lattice.snap(values) != values)  # a bound that is on no lattice
+        for i in off.tolist():
+            texts[i] = plain(float(values[i]))
+        return texts
+    if column.kind == "integer":
+        return write_numbers(values, fewest=fewest, most=fewest)
+    return [plain(v) for v in values.tolist()] if lattice is not None else write_significant(values, column.digits)
+
+
+def _flag(cells: Cells, asked: Request) -> str:
+    return f"{cells.label}: --column {cells.name}={asked.kind}"
+
+
+def _inferred(cells: Cells, asked: Request, every: Floats, values: Floats) -> Column:
+    """A column of numbers; `every` observed one, and the `values` among them that statistics come from."""
+    whole = bool((every == np.rint(every)).all())
+    if asked.kind == "integer" and not whole:
+        numbers = cells.numbers.values
+        broken = np.isfinite(numbers) & (numbers != np.rint(numbers))
+        message = f"{_flag(cells, asked)}, but the column holds {example(cells, broken)}"
+        raise InputError(message, f"`--column {cells.name}=numeric`?")
+    integer = whole and asked.kind != "numeric"
+    spelled = cells.spelling
+    fewest, digits = (0, 17) if spelled is None else (spelled.fewest, spelled.significant)
+    lattice = None
+    if integer or not whole:
+        most = 0 if whole else None if spelled is None else spelled.most
+        lattice = find_lattice(every, values, most, search=spelled is None and not whole, single=cells.single)
+        if lattice is not None and spelled is not None and lattice.decimals > spelled.usual + DUST:
+            lattice = None
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return Constant(cells.name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
+    _refuse_magnitudes(cells, values, asked.transform)
+    if asked.bounds is not None:
+        _refuse_outside(cells, asked.bounds)
+    linear = fit_scale(values, "linear", None)
+    dequantise = lattice is not None and (integer or lattice.resolution > COARSE * linear.sd or has_repeats(values))
+    if lattice is None and not integer and has_repeats(values):
+        lattice, dequantise = stand_in(linear.sd), True
+    resolution = lattice.resolution if lattice is not None and dequantise else None
+    spikes: tuple[Spike, ...] = ()
+    levels: tuple[float, ...] = ()
+    if resolution is not None and asked.transform != "none":
+        free = asked.bounds is None or asked.bounds.rule == "observed" or not asked.bounds.named
+        if integer and asked.kind is None and free:
+            levels = find_levels(every, resolution)
+        spikes = () if levels else find_spikes(values, resolution)
+    lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits)
+    scale = fit_scale(values, asked.transform, resolution, spikes)
+    if levels:
+        lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
+        scale = fit_scale(numbers_of(values, levels), asked.transform, 1.0)
+    return Number(
+        cells.name,
+        "integer" if integer else "numeric",
+        low=low,
+        high=high,
+        lower=lower,
+        upper=upper,
+        lattice=lattice,
+        dequantise=dequantise,
+        spikes=spikes,
+        levels=levels,
+        scale=scale,
+        sd=linear.sd if spikes or levels else None,
+        decimals=fewest,
+        digits=max(digits, 6),
+    )
+
+
+def _refuse_magnitudes(cells: Cells, values: Floats, transform: Transform) -> None:
+    """InputError where the numbers of a column cannot be computed with: too large, too close together; two of its
+    fitted `values` [n] differ."""
+    low, high = float(values.min()), float(values.max())
+    apart = high - low
+    with np.errstate(invalid="ignore"):
+        large = np.abs(cells.numbers.values) > LARGEST
+    where = f"{cells.label}: column '{cells.name}'"
+    carry = f"`--column {cells.name}=carry` to carry the column as it is"
+    if large.any():
+        what = example(cells, large)
+        raise InputError(f"{where} holds a number too large to compute with: {what}", token_hint(cells, large))
+    if apart < CLOSEST:
+        message = f"{where} has values from {plain(low)} to {plain(high)}: too close together to compute with"
+        raise InputError(message, f"write them in smaller units, or {carry}")
+    if transform == "none" and (max(abs(low), abs(high)) > COARSEST or apart < FINEST):
+        what = f"values from {plain(low)} to {plain(high)}, which table.transform=none leaves as they are"
+        hint = f"`--set table.transform=linear` standardises every column; {carry}"
+        raise InputError(f"{where} has {what}: too {'close together' if apart < FINEST else 'large'}", hint)
+
+
+def _refuse_outside(cells: Cells, asked: Asked) -> None:
+    """InputError where an observed value lies outside the limits that were asked for."""
+    values = cells.numbers.values
+    outside = np.zeros(len(values), bool)
+    for limit, side in ((asked.low, -1), (asked.high, 1)):
+        if limit is not None:
+            outside |= side * values > side * limit
+    if outside.any():
+        held = f"but column '{cells.name}' holds {example(cells, outside)}"
+        hint = f"{missing_hint(cells, outside)}, or give wider limits"
+        raise InputError(f"{cells.label}: --bounds {asked.said}, {held}", hint)
+
+
+def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:
+    """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
+    numbers = [column for column in columns if isinstance(column, Number)]
+    lines = [f"fills of '{c.name}': {words}" for c in numbers if (words := _words(c))]
+    said = [c for c in numbers if any(bound.why in WHERE for bound in c.bounds)]
+    if not said:
+        return None, lines
+    if len(said) <= NAMED:
+        return "fills stay within limits: " + "; ".join(f"'{c.name}' {_words(c)}" for c in said), lines
+    counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds})
+    parts = [f"{where} ({counts[why]} columns)" for why, where in WHERE.items() if why in counts]
+    summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
+    return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
+
+
+def _words(column: Number) -> str:
+    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word."""
+    low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
+    if column.levels:
+        return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels']})"
+    if low is not None and high is not None and low.why == high.why:
+        return f"{plain(low.value)} to {plain(high.value)} ({WHY[low.why]})"
+    words = []
+    for bound, beyond, within in ((low, "above", "at least"), (high, "below", "at most")):
+        if bound is not None:
+            strict = bound.why == "sign" and bound.value != 0
+            words.append(f"{beyond} 0" if strict else f"{within} {plain(bound.value)}")
+            words[-1] += f" ({WHY[bound.why]})"
+    return ", ".join(words)
+
+
+def _far(bound: Bound, column: Number) -> bool:
+    """Whether a bound is a limit of the type far from what was observed."""
+    away = max(column.low - bound.value, bound.value - column.high)
+    return bound.why == "type" and away > FAR * (column.high - column.low)

@@ -1,0 +1,228 @@
+"""Smooth strictly increasing maps between numbers and encoded values (codecs), and how they are fitted to a column.
+
+Every codec works on float64 arrays of any shape. Rounding and dequantisation are not its business: `Number` adds the
+noise before `encode` and takes it away after `decode`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from statistics import NormalDist
+from typing import final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT, Transform
+from vgi_cli.columns.lattice import Spike, cell_widths, stretched
+from vgi_cli.columns.numerals import Bools, Floats, Ints
+
+STEEPEST = 50.0
+"""Greatest slope of the normal transform relative to that of standardising by the inter-quartile range."""
+MOST_KNOTS = 16
+TAIL = 1.0
+"""Greatest slope beyond the outermost knots, relative to that as well. Where a column ends abruptly (uniform, capped)
+the map is steep; continued so, a value a little outside of what was seen would lie dozens of standard deviations away.
+The tail is no lighter than that of a normal distribution with the column's own spread."""
+FURTHEST = 4.0
+"""Outermost knots, in standard deviations of the normal scores."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Scale:
+    """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any."""
+
+    mean: float
+    sd: float
+    knots: tuple[tuple[float, float, float], ...] = ()
+
+
+class Codec(ABC):
+    """A continuously differentiable bijection of the real line."""
+
+    @abstractmethod
+    def encode(self, x: Floats) -> Floats:
+        """Encoded values of data values."""
+
+    @abstractmethod
+    def decode(self, z: Floats) -> Floats:
+        """Data values of encoded values: the inverse of `encode`."""
+
+    @abstractmethod
+    def log_det(self, z: Floats) -> Floats:
+        """log |d encoded / d data| at encoded values z."""
+
+
+@final
+class LinearCodec(Codec):
+    """Standardisation: (x - mean) / sd."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.mean, self.sd = scale.mean, scale.sd
+
+    def encode(self, x: Floats) -> Floats:
+        return np.asarray((x - self.mean) / self.sd)
+
+    def decode(self, z: Floats) -> Floats:
+        return np.asarray(z * self.sd + self.mean)
+
+    def log_det(self, z: Floats) -> Floats:
+        return np.full_like(z, -np.log(self.sd))
+
+
+@final
+class NormalCodec(Codec):
+    """Standardisation, then a monotone rational-quadratic spline through knots, continued by straight lines.
+
+    Rational-quadratic interpolation (Gregory and Delbourgo 1982) is increasing for any positive slopes and inverts in
+    closed form.
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        self.linear = LinearCodec(scale)
+        self.u, self.z, self.slope = np.array(scale.knots, np.float64).T.copy()
+
+    def encode(self, x: Floats) -> Floats:
+        u = self.linear.encode(x)
+        k, inner = self._bin(u, self.u)
+        width, height, s0, s1 = self._pieces(k)
+        t = np.where(inner, (u - self.u[k]) / width, 0.0)
+        delta = height / width
+        bent = self.z[k] + height * (delta * t * t + s0 * t * (1 - t)) / (delta + (s0 + s1 - 2 * delta) * t * (1 - t))
+        return np.where(inner, bent, self._line(u, self.u, self.z, self.slope))
+
+    def decode(self, z: Floats) -> Floats:
+        z = np.asarray(z, np.float64)
+        k, inner = self._bin(z, self.z)
+        width = self.u[k + 1] - self.u[k]
+        u = np.where(
+            inner, self.u[k] + width * self._fraction(z, k, inner), self._line(z, self.z, self.u, 1 / self.slope)
+        )
+        return self.linear.decode(u)
+
+    def log_det(self, z: Floats) -> Floats:
+        z = np.asarray(z, np.float64)
+        k, inner = self._bin(z, self.z)
+        width, height, s0, s1 = self._pieces(k)
+        t = self._fraction(z, k, inner)
+        delta = height / width
+        top = delta * delta * (s1 * t * t + 2 * delta * t * (1 - t) + s0 * (1 - t) ** 2)
+        bottom = (delta + (s0 + s1 - 2 * delta) * t * (1 - t)) ** 2
+        ends = np.where(z < self.z[0], self.slope[0], self.slope[-1])
+        return np.asarray(np.log(np.where(inner, top / bottom, ends)) + self.linear.log_det(z))
+
+    @staticmethod
+    def _bin(value: Floats, edges: Floats) -> tuple[Ints, Bools]:
+        """Interval of each value and whether it lies between the outer knots."""
+        k = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, len(edges) - 2)
+        return k, (value >= edges[0]) & (value <= edges[-1])
+
+    def _pieces(self, k: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.u[k + 1] - self.u[k], self.z[k + 1] - self.z[k], self.slope[k], self.slope[k + 1]
+
+    def _fraction(self, z: Floats, k: Ints, inner: Bools) -> Floats:
+        """Position in [0, 1] within the interval, from the encoded value: the stable root of a quadratic."""
+        width, height, s0, s1 = self._pieces(k)
+        delta = height / width
+        rise = np.where(inner, z - self.z[k], 0.0)
+        bend = rise * (s0 + s1 - 2 * delta)
+        a = height * (delta - s0) + bend
+        b = height * s0 - bend
+        c = -delta * rise
+        root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
+        return np.clip(2 * c / np.where(inner, -b - root, 1.0), 0.0, 1.0)
+
+    @staticmethod
+    def _line(value: Floats, start: Floats, end: Floats, slope: Floats) -> Floats:
+        low = end[0] + (value - start[0]) * slope[0]
+        return np.asarray(np.where(value < start[0], low, end[-1] + (value - start[-1]) * slope[-1]))
+
+
+def codec(scale: Scale) -> Codec:
+    """The codec of a state."""
+    return NormalCodec(scale) if scale.knots else LinearCodec(scale)
+
+
+def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
+    """The codec state for observed values [n] that are not all equal.
+
+    resolution  width of the dequantisation noise, None where the column is not dequantised
+    spikes      values that are spread wider
+    """
+    if transform == "none":
+        return Scale(0.0, 1.0)
+    step = 0.0 if resolution is None else resolution
+    widths = cell_widths(values, spikes, step)
+    values = stretched(values, 0.5, spikes, step)
+    linear = _standard(values)
+    if transform == "linear":
+        return linear
+    u = (values - linear.mean) / linear.sd
+    knots = _normal_knots(u, widths / linear.sd)
+    bent = Scale(linear.mean, linear.sd, _triples(*knots))
+    scores = NormalCodec(bent).encode(values)
+    centre, spread = float(scores.mean()), float(scores.std())
+    u_k, z_k, slope = knots
+    return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread))
+
+
+def _standard(values: Floats) -> Scale:
+    """Mean and standard deviation, without overflow or underflow of squares; of values that are close together too."""
+    low = float(values.min())
+    unit = float(values.max()) - low
+    small = (values - low) / unit
+    return Scale(low + unit * float(small.mean()), unit * float(small.std()))
+
+
+def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, float], ...]:
+    return tuple(zip(u.tolist(), z.tolist(), slope.tolist(), strict=True))
+
+
+def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
+    """Knots (u, normal score, slope) of a smooth map to the standard normal.
+
+    The empirical quantile function (of the dequantised values: each distinct value stands for an interval of its width)
+    is averaged over windows of normal scores around a few equally spaced ones; ties are pulled apart so far that no
+    slope exceeds STEEPEST.
+    """
+    normal = NormalDist()
+    n = len(u)
+    count = int(np.clip(round(1.5 * n ** (1 / 3)), 4, MOST_KNOTS))
+    end = min(normal.inv_cdf(1 - 0.5 / n), FURTHEST)
+    z = np.linspace(-end, end, count)
+    gap = z[1] - z[0]
+    window = np.linspace(-0.5, 0.5, 9) * gap
+    shares = np.vectorize(normal.cdf)(z[:, None] + window)
+    heights, places = _quantiles(u, widths)
+    knots = np.interp(shares, heights, places).mean(1)
+    spread = _spread(u)
+    apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
+    least = max(gap * spread / STEEPEST, apart)
+    steps = least * np.arange(count)
+    knots = np.maximum.accumulate(knots - steps) + steps
+    secant = gap / np.diff(knots)
+    # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
+    slope = np.concatenate([secant[:1], np.sqrt(secant[1:] * secant[:-1]), secant[-1:]])
+    slope[[0, -1]] = np.minimum(slope[[0, -1]], TAIL / spread)
+    return knots, z, slope
+
+
+def _quantiles(u: Floats, widths: Floats) -> tuple[Floats, Floats]:
+    """The distribution function of the (dequantised) values as a polygon: (shares, places)."""
+    if not widths.any():
+        ordered = np.sort(u)
+        return (np.arange(len(u)) + 0.5) / len(u), ordered
+    values, first, counts = np.unique(u, return_index=True, return_counts=True)
+    half = 0.5 * widths[first]
+    above = np.cumsum(counts) / len(u)
+    below = np.concatenate([[0.0], above[:-1]])
+    return np.stack([below, above], 1).ravel(), np.stack([values - half, values + half], 1).ravel()
+
+
+def _spread(u: Floats) -> float:
+    """A robust standard deviation that is positive whatever the ties (the values' own is 1)."""
+    for values in (u, np.unique(u)):
+        low, high = np.quantile(values, [0.25, 0.75])
+        if high > low:
+            return min(float(high - low) / 1.349, 1.0)
+    return 1.0

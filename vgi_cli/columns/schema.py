@@ -1,0 +1,185 @@
+"""The kinds of columns by name, and the columns of a fitted table with their JSON form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as strict_dataclass
+
+from vgi_cli.columns.base import STRICT, Cells, Column, ConstantColumn, ModelledColumn, Request, Role, Transform
+from vgi_cli.columns.carried import Carried, Empty
+from vgi_cli.columns.number import Constant, Number
+from vgi_cli.errors import InputError, RunError
+from vgi_cli.layout import Layout
+
+T = TypeVar("T")
+
+KINDS: dict[str, type[Column]] = {
+    "carried": Carried,
+    "numeric": Number,
+    "integer": Number,
+    "constant": Constant,
+    "empty": Empty,
+}
+"""The class of each kind, by the name that schema.json has for it. A column is of the last one that takes it."""
+
+SCHEMA_FORMAT = 3
+"""1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range."""
+_BLANK: dict[str, Any] = {
+    **dict.fromkeys(("low", "high", "lower", "upper", "lattice")),
+    "dequantise": False,
+    "spikes": [],
+    "levels": [],
+    "scale": None,
+    "sd": None,
+    "decimals": 0,
+    "digits": 17,
+}
+_BLANKED = (Carried, Constant, Empty)
+"""Format 3 writes these with all fields of a number: those that they do not have as in _BLANK."""
+
+
+def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
+    """What a column is: of the kind that was asked for, else of the last of KINDS that takes it. InputError where its
+    cells contradict what was asked."""
+    if role != "data" or asked.kind in Carried.words:
+        return Carried(cells.name, "carried", role)
+    kinds = [kind for kind in reversed(KINDS.values()) if asked.kind is None or asked.kind in kind.words]
+    for kind in dict.fromkeys([cast(type[Column], Empty), *kinds]):
+        column = kind.infer(cells, asked)
+        if column is not None:
+            return column
+    raise InputError(
+        f"{cells.label}: --column {cells.name}={asked.kind}, but its cells are none of that kind",
+        f"`--column {cells.name}=carry` carries the column as it is",
+    )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a fitted table in its order, and the transform behind the codecs."""
+
+    columns: tuple[Column, ...]
+    transform: Transform = "linear"
+    format: int = SCHEMA_FORMAT
+
+    @cached_property
+    def encoded(self) -> tuple[ModelledColumn, ...]:
+        """The modelled columns, in encoded order."""
+        return tuple(c for c in self.columns if isinstance(c, ModelledColumn))
+
+    @cached_property
+    def modelled(self) -> tuple[str, ...]:
+        """Names of the modelled columns, in encoded order."""
+        return tuple(c.name for c in self.encoded)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The modelled columns, each a block of its own."""
+        return Layout.of(self.modelled, (c.width for c in self.encoded))
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Names of the columns that key the randomness."""
+        return tuple(c.name for c in self.columns if c.role == "id")
+
+    @property
+    def constants(self) -> tuple[ConstantColumn, ...]:
+        """Columns with one observed value: their holes get it."""
+        return tuple(c for c in self.columns if isinstance(c, ConstantColumn))
+
+    def to_json(self) -> str:
+        """JSON text; numbers survive the round trip exactly."""
+        raw = {
+            "columns": [_plain(column) for column in self.columns],
+            "transform": self.transform,
+            "format": self.format,
+        }
+        return json.dumps(raw, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Schema:
+        """The schema of a run. RunError when the text is damaged or written by a newer program."""
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"schema.json: not JSON ({error})", "restore the run folder, or fit again") from None
+        found = raw.get("format") if isinstance(raw, dict) else None
+        if isinstance(found, int) and found > SCHEMA_FORMAT:
+            raise RunError(
+                f"schema.json: format {found} is newer than this program's {SCHEMA_FORMAT}",
+                "upgrade vgi to read this run",
+            )
+        if found in (1, 2):
+            raw = _of_format_2(raw)
+        document = _checked(_adapter(_Document), raw)
+        columns = tuple(_column_of(column, f"columns.{i}.") for i, column in enumerate(document.columns))
+        once = len({c.name for c in columns}) == len(columns)
+        if not once or any(c.role != "data" and not isinstance(c, Carried) for c in columns):
+            raise _damaged("columns do not fit together")
+        return cls(columns, document.transform)
+
+
+@strict_dataclass(frozen=True, config=STRICT)
+class _Document:
+    """What schema.json holds."""
+
+    columns: tuple[dict[str, Any], ...]
+    transform: Transform = "linear"
+    format: Literal[3] = 3
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def _checked(adapter: TypeAdapter[T], raw: Any, place: str = "") -> T:
+    try:
+        return adapter.validate_python(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = place + ".".join(map(str, first["loc"]))
+        raise _damaged(f"{where.rstrip('.')}: {first['msg']}") from None
+
+
+def _damaged(what: str) -> RunError:
+    return RunError(f"schema.json: damaged ({what})", "restore the run folder, or fit again")
+
+
+def _column_of(raw: dict[str, Any], place: str) -> Column:
+    """A column from its JSON object; what `place` it has, for messages."""
+    kind = raw.get("kind")
+    if kind not in KINDS:
+        raise _damaged(f"{place}kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+    if KINDS[kind] in _BLANKED:
+        own = {field.name for field in fields(KINDS[kind])}
+        raw = {key: value for key, value in raw.items() if key in own or key not in _BLANK or value != _BLANK[key]}
+    column: Column = _checked(_adapter(KINDS[kind]), raw, place)
+    return column
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    """The JSON object of a column."""
+    own: dict[str, Any] = _adapter(type(column)).dump_python(column, mode="json")
+    if not isinstance(column, _BLANKED):
+        return own
+    head = {key: own[key] for key in ("name", "kind", "role")}
+    return head | {key: own.get(key, value) for key, value in _BLANK.items()}
+
+
+def _of_format_2(raw: dict[str, Any]) -> dict[str, Any]:
+    """A schema of an earlier version in today's form, where it is whole."""
+    columns = []
+    for column in raw["columns"] if isinstance(raw.get("columns"), list) else []:
+        if isinstance(column, dict) and isinstance(column.get("bounded", True), bool):
+            column = dict(column)
+            if column.pop("bounded", True) and column.get("kind") in ("numeric", "integer"):
+                ends = {"lower": column.get("low"), "upper": column.get("high")}
+                column |= {name: {"value": end, "why": "observed"} for name, end in ends.items() if end is not None}
+        columns.append(column)
+    return {**raw, "columns": columns, "format": SCHEMA_FORMAT}

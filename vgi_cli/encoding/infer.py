@@ -1,0 +1,171 @@
+"""Infer what the columns of a table are (check.py checks a new table against a fitted schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+
+from vgi_cli.columns.base import Column, Request, Role, Transform
+from vgi_cli.columns.bounds import asked_for
+from vgi_cli.columns.carried import Carried, Empty
+from vgi_cli.columns.lattice import mostly_gaps
+from vgi_cli.columns.number import Constant, Number
+from vgi_cli.columns.numerals import Bools, plain
+from vgi_cli.columns.schema import KINDS, Schema, infer_column
+from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, named
+from vgi_cli.encoding.check import count_holes
+from vgi_cli.encoding.suspects import looks_written, suspects
+from vgi_cli.errors import InputError, UsageError, nearest
+from vgi_cli.table.base import Table
+from vgi_cli.table.csv.text import looks_like_data
+
+PILE = 0.2
+"""Share of a column's cells from which on a value that is given room is named to the user."""
+
+
+def infer_schema(
+    table: Table,
+    *,
+    ids: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    unbounded: Sequence[str] = (),
+    bounds: Mapping[str, str] | None = None,
+    transform: Transform = "linear",
+    rows: Bools | None = None,
+) -> tuple[Schema, list[str]]:
+    """The schema of a table to fit, and what the user should know about it, one line each.
+
+    ids, exclude  columns to carry (ids also key the randomness)
+    kinds         for columns that are not what they look like: one of the `words` of a kind (`integer`, `carry`)
+    bounds        limits of the fills by column (`all`: of every one, unless one is called that): see columns/bounds.py
+    unbounded     columns (or `all`) without any limit: the same as `none` there
+    transform     `linear` standardises; `normal` also bends each column towards a normal distribution
+    rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); None: all
+
+    What a column is comes from all rows: its kind, its levels and bounds, and how its numbers are written (whole,
+    decimals, the spacing of a rounded column). These are properties of the record, not of the law of the values, and
+    every row must fit them: a spacing of 5 found among `rows` would give a 3 elsewhere a probability that belongs to
+    other values. A column without a value among `rows` counts as empty, one without two as constant. How a kind reads
+    its cells is said in its file of columns/.
+
+    Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
+    """
+    kinds = dict(kinds or {})
+    if transform not in get_args(Transform):
+        raise UsageError(f"unknown transform '{transform}'", nearest(transform, get_args(Transform)))
+    asked = asked_for(table.names, bounds or {}, unbounded)
+    flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
+    _check_flags(table, ids, exclude, kinds, flags)
+    columns = []
+    for name in table.names:
+        role: Role = "data"
+        if name in table.index and name not in kinds and name not in ids:
+            role = "index"
+        if name in exclude:
+            role = "exclude"
+        if name in ids:
+            role = "id"
+        request = Request(kinds.get(name), asked.get(name), transform, rows)
+        columns.append(infer_column(table.column(name), role, request))
+    schema = Schema(tuple(columns), transform)
+    for name, flag in flags.items():
+        varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)
+        if name not in schema.modelled and varies:
+            message = f"{flag} {name}: the column is not modelled"
+            raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
+    if not schema.modelled and not schema.constants:
+        _refuse_no_numbers(table, schema)
+    return schema, _notes(table, schema, rows is not None) + suspects(table, schema, kinds)
+
+
+def _check_flags(
+    table: Table, ids: Sequence[str], exclude: Sequence[str], kinds: Mapping[str, str], bounds: Mapping[str, str]
+) -> None:
+    """UsageError for names that the table does not have, and for what disagrees. `bounds`: column -> flag."""
+    named = [("--id", name) for name in ids] + [("--exclude", name) for name in exclude]
+    for flag, name in [
+        *named,
+        *(("--column", name) for name in kinds),
+        *((flag, name) for name, flag in bounds.items()),
+    ]:
+        if name not in table.names:
+            raise UsageError(f"{flag} {name}: {table.label} has no such column", nearest(name, table.names))
+    for name, kind in kinds.items():
+        words = sorted({word for known in KINDS.values() for word in known.words})
+        if kind not in words:
+            raise UsageError(f"--column {name}={kind}: unknown kind", nearest(kind, words))
+        if kind != "carry" and (name in ids or name in exclude):
+            flag = "--id" if name in ids else "--exclude"
+            raise UsageError(f"--column {name}={kind} disagrees with {flag} {name}", "drop one of them")
+    for name in ids:
+        if name in exclude:
+            raise UsageError(f"--id {name} disagrees with --exclude {name}", "an id is carried already: drop --exclude")
+
+
+def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
+    """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
+    values = table.numeric(column.name)[~table.missing(column.name)] if column.spikes else np.empty(0)
+    shares = [(spike.value, float(spike.holds(values, column.resolution or 0.0).mean())) for spike in column.spikes]
+    return [(value, share) for value, share in shares if share >= PILE]
+
+
+def _level_note(column: Number) -> str:
+    """What becomes of a column of which few values with gaps between them occur."""
+    what = f"column '{column.name}' holds only {', '.join(map(plain, column.levels))}"
+    if mostly_gaps(column.levels, column.resolution or 1.0):
+        return f"{what}: probably a code, filled with these values; `--column {column.name}=carry` to leave it alone"
+    return f"{what}: filled with these values; `--column {column.name}=integer` to allow those between"
+
+
+def _refuse_no_numbers(table: Table, schema: Schema) -> None:
+
+    def words(column: Column) -> str:
+        if column.role != "data":
+            return column.role
+        return "empty" if isinstance(column, Empty) else "text"
+
+    found = [f"'{c.name}' ({words(c)})" for c in schema.columns[:5]]
+    more = len(schema.columns) - 5
+    hint = "found " + ", ".join(found) + (f" and {more} more" if more > 0 else "")
+    for column in schema.columns:
+        if isinstance(column, Carried) and column.role == "data" and looks_written(table.column(column.name)):
+            hint = f"column '{column.name}' has no plain numbers: write 1234.5, without commas, blanks or units"
+    raise InputError(f"{table.label}: no numeric column to model", hint)
+
+
+def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
+    """`some`: whether statistics come from some of the rows only."""
+    notes = []
+    fitted = " in the rows that are fitted" if some else ""
+    D = len(schema.modelled)
+    constants = schema.constants
+    empty = [c.name for c in schema.columns if isinstance(c, Empty)]
+    numbers = [c for c in schema.encoded if isinstance(c, Number)]
+    if looks_like_data(table.names):
+        notes.append(f"the column names of {table.label} are numbers: is the header line missing?")
+    unmet = table.unmet_tokens()
+    if unmet:
+        notes.append(f"no cell of {table.label} is {' or '.join(repr(t) for t in unmet)} (--na-values)")
+    if table.N == 1:
+        notes.append(f"{table.label} has one row")
+    if D == 1:
+        notes.append(f"one column to model: '{schema.modelled[0]}'")
+    if D + len(constants) > table.N > 1:
+        notes.append(f"more numeric columns ({D + len(constants)}) than rows ({table.N})")
+    if constants:
+        names = named("column", [c.name for c in constants])
+        notes.append(f"{names} {are(constants)} constant{fitted}: holes get the constant")
+    piles = [f"{value:g} of '{c.name}' ({share:.0%})" for c in numbers for value, share in _piles(table, c)]
+    if piles:
+        more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
+        notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
+    notes += capped([_level_note(column) for column in numbers if column.levels])
+    if empty:
+        notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
+    notes += count_holes(table, schema).notes()
+    holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
+    incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
+    return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")

@@ -1,0 +1,115 @@
+"""What the texts of cells mean: which are numbers, what they are worth and how they are spelled, and which stand for a
+missing cell.
+
+`02139` is a code, not a number; `1_000`, `0x10` and `1,5` are text; `2.`, `.5`, `+3` and `1e-3` are numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, Bools, Floats, Ints, Numbers, Spelling
+
+NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+INFINITE = r"(?i)^[+-]?inf(inity)?$"
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""What always stands for a missing cell in CSV, blanks around it aside."""
+
+
+def parse(text: pa.Array, missing: Bools) -> Numbers:
+    """Read trimmed texts (Arrow large_string [N], nulls allowed) as numbers; `missing` cells are not looked at."""
+    observed = ~missing
+    number = _match(text, NUMBER) & observed
+    if number[observed].all():
+        padded = np.zeros_like(number)
+    else:
+        padded = _match(text, PADDED) & observed
+        number |= _match(text, INFINITE) & observed
+    texts = pc.if_else(pa.array(number), text, None)
+    values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+    return Numbers(np.asarray(values, np.float64), number, padded)
+
+
+def _match(text: pa.Array, pattern: str) -> Bools:
+    return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(zero_copy_only=False), bool)
+
+
+def spelling(text: pa.Array, number: Bools) -> Spelling | None:
+    """The spelling of the cells of `text` (trimmed) that are numbers; None where there is none."""
+    chosen = pc.filter(text, pa.array(number)).drop_null()
+    if len(chosen) == 0:
+        return None
+    raised = np.asarray(pc.match_substring_regex(chosen, "[eE]").to_numpy(zero_copy_only=False), bool)
+    bodies = pc.replace_substring_regex(chosen, r"[eE].*$", "") if raised.any() else chosen
+    length = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
+    point = pc.find_substring(bodies, ".").to_numpy(zero_copy_only=False).astype(np.int64)
+    decimals = np.where(point < 0, 0, length - point - 1)
+    signs = pc.match_substring_regex(bodies, r"^[+-]").to_numpy(zero_copy_only=False)
+    significant = _most_but_few(length - (point >= 0) - signs)
+    if raised.any():
+        exponents = [_exponent(cell) for cell in pc.filter(chosen, pa.array(raised)).to_pylist()]
+        decimals[raised] = np.maximum(decimals[raised] - np.array(exponents, np.int64), 0)
+    most, usual = min(int(decimals.max()), NO_DECIMALS), min(_most_but_few(decimals), NO_DECIMALS)
+    return Spelling(int(decimals.min()), most, usual, min(significant, 17))
+
+
+def _most_but_few(counts: Ints) -> int:
+    """The largest count without the largest twentieth."""
+    return int(np.sort(counts)[-(len(counts) // 20) - 1])
+
+
+def _exponent(cell: str) -> int:
+    match = re.search(r"[eE]([+-]?[0-9]+)$", cell)
+    return max(min(int(match.group(1)), NO_DECIMALS), -NO_DECIMALS) if match else 0
+
+
+class Tokens:
+    """Texts that mean missing, blanks around them aside; one that is a number means that number however it is spelled.
+
+    `-999` matches `-999`, `-999.0` and `-9.99e2`, in text and in typed numbers alike. Texts of numbers too long for
+    float64 are compared as texts.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """`texts`: those that the user gave."""
+        self._texts = [text.strip() for text in texts]
+        cells = pa.array(self._texts, pa.large_string())
+        self._codes = parse(cells, np.zeros(len(cells), bool)).values
+        self._numbers = self._codes[~np.isnan(self._codes)]
+        self._met = np.isin(np.array(self._texts, object), np.array(MISSING, object))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def in_texts(self, cells: pa.Array) -> Bools:
+        """[n] whether each trimmed cell (Arrow large_string [n], no null) is one of the tokens."""
+        if not self:
+            return np.zeros(len(cells), bool)
+        absent = np.asarray(pc.is_in(cells, pa.array(self._texts, pa.large_string())), bool)
+        if not self._met.all() and absent.any():
+            met = pc.unique(pc.filter(cells, pa.array(absent))).to_pylist()
+            self._met |= np.isin(np.array(self._texts, object), np.array(met, object))
+        if len(self._numbers):
+            values = parse(cells, absent).values
+            absent |= self.in_numbers(np.where(np.abs(values) < EXACT, values, np.nan))
+        return absent
+
+    def in_numbers(self, values: Floats) -> Bools:
+        """[n] whether each value is one of the tokens that are numbers."""
+        absent = np.isin(values, self._numbers)
+        if not self._met.all() and absent.any():
+            self._met |= np.isin(self._codes, values[absent])
+        return absent
+
+    def unmet(self) -> list[str]:
+        """The tokens that no cell was, of those that were looked at."""
+        return [text for text, met in zip(self._texts, self._met.tolist(), strict=True) if not met]
