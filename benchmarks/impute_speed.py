@@ -30,6 +30,7 @@ import numpy as np
 import torch
 
 from vgi_cli import fit
+from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.encoding.encoder import box
 from vgi_cli.fitting.fitted import load_run
@@ -91,7 +92,8 @@ def pure(run: Path, data: Path, draws: int) -> float:
     """CPU seconds of the sampler alone."""
     torch.set_num_threads(1)
     fitted = load_run(run, Silent())
-    imputer, dtype = make_imputer(fitted, fitted.sampler("auto"), "none", draws, torch.device("cpu"), Silent())
+    asked = ImputeRequest(checkpoint=run, settings={}, m=draws, uncertainty="none")
+    imputer, dtype = make_imputer(fitted, asked, torch.device("cpu"), Silent())
     rows = rows_of(read_table([data]), fitted.schema, fitted.recipe.seed)
     ranges = box(fitted.schema)
     x, inside = rows.table.x.to(dtype), Box(ranges.low.to(dtype), ranges.high.to(dtype))

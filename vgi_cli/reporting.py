@@ -129,23 +129,23 @@ class Silent(Reporter):
     """Says nothing: the default of the Python API."""
 
     def say(self, line: str) -> None:
-        """See Reporter."""
+        pass
 
     def warn(self, line: str) -> None:
-        """See Reporter."""
+        pass
 
     def detail(self, line: str) -> None:
-        """See Reporter."""
+        pass
 
     def show(self, progress: Progress) -> None:
-        """See Reporter."""
+        pass
 
     def finish_progress(self) -> None:
-        """See Reporter."""
+        pass
 
 
 class Lines(Silent):
-    """Hands the lines of `say` and `warn` to a function, and the progress to another; none: nowhere."""
+    """Hands the lines of `say` and `warn` to a function, and the progress to another; None: nowhere."""
 
     def __init__(
         self, say: Callable[[str], None] | None = None, progress: Callable[[Progress], None] | None = None
@@ -153,15 +153,12 @@ class Lines(Silent):
         self._say, self._progress = say, progress
 
     def say(self, line: str) -> None:
-        """See Reporter."""
         if self._say is not None:
             self._say(line)
 
     def warn(self, line: str) -> None:
-        """See Reporter."""
         self.say(f"warning: {line}")
 
     def show(self, progress: Progress) -> None:
-        """See Reporter."""
         if self._progress is not None:
             self._progress(progress)

@@ -61,7 +61,7 @@ def build_app() -> typer.Typer:
 
 def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
     """Run `vgi` with these arguments (default: those of the process) and return the exit code. `started`: when the
-    process began, by the monotonic clock; none: now."""
+    process began, by the monotonic clock; None: now."""
     started = time.monotonic() if started is None else started
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments

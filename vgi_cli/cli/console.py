@@ -87,16 +87,16 @@ class Console(Reporter):
         self._due = clock() + PLAIN_EVERY
 
     def say(self, line: str) -> None:
-        """See Reporter: not shown with -q."""
+        """Not shown with -q."""
         if not self.quiet:
             self._print(line)
 
     def warn(self, line: str) -> None:
-        """See Reporter: `warning: …`, shown with -q too."""
+        """`warning: …`, shown with -q too."""
         self._print(f"{self._paint('warning:', '33')} {line}")
 
     def detail(self, line: str) -> None:
-        """See Reporter: shown with -v."""
+        """Shown with -v."""
         if self.verbose and not self.quiet:
             self._print(line)
 
@@ -108,7 +108,7 @@ class Console(Reporter):
             self._print(f"{self._paint('hint:', '36')} {hint}")
 
     def show(self, progress: Progress) -> None:
-        """See Reporter: a bar on a terminal, else one plain line every ten seconds."""
+        """A bar on a terminal, else one plain line every ten seconds."""
         if self.quiet:
             return
         if is_terminal(self.stream):
@@ -134,7 +134,6 @@ class Console(Reporter):
             self._print(f"{name_of(progress)}: {standing(progress, self.verbose)}")
 
     def finish_progress(self) -> None:
-        """See Reporter."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -260,7 +260,7 @@ class _Held(NamedTuple):
 
 
 def _held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """Which of N rows are fitted and which are held out; none where `val` is no fraction. The schema of the fit must
+    """Which of N rows are fitted and which are held out; None where `val` is no fraction. The schema of the fit must
     know nothing of the latter."""
     if not isinstance(recipe.val, float):
         return None, None

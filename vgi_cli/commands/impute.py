@@ -155,7 +155,6 @@ class _Told(Source):
         self.origin = source.origin
 
     def blocks(self) -> Iterator[Block]:
-        """See Source."""
         for block in self._source.blocks():
             yield block
             rows = block.first + block.table.N
@@ -268,17 +267,7 @@ class Sampling:
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
         if not fitted.empty:
-            self._imputer, self._dtype = make_imputer(
-                fitted,
-                self.sampler,
-                request.uncertainty,
-                self._m,
-                self._device,
-                reporter,
-                request.said("compile") or fitted.recipe.compile,
-                request.table,
-                self._limit,
-            )
+            self._imputer, self._dtype = make_imputer(fitted, request, self._device, reporter, self._limit)
 
     @property
     def kept(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.further import enough_refits
@@ -15,7 +16,6 @@ from vgi_cli.machine.clock import TimeLimit
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.samplers.base import Imputer, SamplerInput
-from vgi_cli.table.reader import Table
 
 NOT_INCLUDED = (
     "the draws do not include the uncertainty of the fit: Rubin's rules would give standard errors that are too small"
@@ -26,7 +26,7 @@ Capture: TypeAlias = Callable[[Any], Any]
 
 
 def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture | None:
-    """How steps of chains are captured: as CUDA graphs on a GPU, unless `mode` is off; none elsewhere. A chain takes at
+    """How steps of chains are captured: as CUDA graphs on a GPU, unless `mode` is off; None elsewhere. A chain takes at
     least 20 sweeps and its step is recorded once for thousands of rows, so that `auto` and `on` are the same here."""
     if device.type != "cuda" or mode == "off":
         return None
@@ -36,23 +36,14 @@ def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture |
 
 
 def make_imputer(
-    fitted: Fitted,
-    sampler: str,
-    uncertainty: str,
-    m: int,
-    device: torch.device,
-    reporter: Reporter,
-    mode: str = "off",
-    table: Table | None = None,
-    limit: TimeLimit | None = None,
+    fitted: Fitted, request: ImputeRequest, device: torch.device, reporter: Reporter, limit: TimeLimit | None = None
 ) -> tuple[Imputer, torch.dtype]:
-    """The imputer of a name, and the precision that it wants.
+    """The imputer that is asked for, and the precision that it wants.
 
-    mode   see `capture_on`
-    table  the table that is imputed, where it is in memory: it may be the fitted one
-    limit  for the refits that are made here; TimeUp where it is over first
+    request  with the number of draws
+    limit    for the refits that are made here; TimeUp where it is over first
     """
-    refits = fitted.refits
+    refits, uncertainty, sampler = fitted.refits, request.uncertainty, fitted.sampler(request.sampler)
     if uncertainty == "bootstrap" and not refits:
         raise UsageError(
             f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits", _refit_hint(fitted)
@@ -68,18 +59,19 @@ def make_imputer(
         )
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:
-        models, more = enough_refits(fitted, m, table, reporter, TimeLimit() if limit is None else limit)
+        m = len(refits) if request.m is None else request.m
+        models, more = enough_refits(fitted, m, request.table, reporter, TimeLimit() if limit is None else limit)
         reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
             reporter.say(NOT_INCLUDED)
         models = (fitted.model,)
-    capture = capture_on(device, mode, reporter)
+    capture = capture_on(device, request.said("compile") or fitted.recipe.compile, reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
 
 
 def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
-    """What carries the uncertainty of the parameters into the draws, in words; none: nothing does."""
+    """What carries the uncertainty of the parameters into the draws, in words; None: nothing does."""
     if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
     return f"{len(fitted.refits)} bootstrap refits by em"

@@ -102,7 +102,7 @@ def require_data(settings: Settings) -> None:
 
 
 def _not_plain(value: Any) -> str | None:
-    """What was expected of a value that no recipe can hold; none of numbers of a sane size, texts, lists, mappings."""
+    """What was expected of a value that no recipe can hold; None of numbers of a sane size, texts, lists, mappings."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -72,7 +72,7 @@ def parse(text: str) -> Document:
 
 
 def _refused(text: str) -> str | None:
-    """What the text has that settings never need: an anchor, an alias, or too many levels; none: nothing."""
+    """What the text has that settings never need: an anchor, an alias, or too many levels; None: nothing."""
     levels = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1

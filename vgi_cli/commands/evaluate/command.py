@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.commands.evaluate.conditionals import comparable_conditionals, diagnose
-from vgi_cli.commands.evaluate.likelihood import DEQUANTISATION_DRAWS, Scored, Wanted, log_likelihood
+from vgi_cli.commands.evaluate.likelihood import DEQUANTISATION_DRAWS, EarlyEnd, Scored, Wanted, log_likelihood
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
@@ -31,8 +31,8 @@ from vgi_cli.fitting.chosen import adapting_config
 from vgi_cli.fitting.fitted import Fitted, load_run, target_of
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import match, read, rows_of
-from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, limit_of
-from vgi_cli.machine.signals import Stop, watch_signals
+from vgi_cli.machine.clock import OutOfTime, TimeUp, limit_of
+from vgi_cli.machine.signals import watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
@@ -73,9 +73,8 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
     """Evaluate a run on a table and, unless `request.write` is off, write report.json and report.md: to `request.out`,
     else to a new folder of the run, evaluations/<table>, <table>-2, … (with `request.force` to the first of them).
 
-    What the time limit or a signal leaves no time for is left out of the report, and a note says so. Raises
-    UsageError, InputError or RunError before anything is written, and TimeUp or
-    Interrupted where nothing was scored by then.
+    What the time limit or a signal leaves no time for is left out of the report, and a note says so. Raises UsageError,
+    InputError or RunError before anything is written, and TimeUp or Interrupted where nothing was scored by then.
     """
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
@@ -99,7 +98,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         request.refuse_outputs()
         try:
             with stop.deferred():
-                report = make(fitted, table, truth, known, request, reporter, limit, stop)
+                report = make(fitted, table, truth, known, request, reporter, EarlyEnd(limit, stop))
         except OutOfTime:
             if stop.signal is not None:
                 raise stop.interrupted("stopped before a row was scored") from None
@@ -126,49 +125,33 @@ def make(
     known: Truth | None,
     request: EvaluateRequest,
     reporter: Reporter,
-    limit: TimeLimit,
-    stop: Stop,
+    end: EarlyEnd,
 ) -> Report:
     """The report of a table; nothing is written. `truth`: the complete table, `known`: the law behind it."""
     device = compute_on(fitted, request)
     seed = seed_of(fitted, request)
-    more = truth is not None or request.conditionals or request.objective
-    every = request.rows is None and request.per_row is not None
-    scored = log_likelihood(
-        fitted,
-        table,
-        seed,
-        device,
-        request.samples,
-        request.refit_epochs,
-        reporter,
-        wanted="all" if every else request.rows,
-        limit=limit,
-        until=limit.until(TIME_SHARE) if more else limit.end,
-        interrupted=lambda: stop.signal is not None,
-    )
+    limit, more = end.limit, truth is not None or request.conditionals or request.objective
+    until = limit.until(TIME_SHARE) if more else limit.end
+    scored = log_likelihood(fitted, table, request, seed, device, reporter, end, until)
     loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
     sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
     rounded = any(column.noisy for column in fitted.schema.encoded)
     part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
-    notes: list[str] = []
-    _say_rows(scored, table.N, seed, request.rows, part, notes, limit, stop, reporter)
-
-    def over() -> bool:
-        return limit.over() or stop.signal is not None
+    notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
+    if notes and part:
+        part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": seed}
 
     def in_time(name: str, work: Callable[[], Any]) -> Any:
-        """What the work gives; none, with a note, where there is no time for it."""
+        """What the work gives; None, with a note, where there is no time for it."""
         try:
-            if over():
+            if end.over():
                 raise OutOfTime
             return work()
         except OutOfTime:
             limit.cut.append(name)
-            why = "the command was interrupted" if stop.signal is not None else f"{limit.words()} was over"
-            notes.append(f"left out: {name}, as {why}")
+            notes.append(f"left out: {name}, as {end.why()}")
             reporter.warn(notes[-1])
             return None
 
@@ -177,7 +160,7 @@ def make(
     scores, sampler = None, None
     if truth is not None:
         asked = _Asked(fitted, table, truth, sd, request, reporter)
-        found = in_time("the score of the imputations", lambda: _score(asked, over, limit, stop))
+        found = in_time("the score of the imputations", lambda: _score(asked, end))
         scores, sampler, remarked = found or (None, None, [])
         notes += remarked
     parts: dict[str, Any] = {}
@@ -187,11 +170,11 @@ def make(
         notes += remarked
     if request.conditionals:
         parts["conditionals"] = in_time(
-            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, over)
+            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, end.over)
         )
     objective = None
     if request.objective:
-        objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, over))
+        objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over))
     if loglik.warning:
         reporter.warn(loglik.warning)
     values = make_report(
@@ -201,6 +184,7 @@ def make(
     per_row[scored.rows] = loglik.values
     if limit:
         values["time_limit"] = limit.record()
+    stop = end.stop
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
     return Report(values, f"{table.label} under {fitted.run.path.name}", per_row, interrupted)
 
@@ -224,31 +208,19 @@ def _scores_imputations(request: EvaluateRequest) -> bool:
     return request.truth_table is not None or request.truth is not None or request.said("mask") is not None
 
 
-def _say_rows(
-    scored: Scored,
-    N: int,
-    seed: int,
-    wanted: Wanted,
-    part: dict[str, Any],
-    notes: list[str],
-    limit: TimeLimit,
-    stop: Stop,
-    reporter: Reporter,
-) -> None:
-    """Say which rows were scored, where these are not all."""
+def _say_rows(scored: Scored, N: int, seed: int, wanted: Wanted, end: EarlyEnd, reporter: Reporter) -> list[str]:
+    """Say which rows were scored, where these are not all: the note for the report."""
     n = len(scored.rows)
     if not scored.estimated and wanted is not None:
         reporter.say("the likelihood of these rows is exact: all of them are scored, whatever --rows says")
     if n == N:
-        return
+        return []
     line = f"rows scored {n:,} of {N:,}, drawn at random (seed {seed})"
     if n < scored.asked:
-        why = "by a signal" if stop.signal is not None else f"by {limit.words()}"
+        why = "by a signal" if end.stop.signal is not None else f"by {end.limit.words()}"
         line += f"; {scored.asked:,} were asked for, stopped early {why}"
-    if part:
-        part["sample"] = {"rows": n, "of": N, "seed": seed}
-    notes.append(line)
     reporter.say(line if n < scored.asked else f"{line}; --rows all scores every row")
+    return [line]
 
 
 def _tables(fitted: Fitted, request: EvaluateRequest) -> tuple[Table, Table | None]:
@@ -340,9 +312,7 @@ class _Asked(NamedTuple):
     reporter: Reporter
 
 
-def _score(
-    asked: _Asked, over: Callable[[], bool], limit: TimeLimit, stop: Stop
-) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
+def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
     """Scores of 19 draws of the cells that are missing in `table` and known in `truth`. Rows are drawn in random order:
     where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
     fitted, table, truth, sd, request, reporter = asked
@@ -354,13 +324,12 @@ def _score(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
         )
     draws_of = ImputeRequest(checkpoint=request.checkpoint, settings=request.settings, m=COVERAGE_DRAWS)
-    done, drawn = _drawn(asked, draws_of, over, bool(limit))
+    done, drawn = _drawn(asked, draws_of, end)
     notes = remarks(done.diagnostics)
     if len(drawn) < table.N:
-        why = "the command was interrupted" if stop.signal is not None else f"{limit.words()} was over"
-        notes.append(f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random, as {why}")
+        notes.append(f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random, as {end.why()}")
         reporter.warn(notes[-1])
-        limit.cut.append(SCORING)
+        end.limit.cut.append(SCORING)
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
@@ -368,14 +337,14 @@ def _score(
     return None if scores is None else imputation_part(scores), sampler, notes
 
 
-def _drawn(asked: _Asked, draws: ImputeRequest, over: Callable[[], bool], limited: bool) -> tuple[Imputed, Tensor]:
+def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed, Tensor]:
     """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
     fitted, table, _, _, request, reporter = asked
     sampling = Sampling(fitted, draws, reporter)
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
     order = torch.arange(table.N)
     size = table.N
-    if limited:
+    if end.limit:
         order = torch.randperm(table.N, generator=stream(seed_of(fitted, request), "evaluate/imputations"))
         size = PIECE
     count = int(rows.table.missing.any(1).sum())
@@ -383,7 +352,7 @@ def _drawn(asked: _Asked, draws: ImputeRequest, over: Callable[[], bool], limite
     done = 0
     with reporter.stage(SCORING, "rows") as stage:
         for some in order.split(size):
-            watch = Watch(stage, done, count, over)
+            watch = Watch(stage, done, count, end.over)
             try:
                 parts.append(sampling.draw(rows.at(some), watch))
             except OutOfTime:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.commands.finetune import require_conditionals
+from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.encoding.encoder import box
@@ -24,6 +25,7 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.settings.problems import Setting
 from vgi_cli.stages import COMPARING
 from vgi_cli.table.reader import Table
 
@@ -107,7 +109,9 @@ def _completed(
     fitted: Fitted, rows: Rows, sampler: str, seed: int, device: torch.device, watch: Callable[[float], None]
 ) -> Tensor:
     """[R, D] float64 on the CPU: the holes filled by one draw of the run's sampler, encoded."""
-    imputer, dtype = make_imputer(fitted, sampler, "none", 1, device, Silent())
+    plain = {"compile": Setting("off", "")}  # one draw: nothing is worth recording
+    one = ImputeRequest(checkpoint=fitted.run.path, settings=plain, m=1, sampler=sampler, uncertainty="none")
+    imputer, dtype = make_imputer(fitted, one, device, Silent())
     imputer.watch = watch
     ranges = box(fitted.schema)
     inside = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))

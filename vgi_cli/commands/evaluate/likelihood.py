@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from vgi_cli.commands.requests import EvaluateRequest
 from vgi_cli.encoding.encoder import log_volume
 from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
@@ -22,6 +23,7 @@ from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.prepare import Rows, rows_of
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
+from vgi_cli.machine.signals import Stop
 from vgi_cli.maths.noise import mix64
 from vgi_cli.reporting import Reporter
 from vgi_cli.stages import ENCODER, ENCODING, LIKELIHOOD
@@ -38,7 +40,27 @@ ENCODER_SHARE = 1 / 3
 """Of the time that is left under a time limit, for tuning the encoder."""
 
 Wanted: TypeAlias = int | Literal["all"] | None
-"""How many rows to score where that is an estimate; none: the default."""
+"""How many rows to score where that is an estimate; None: the default."""
+
+
+class EarlyEnd(NamedTuple):
+    """What may end an evaluation before its work is done: its time limit, and a signal. What was scored by then is
+    reported."""
+
+    limit: TimeLimit
+    stop: Stop
+
+    def over(self) -> bool:
+        """Whether the time is over, or a signal came."""
+        return self.limit.over() or self.stop.signal is not None
+
+    def passed(self, moment: float | None) -> bool:
+        """Whether a moment of the time limit has passed, or a signal came."""
+        return self.limit.passed(moment) or self.stop.signal is not None
+
+    def why(self) -> str:
+        """What ended it."""
+        return "the command was interrupted" if self.stop.signal is not None else f"{self.limit.words()} was over"
 
 
 class Scored(NamedTuple):
@@ -49,7 +71,7 @@ class Scored(NamedTuple):
     missing       [R, D] their holes
     estimated     whether something had to be estimated
     asked         how many rows were to be scored
-    refit_epochs  for which the encoder was fine-tuned; none: there is no encoder
+    refit_epochs  for which the encoder was fine-tuned; None: there is no encoder
     """
 
     loglik: LogLik
@@ -63,24 +85,18 @@ class Scored(NamedTuple):
 def log_likelihood(
     fitted: Fitted,
     table: Table,
+    request: EvaluateRequest,
     seed: int,
     device: torch.device,
-    samples: int | None,
-    refit: int | None,
     reporter: Reporter,
-    *,
-    wanted: Wanted = None,
-    limit: TimeLimit | None = None,
-    until: float | None = None,
-    interrupted: Callable[[], bool] = lambda: False,
+    end: EarlyEnd,
+    until: float | None,
 ) -> Scored:
     """log p(observed cells) of the rows of a table, or of a random sample of them (by seed).
 
-    samples      draws of the importance-weighted bound of a model with latents; none: those of `Budget`
-    refit        epochs of fine-tuning its encoder; none: while they help
-    wanted       rows to score where that is an estimate; where it is exact, all are scored
-    limit        of the command; `until`: when the scoring must have ended; none: with the limit
-    interrupted  whether to stop on the way and keep what there is
+    request  says how many rows are scored where that is an estimate (where it is exact, all are), with how many draws
+             of latents, and for how many epochs an encoder is fine-tuned
+    until    when the scoring must have ended; None: never
 
     OutOfTime where no row was scored by then.
     """
@@ -88,11 +104,11 @@ def log_likelihood(
     if fitted.empty:
         everything, none = torch.arange(N), torch.zeros(N, 0, dtype=torch.bool)
         return Scored(LogLik(torch.zeros(N, dtype=torch.float64), "exact"), everything, none, False, N)
-    limit = TimeLimit() if limit is None else limit
-    until = limit.end if until is None else until
+    limit = end.limit
+    wanted: Wanted = "all" if request.rows is None and request.per_row is not None else request.rows
 
     def over() -> bool:
-        return limit.passed(until) or interrupted()
+        return end.passed(until)
 
     rounded = any(column.noisy for column in fitted.schema.encoded)
     model = fitted.model.to(device)
@@ -120,10 +136,10 @@ def log_likelihood(
     proposals: Any = None
     refit_epochs = None
     if fitted.latent:
-        proposals, refit_epochs = _refit(model, draws[0].x, holes, seed, refit, reporter, limit, over)
+        proposals, refit_epochs = _refit(model, draws[0].x, holes, seed, request.refit_epochs, reporter, limit, over)
     elif not fitted.marginal and fitted.conditionals is not None:
         proposals = fitted.conditionals.to(device)
-    budget = Budget() if samples is None else Budget(latents=samples)
+    budget = Budget() if request.samples is None else Budget(latents=request.samples)
     parts: list[LogLik] = []
     done, n = 0, len(order)
     bracket = None
