@@ -129,9 +129,11 @@ def test_every_parameter_learns(model, method):
 
 
 @every
-def test_events_end_at_the_last_epoch(model, method):
+def test_events_end_at_the_last_epoch_of_a_state_that_was_whole_when_it_was_built(model, method):
     made, state = start(model, method)
+    whole = vars(state).keys() | set()
     seen = events(made, state)
+    assert vars(state).keys() == whole
     assert all(isinstance(event, (StepEnd, EpochEnd)) for event in seen)
     ends = [event for event in seen if isinstance(event, EpochEnd)]
     assert ends[-1].epoch == state.epoch <= state.epochs

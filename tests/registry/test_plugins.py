@@ -221,6 +221,11 @@ class Bare(FA):
             "write init(model, table, config, generator, resources)",
         ),
         (
+            "method('m', EM._replace(run=lambda state: None), about='')",
+            "register_method('m'): run: too many positional arguments",
+            "write run(state, stop)",
+        ),
+        (
             "method('m', EM._replace(init=lambda model: None), about='')",
             "register_method('m'): init: too many positional arguments",
             "write init(model, table, config, generator)",
