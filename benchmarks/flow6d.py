@@ -55,7 +55,7 @@ def fit(table: TensorTable, epochs: int, **settings: Any) -> tuple[VgiState, flo
         {"epochs": epochs, "conditional": "spline", **settings, "optim": {"lr": LR, "batch_size": BATCH, **warm}}
     )
     table = table.to(dtype=torch.float32)
-    state = vgi.init(Flow.build(FlowConfig(), table.layout), table, config, torch.Generator().manual_seed(0))
+    state = vgi.METHOD.init(Flow.build(FlowConfig(), table.layout), table, config, torch.Generator().manual_seed(0))
     started = time.process_time()
     for _ in vgi.run(state):
         pass

@@ -48,7 +48,7 @@ def main() -> None:
             settings = config(work, layout=layout, accept=args.accept, imputations=args.imputations)
             optim = settings.optim.model_copy(update={"lr_conditionals": args.lr, "warmup_conditionals": args.warm_up})
             settings = settings.model_copy(update={"epochs": args.epochs, "optim": optim})
-            state = vgi.init(work.build(), table, settings, torch.Generator().manual_seed(0))
+            state = vgi.METHOD.init(work.build(), table, settings, torch.Generator().manual_seed(0))
             started = time.perf_counter()
             for event in vgi.run(state):
                 if not isinstance(event, EpochEnd) or state.epoch == 0 or event.epoch % max(1, args.epochs // 4):

@@ -65,7 +65,7 @@ def fit_state(work: Work, table: TensorTable, compile: str = "off", **changes: A
     """A VGI fit at the beginning of its main stage."""
     model = work.build().to(table.x.device)
     resources = Resources(compile=compile, warn=print)
-    state = vgi.init(model, table, config(work, **changes), torch.Generator().manual_seed(0), resources)
+    state = vgi.METHOD.init(model, table, config(work, **changes), torch.Generator().manual_seed(0), resources)
     state.enter(Stage.MAIN)
     return state
 

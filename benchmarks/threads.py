@@ -29,7 +29,7 @@ def state_of(work: Work, batch: int) -> VgiState:
     """A fit of the work in its main stage."""
     table = incomplete(work, min(work.N, 8 * batch))
     optim = config(work).optim.model_copy(update={"batch_size": batch})
-    state = vgi.init(work.build(), table, config(work).model_copy(update={"optim": optim}), torch.Generator())
+    state = vgi.METHOD.init(work.build(), table, config(work).model_copy(update={"optim": optim}), torch.Generator())
     state.enter(Stage.MAIN)
     return state
 

@@ -57,7 +57,7 @@ def peak(N, K):
         run = RunFolder(claim(Path(folder) / "run").path, {"format": 1, "metrics_bytes": 0})
         before = memory("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        state = vgi.init(model, data, config, torch.Generator().manual_seed(0))
+        state = vgi.METHOD.init(model, data, config, torch.Generator().manual_seed(0))
         context = chain_context(keys, data.missing, torch.zeros(8, D))
         Drive(vgi.run, state, run, data, Silent(), Stop(), constant=context).go()
         return memory("VmHWM") - before, 4 * state.chains.C * K

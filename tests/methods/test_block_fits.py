@@ -58,7 +58,7 @@ def test_scans_of_single_columns_are_refused_where_columns_share_a_conditional()
     model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), Layout.plain(D)).double()
     for settings in ({"scan": "block"}, {"block_columns": 3}):
         with pytest.raises(UsageError, match=f"method.{next(iter(settings))}=.* moves single columns") as caught:
-            vgi.init(model, table, VgiConfig(**settings), torch.Generator().manual_seed(0))
+            vgi.METHOD.init(model, table, VgiConfig(**settings), torch.Generator().manual_seed(0))
         assert caught.value.hint == f"leave out method.{next(iter(settings))}, or the blocks"
 
 
@@ -72,7 +72,7 @@ def test_a_fit_with_blocks_counts_and_names_them_by_column():
     model = FactorAnalysis.build(FactorAnalysis.Config(factors=1), Layout.plain(D)).double()
     optim = {"warmup_conditionals": 1, "warmup_model": 1}
     config = VgiConfig(epochs=1, imputations=2, trunk=(8,), hidden=(8,), optim=optim)
-    state = vgi.init(model, table, config, torch.Generator().manual_seed(0))
+    state = vgi.METHOD.init(model, table, config, torch.Generator().manual_seed(0))
     assert (state.q.S, state.q.W) == (2, 3)
     ends = [event.metrics for event in vgi.run(state) if isinstance(event, EpochEnd)]
     rates = ends[-1]["acceptance"]

@@ -26,7 +26,7 @@ def state_of(table: TensorTable, model=None, compile="off", said=None, **setting
     model = FactorAnalysis.build(FaConfig(factors=1), table.layout) if model is None else model
     model = model.to(table.x)
     resources = Resources(compile=compile, warn=[].append if said is None else said.append)
-    state = vgi.init(model, table, config, torch.Generator().manual_seed(0), resources)
+    state = vgi.METHOD.init(model, table, config, torch.Generator().manual_seed(0), resources)
     state.enter(Stage.MAIN)
     return state
 

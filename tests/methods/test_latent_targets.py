@@ -17,11 +17,12 @@ from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.vgi import finetune, vbgi, vbgi_m, vgi
+from vgi_cli.methods.vgi import finetune, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
 from vgi_cli.methods.vgi.objective import Estimate
 from vgi_cli.methods.vgi.targets import Columns, Inference
+from vgi_cli.methods.vgi.vbgi import VBGI, VBGI_M
 from vgi_cli.models.flows.coupling import Flow
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
@@ -190,19 +191,22 @@ def test_the_objective_of_an_incomplete_row_is_half_of_each_block():
 
 
 METHODS = {
-    "vgi": (vgi, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
-    "vgi-path": (vgi, {"accept": "metropolis", "scan": "path", "gradient": "accepted", "hidden": (4,), "trunk": ()}),
+    "vgi": (vgi.METHOD, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
+    "vgi-path": (
+        vgi.METHOD,
+        {"scan": "path", "gradient": "accepted", "hidden": (4,), "trunk": ()},
+    ),
     "vgi-block": (
-        vgi,
+        vgi.METHOD,
         {"accept": "metropolis", "scan": "block", "block_columns": 2},
     ),
-    "vbgi": (vbgi, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
-    "vbgi-m": (vbgi_m, {"accept": "gibbs", "gibbs_steps": 2, "blocks_per_row": 2}),
+    "vbgi": (VBGI, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
+    "vbgi-m": (VBGI_M, {"accept": "gibbs", "gibbs_steps": 2, "blocks_per_row": 2}),
 }
 
 
 def begin(name, seed=0, prior="normal", **more):
-    module, settings = METHODS[name]
+    method, settings = METHODS[name]
     g = torch.Generator().manual_seed(5)
     x = torch.randn(70, D, generator=g, dtype=torch.float64)
     missing = torch.rand(70, D, generator=g) < 0.4
@@ -211,7 +215,7 @@ def begin(name, seed=0, prior="normal", **more):
         VaeConfig(latents=L, encoder=(5,), decoder=(5,), prior=prior), Layout.plain(D)
     ).double()
     config = VgiConfig.model_validate({"epochs": 2, "imputations": 2, "optim": OPTIM, **settings, **more})
-    return module.METHOD.init(model, make_table(x, missing), config, torch.Generator().manual_seed(seed))
+    return method.init(model, make_table(x, missing), config, torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize(
@@ -277,8 +281,8 @@ def test_targets_follow_the_type_of_the_model():
     config = VgiConfig()
     assert isinstance(vgi.target_of(VariationalAutoencoder, config), CarriedLatents)
     assert isinstance(vgi.target_of(VariationalAutoencoder, VgiConfig(accept="gibbs")), Columns)
-    assert isinstance(vgi.target_of(Flow, config), Columns) and isinstance(vbgi.target_of(Flow, config), Columns)
-    assert isinstance(vbgi.target_of(VariationalAutoencoder, config), BlockLatents)
+    assert isinstance(vgi.target_of(Flow, config), Columns) and isinstance(VBGI.target(Flow, config), Columns)
+    assert isinstance(VBGI.target(VariationalAutoencoder, config), BlockLatents)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def fit(table, steps=None, state=None, seed=0, **settings):
     optim = QUICK | settings.pop("optim", {})
     config = VgiConfig(**(SMALL | settings), optim=optim)
     if state is None:
-        state = vgi.init(Gaussian(table.D), table, config, torch.Generator().manual_seed(seed))
+        state = vgi.METHOD.init(Gaussian(table.D), table, config, torch.Generator().manual_seed(seed))
     for i, event in enumerate(vgi.run(state)):
         if steps is not None and i + 1 == steps:
             break
@@ -196,7 +196,7 @@ def test_resuming_gives_bit_for_bit_what_not_stopping_gives(settings, stop):
     whole = fit(table, **copy.deepcopy(settings))
     broken = fit(table, steps=stop, **copy.deepcopy(settings))
     saved = broken.parts()
-    fresh = vgi.init(Gaussian(3), table, broken.config, torch.Generator().manual_seed(99))
+    fresh = vgi.METHOD.init(Gaussian(3), table, broken.config, torch.Generator().manual_seed(99))
     fresh.restore(saved)
     resumed = fit(table, state=fresh)
     for stem, tensors in whole.parts().items():
@@ -211,13 +211,13 @@ def test_chains_elsewhere_change_nothing_and_can_move_in_the_middle_of_an_epoch(
     elsewhere = Resources(MemoryBudget(None, 0, lambda lines, K, dtype: torch.zeros(lines, K, dtype=dtype)))
     config = VgiConfig(**SMALL, optim=QUICK)
     whole = fit(table)
-    broken = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), elsewhere)
+    broken = vgi.METHOD.init(Gaussian(3), table, config, torch.Generator().manual_seed(0), elsewhere)
     assert broken.chains.place == "disk"
     fit(table, steps=stop, state=broken)
-    fresh = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99), elsewhere)
+    fresh = vgi.METHOD.init(Gaussian(3), table, config, torch.Generator().manual_seed(99), elsewhere)
     fit(table, steps=5, state=fresh)
     fresh.restore(broken.parts())
-    beside = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(99))
+    beside = vgi.METHOD.init(Gaussian(3), table, config, torch.Generator().manual_seed(99))
     beside.restore(broken.parts())
     for state in (broken, fresh, beside):
         fit(table, state=state)
@@ -282,7 +282,7 @@ def test_fully_missing_rows_do_not_enter():
 
 def test_acceptance_is_reported_per_column_and_stages_in_order():
     config = VgiConfig(**SMALL, optim=QUICK)
-    state = vgi.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
+    state = vgi.METHOD.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
     ends = [event for event in vgi.run(state) if isinstance(event, EpochEnd)]
     assert [e.metrics["stage"] for e in ends] == ["warm_conditionals", "warm_model", "main", "main"]
     assert all(0.3 < rate <= 1 for rate in ends[-1].metrics["acceptance"])
@@ -297,7 +297,7 @@ def test_unknown_setting_is_refused():
 def test_every_batch_has_its_share_and_an_epoch_every_row():
     table = toy(330)
     config = VgiConfig(**SMALL, optim=QUICK | {"batch_size": 32})
-    state = vgi.init(Gaussian(3), table, config, torch.Generator().manual_seed(0))
+    state = vgi.METHOD.init(Gaussian(3), table, config, torch.Generator().manual_seed(0))
     sizes, seen = set(), []
     for position in range(state.batches):
         state.position = position
@@ -314,7 +314,7 @@ def test_an_average_starts_anew_when_more_epochs_are_asked_for():
     before = begun.averaged
     assert before > 0
     config = VgiConfig(**(SMALL | {"epochs": 10 * begun.epochs}), optim=QUICK)
-    state = vgi.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
+    state = vgi.METHOD.init(Gaussian(3), toy(), config, torch.Generator().manual_seed(0))
     state.restore(begun.parts())
     events = vgi.run(state)
     next(events)

@@ -165,7 +165,7 @@ class Method(NamedTuple):
     """
 
     Config: type[MethodConfig]
-    init: Callable[[Model, TensorTable, Any, torch.Generator], State]
+    init: Callable[..., State]
     run: Callable[[Any, Callable[[], bool]], Events]
     check: Callable[[type[Model], Any], None] = anything_goes
     target: Callable[[type[Model], Any], Any] | None = None

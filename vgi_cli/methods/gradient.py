@@ -35,7 +35,7 @@ def no_refresh(state: GradientState) -> bool:
 
 @final
 class GradientState(LoopState):
-    """See LoopState.
+    """What a method keeps that hands in its objective.
 
     refreshed  the last epoch before which `refresh` has come to its end
     piece      pieces of the present refresh done

@@ -36,7 +36,7 @@ class ImputeThenFitConfig(AscentConfig):
     imputations  K
     iterations   rounds over the columns (mice, missforest, miceforest)
     trees        of each forest (missforest) or boosted regression (miceforest)
-    depth        of a tree, at most; none: no limit (the same)
+    depth        of a tree, at most; None: no limit (the same)
     neighbours   donors that a value is drawn from (miceforest)
     chains       as in ImputingConfig
 

@@ -48,7 +48,7 @@ class Stage(IntEnum):
 
 
 class LoopState(State):
-    """See State: the model in training, the chains, the order of the rows, the optimisers and the counters.
+    """The model in training, the chains, the order of the rows, the optimisers and the counters.
 
     theta       the model in training; `model` is the published one (averaged once averaging began)
     networks    what is trained beside the model, by file stem

@@ -88,7 +88,7 @@ METHODS = ExtensionPoint(
         ),
         "vbgi": Entry(
             "variational Gibbs inference by blocks: columns missing together; latents and missing cells of a vae",
-            "vgi_cli.methods.vgi.vbgi:METHOD",
+            "vgi_cli.methods.vgi.vbgi:VBGI",
             MethodTraits(like="vgi", blocks="auto", own_blocks=frozenset({"latent"})),
             needs=frozenset({"bound"}),
             provides=frozenset({"conditionals", "imputations"}),
@@ -96,7 +96,7 @@ METHODS = ExtensionPoint(
         ),
         "vbgi-m": Entry(
             "variational Gibbs inference by blocks with the missing cells integrated out of the decoder, for vae",
-            "vgi_cli.methods.vgi.vbgi_m:METHOD",
+            "vgi_cli.methods.vgi.vbgi:VBGI_M",
             MethodTraits(like="vgi"),
             needs=frozenset({"bound", "latent"}),
             provides=frozenset({"imputations"}),

@@ -92,7 +92,7 @@ def size_of(model: GaussianFamily, missing: Tensor) -> Size:
 
 
 def row_weights(N: int, kind: Kind, generator: torch.Generator, rows: int | None = None) -> Tensor:
-    """Weights [N] of one bootstrap sample, with mean 1: `rows` draws (none: N) of weight N / rows, or all rows."""
+    """Weights [N] of one bootstrap sample, with mean 1: `rows` draws (None: N) of weight N / rows, or all rows."""
     if kind == "multinomial":
         drawn = torch.randint(N, (N if rows is None else rows,), generator=generator)
         return torch.bincount(drawn, minlength=N).to(torch.float64) * (N / len(drawn))
@@ -114,7 +114,7 @@ def refits(
     """The refits of these numbers of a fitted model, which is left alone.
 
     stream     the random stream of a refit, by its number: each is the same whatever the others are
-    size       none: `size_of`
+    size       None: `size_of`
     tolerance  nats a free parameter
     stop       asked between steps; where it is true, the refit under way and the others are left out
 

@@ -43,8 +43,8 @@ class EmConfig(MethodConfig):
     """Settings of EM.
 
     epochs      most iterations (each is up to three EM steps)
-    tolerance   stop when an iteration gains less than this many nats a row; none: 1e-6 for `fa`, 1e-5 for `mixture`
-    pooling     nu, pseudo-rows that pull each component's covariance to the common one; none: 2 (D + 2)
+    tolerance   stop when an iteration gains less than this many nats a row; None: 1e-6 for `fa`, 1e-5 for `mixture`
+    pooling     nu, pseudo-rows that pull each component's covariance to the common one; None: 2 (D + 2)
     floor       lambda, the variance floor
     accelerate  squared extrapolation on top of EM
     """

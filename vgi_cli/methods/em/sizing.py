@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
 
 class Sizing(NamedTuple):
     """The chosen configuration, the reason in one plain line, everything that was tried, whether the caller's clock
-    ended the search, and the scores in one line (none: nothing was tried)."""
+    ended the search, and the scores in one line (None: nothing was tried)."""
 
     config: Any
     reason: str

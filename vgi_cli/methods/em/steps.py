@@ -148,7 +148,7 @@ def ascend(
 
 
 def _evaluated(model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty) -> EmValue | None:
-    """An EM step from these parameters; none where they are no parameters."""
+    """An EM step from these parameters; None where they are no parameters."""
     _unflatten(model, values)
     try:
         value = model.em_step(table, penalty)

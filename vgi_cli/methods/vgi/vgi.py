@@ -70,18 +70,6 @@ def target_of(family: type[Model], config: VgiConfig) -> Target:
     return CarriedLatents() if config.accept == "metropolis" and not family.exact else Columns()
 
 
-def init(
-    model: Model,
-    table: TensorTable,
-    config: VgiConfig,
-    generator: torch.Generator,
-    resources: Resources | None = None,
-) -> VgiState:
-    """See `begin`. Raises UsageError for settings that the model cannot have (see `check`)."""
-    check(type(model), config)
-    return begin(model, table, config, generator, resources, target_of(type(model), config))
-
-
 def begin(
     model: Model,
     table: TensorTable,
@@ -111,4 +99,22 @@ def begin(
     return VgiState(model, q, chains, config, seed, target, resources)
 
 
-METHOD = Method(VgiConfig, init, run, check, target_of, finetune.tune)
+def variant(
+    check: Callable[[type[Model], VgiConfig], None], target_of: Callable[[type[Model], VgiConfig], Target]
+) -> Method:
+    """`vgi` with other checks and another target."""
+
+    def init(
+        model: Model,
+        table: TensorTable,
+        config: VgiConfig,
+        generator: torch.Generator,
+        resources: Resources | None = None,
+    ) -> VgiState:
+        check(type(model), config)
+        return begin(model, table, config, generator, resources, target_of(type(model), config))
+
+    return Method(VgiConfig, init, run, check, target_of, finetune.tune)
+
+
+METHOD = variant(check, target_of)
