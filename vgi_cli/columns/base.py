@@ -198,8 +198,8 @@ class ModelledColumn(Column):
 
     @abstractmethod
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
-        """[n, width] encoded values of codes [n]; any value where a code is NaN. u [n] uniform on (0, 1), where the
-        column is `noisy`."""
+        """[n, width] encoded values of codes [n]; any value where a code is NaN. u [n, width] uniform on (0, 1), where
+        the column is `noisy`."""
 
     @abstractmethod
     def decode(self, z: Floats) -> Floats:

@@ -208,9 +208,9 @@ class Number(ModelledColumn):
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         values = np.where(np.isnan(codes), self.low, codes)
         if u is not None and self.levels:
-            values = numbers_of(values, self.levels) + (u - 0.5) * WIDTH
+            values = numbers_of(values, self.levels) + (u[:, 0] - 0.5) * WIDTH
         elif u is not None:
-            values = stretched(values, u, self.spikes, self.step) + (u - 0.5) * (WIDTH * self.step)
+            values = stretched(values, u[:, 0], self.spikes, self.step) + (u[:, 0] - 0.5) * (WIDTH * self.step)
         return self.codec.encode(values)[:, None]
 
     def decode(self, z: Floats) -> Floats:

@@ -58,8 +58,8 @@ def encode(
     for i, (column, dims) in enumerate(zip(columns, layout.slices, strict=True)):
         cells, u = table.column(column.name), None
         if column.noisy:
-            noise = KeyedNoise(seed, (column.name,), keys, torch.tensor([draw]), "dequantise")
-            u = noise.uniform()[0, :, 0].numpy()
+            noise = KeyedNoise(seed, layout.names[dims], keys, torch.tensor([draw]), "dequantise")
+            u = noise.uniform()[0].numpy()
         missing[:, dims] = cells.missing[:, None]
         x[:, dims] = column.encode(column.codes(cells), u)
         if progress is not None:
