@@ -16,7 +16,7 @@ from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Blocks
 from vgi_cli.maths.laws import WIDE_SCALE, WIDE_SHARE, Law, Points
-from vgi_cli.methods.vgi.conditionals import build_conditionals
+from vgi_cli.methods.vgi.build import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
 

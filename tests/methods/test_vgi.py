@@ -20,7 +20,8 @@ from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective, warm_up_loss
+from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
+from vgi_cli.methods.vgi.warm_ups import warm_up_loss
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)

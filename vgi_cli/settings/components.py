@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from vgi_cli.errors import nearest
 from vgi_cli.methods.base import MethodConfig
-from vgi_cli.methods.vgi.scans import check_scan
+from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits
 from vgi_cli.registry.names import NAMES_METHOD

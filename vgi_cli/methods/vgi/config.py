@@ -44,7 +44,7 @@ class VgiConfig(AscentConfig):
     accept           `metropolis` (the chain targets the model) or `gibbs` (the paper: every draw is kept)
     scan             `step`: one column after the other; `path`: the same, G proposals accepted or rejected together
                      (Metropolis); `block`: B columns redrawn together at each step; `auto`: block in rows with many
-                     holes (methods/vgi/scans.py), else step
+                     holes (methods/vgi/build.py), else step
     block_columns    B, also of the objective; None: by the number of holes, 1 where the scan is not by blocks
     gradient         where theta's gradient is taken: `objective`, at the redrawn block (Algorithm 3), or `accepted`,
                      at the state of the chain (Fisher's identity)

@@ -14,10 +14,9 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.latent_blocks import LatentBlocks
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
-from vgi_cli.methods.vgi.conditionals import build_conditionals
+from vgi_cli.methods.vgi.build import build_conditionals, check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise, draw_noise, vgi_objective
-from vgi_cli.methods.vgi.scans import check_scan
 from vgi_cli.methods.vgi.targets import Inference, Target
 from vgi_cli.models.base import Latent, Model
 

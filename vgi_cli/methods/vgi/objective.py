@@ -1,4 +1,4 @@
-"""The VGI objective on one batch (paper, Algorithms 2 and 3).
+"""The VGI objective on one batch (paper, Algorithm 3).
 
 All randomness is drawn first (`draw_noise`) and handed in, so that what follows is a fixed function of tensors, which
 can be captured or compiled.
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.moves import normal, order_noise, scan_of, uniform
-from vgi_cli.chains.scans import random_scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.maths.laws import Law
@@ -128,17 +127,3 @@ def _drawn(law: Law, noise: Tensor) -> tuple[Tensor, Tensor]:
 def joined(first: Tensor, second: Tensor) -> Tensor:
     """Both, one below the other; no copy where the second is empty."""
     return torch.cat([first, second]) if len(second) else first
-
-
-def warm_up_loss(
-    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
-) -> Tensor:
-    """Minus the mean log q(x_j | rest) of M observed blocks per row (Algorithm 2): scalar, nats.
-
-    The block is hidden from its own input in both kernels. Missing inputs hold imputations.
-    """
-    scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
-    active = scan.active.to(x.dtype)
-    law = q.law(x, ~missing, scan.j, hidden=True)
-    log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
-    return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()

@@ -16,10 +16,9 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Resources, Standing
 from vgi_cli.methods.loop import LoopState, Stage
 from vgi_cli.methods.optimisation import adam, ascend, held_fixed
-from vgi_cli.methods.vgi.conditionals import layout_of
+from vgi_cli.methods.vgi.build import layout_of, moves_of
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise, joined
-from vgi_cli.methods.vgi.scans import moves_of
 from vgi_cli.methods.vgi.speed import speed_of
 from vgi_cli.methods.vgi.targets import Inference, Target
 from vgi_cli.models.base import Model

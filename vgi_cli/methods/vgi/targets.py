@@ -15,7 +15,7 @@ from vgi_cli.chains.store.packed import Chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
-from vgi_cli.methods.vgi.conditionals import build_conditionals
+from vgi_cli.methods.vgi.build import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise, Estimate, draw_noise, vgi_objective
 from vgi_cli.models.base import Latent, Model

@@ -1,5 +1,5 @@
 """Variational Gibbs inference: Algorithm 1 of the paper, line by line. The other algorithms are the files beside it:
-2 and 4 `warm_ups`, 3 and 5 `objective`, 6 `finetune`.
+2 and 4 `warm_ups`, 3 `objective`, 6 `finetune`; 5 is `sweep` in chains/moves.py.
 
 Where it goes past the paper: the imputation step may be corrected by a Metropolis rule, theta's gradient may be
 taken at the accepted state, and the parameters of the last part of the main stage are averaged.
@@ -20,9 +20,9 @@ from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import rate_factor
 from vgi_cli.methods.start import initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
+from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import CarriedLatents
-from vgi_cli.methods.vgi.scans import check_scan
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns, Target
 from vgi_cli.methods.vgi.warm_ups import warm_up_conditionals, warm_up_model

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+import torch
+from torch import Tensor
+
+from vgi_cli.chains.moves import uniform
+from vgi_cli.chains.scans import random_scan
+from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Events
 from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend, held_fixed
-from vgi_cli.methods.vgi.objective import warm_up_loss
 from vgi_cli.methods.vgi.state import VgiState
 
 
@@ -41,3 +46,17 @@ def warm_up_model(state: VgiState) -> Events:
             state.total += objective.detach()
             yield state.step_end()
         yield state.epoch_end()
+
+
+def warm_up_loss(
+    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
+) -> Tensor:
+    """Minus the mean log q(x_j | rest) of M observed blocks per row (Algorithm 2): scalar, nats.
+
+    The block is hidden from its own input in both kernels. Missing inputs hold imputations.
+    """
+    scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
+    active = scan.active.to(x.dtype)
+    law = q.law(x, ~missing, scan.j, hidden=True)
+    log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
+    return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()

@@ -5,9 +5,9 @@ import torch
 from tests.methods.test_vgi import SIGMA, ExactConditionals, log_p, rows
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table
+from vgi_cli.methods.vgi.build import BLOCKS_FROM, MOST, PARTS, moves_of
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
-from vgi_cli.methods.vgi.scans import BLOCKS_FROM, MOST, PARTS, moves_of
 
 
 def table(D, share):
