@@ -22,47 +22,62 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
 
     resumed  the settings are those of a run: that some have no effect is no reason not to go on
     """
-    model, method = recipe.model.name, recipe.method.name
     problems: list[Problem] = []
     if recipe.select == "objective" and recipe.val is None:
         message = "selecting by the objective needs held-out rows"
         hint = "hold some out, for example --val 0.2, or leave it out"
         problems.append(Problem(origin(settings, "select", "--select"), message, hint))
-    if model == "auto":
-        problems += unnamed_model(settings)
+    named = recipe.model.name != "auto"
+    if named:
+        recipe = recipe.with_method(recipe.method.name or recipe.model.entry.traits.method)
+        registry.check_pair(recipe.model.name, recipe.method.named)
+        problems += check_model(recipe.model.family.Config, recipe, settings)
+        problems += _check_fixed(recipe, settings)
     else:
-        registry.MODELS.entry(model)
-        method = method or recipe.model.entry.traits.method
-        registry.check_pair(model, method)
-        config = recipe.model.family.Config
-        problems += check_model(config, recipe, settings)
-        problems += check_fixed(registry.METHODS.load(method).fixed, config, recipe, settings, model, method)
-    if method is None:
-        return problems + unnamed_method(settings)
-    recipe = recipe.with_method(method)
-    entry, algorithm = recipe.method.entry, recipe.method.algorithm
-    problems += check_method(algorithm.Config, method, recipe, settings)
-    if "table.blocks" in settings and model != "auto":
-        problems += check_pairing(settings["table.blocks"], model, method)
-    if model != "auto" and not problems:
-        chosen: Any = method_in_full(recipe)
-        algorithm.check(recipe.model.family, chosen)
-        if isinstance(recipe.table.blocks, tuple) and recipe.table.blocks and "conditionals" in entry.provides:
-            check_scan(chosen)
-        if not resumed:
-            problems += check_without_effect("method", chosen, settings)
-            problems += check_without_effect("model", recipe.with_model(**algorithm.fixed).model_settings, settings)
-    if isinstance(recipe.bootstrap, int) and not entry.traits.likelihood:
-        where = origin(settings, "bootstrap", "bootstrap")
-        message = f"method '{method}' has no bootstrap refits: they are EM fits to the observed cells, which it is not"
-        problems.append(Problem(where, message, "leave it out, or take --method em or vgi"))
-    if recipe.select == "objective" and algorithm.tune is None:
-        able = frozenset.union(*(other.provides for name, other in registry.MODELS.items() if model in (name, "auto")))
-        tuning = [name for name, other in registry.METHODS.items() if other.needs <= able and other.load().tune]
-        message = f"method '{method}' has no loss of its own on held-out rows"
-        hint = "leave it out" + (f", or take --method {' or '.join(tuning)}" if tuning else "")
-        problems.append(Problem(origin(settings, "select", "--select"), message, hint))
-    return problems
+        problems += _unnamed_model(settings)
+    if recipe.method.name is None:
+        return problems + _unnamed_method(settings)
+    problems += check_method(recipe.method.algorithm.Config, recipe.method.name, recipe, settings)
+    if named and "table.blocks" in settings:
+        problems += _check_pairing(settings["table.blocks"], recipe)
+    if named and not problems:
+        problems += _check_together(recipe, settings, resumed)
+    return problems + _check_bootstrap(recipe, settings) + _check_select(recipe, settings)
+
+
+def _check_together(recipe: Recipe, settings: Settings, resumed: bool) -> list[Problem]:
+    """Problems of well-formed settings of a model and a method beside each other."""
+    method = recipe.method
+    chosen: Any = method_in_full(recipe)
+    method.algorithm.check(recipe.model.family, chosen)
+    blocks = recipe.table.blocks
+    if isinstance(blocks, tuple) and blocks and "conditionals" in method.entry.provides:
+        check_scan(chosen)
+    if resumed:
+        return []
+    fixed = recipe.with_model(**method.algorithm.fixed).model_settings
+    return _without_effect("method", chosen, settings) + _without_effect("model", fixed, settings)
+
+
+def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of refits that a method does not have."""
+    if not isinstance(recipe.bootstrap, int) or recipe.method.entry.traits.likelihood:
+        return []
+    what = "has no bootstrap refits: they are EM fits to the observed cells, which it is not"
+    where = origin(settings, "bootstrap", "bootstrap")
+    return [Problem(where, f"method '{recipe.method.name}' {what}", "leave it out, or take --method em or vgi")]
+
+
+def _check_select(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of selecting by a loss that a method does not have."""
+    if recipe.select != "objective" or recipe.method.algorithm.tune is not None:
+        return []
+    models = registry.MODELS.items()
+    able = frozenset.union(*(entry.provides for name, entry in models if recipe.model.name in (name, "auto")))
+    tuning = [name for name, entry in registry.METHODS.items() if entry.needs <= able and entry.load().tune]
+    hint = "leave it out" + (f", or take --method {' or '.join(tuning)}" if tuning else "")
+    message = f"method '{recipe.method.name}' has no loss of its own on held-out rows"
+    return [Problem(origin(settings, "select", "--select"), message, hint)]
 
 
 def in_full(recipe: Recipe, **model: Any) -> Recipe:
@@ -116,14 +131,14 @@ def check_model(config: type[BaseModel], recipe: Recipe, settings: Settings) -> 
     return [_family(error, "model", recipe.model.name, recipe, settings, known) for error in found]
 
 
-def unnamed_model(settings: Settings) -> list[Problem]:
+def _unnamed_model(settings: Settings) -> list[Problem]:
     """Problems of `model.*` where no model is named: which have the setting."""
     keys = [key for key in settings if key.startswith("model.") and key != "model.name"]
     known = {name: model_keys(registry.MODELS.load(name).Config) for name in registry.MODELS} if keys else {}
     return [_unnamed(key, "model", known, settings) for key in keys]
 
 
-def unnamed_method(settings: Settings) -> list[Problem]:
+def _unnamed_method(settings: Settings) -> list[Problem]:
     """Problems of `method.*`, `optim.*` and the blocks where neither a method nor a model is named."""
     keys = [key for key in settings if key.startswith(("method.", "optim.", "table.blocks")) and key != "method.name"]
     known = {name: method_keys(registry.METHODS.load(name).Config) for name in registry.METHODS} if keys else {}
@@ -142,26 +157,19 @@ def _unnamed(key: str, section: str, known: Mapping[str, Sequence[str]], setting
     return Problem(where, f"{key} needs a named {section}", f"say --{section} {' or '.join(able)}")
 
 
-def check_fixed(
-    fixed: Mapping[str, Any],
-    config: type[BaseModel],
-    recipe: Recipe,
-    settings: Settings,
-    model: str,
-    method: str,
-) -> list[Problem]:
+def _check_fixed(recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of `model.*` against what the named method demands of the model (see Method)."""
     problems = []
-    for name, value in fixed.items():
-        said = recipe.model.settings.get(name, value)
+    model, method = recipe.model, recipe.method
+    for name, value in method.algorithm.fixed.items():
+        said = model.settings.get(name, value)
         key = f"model.{name}"
-        if name not in config.model_fields:
-            message = f"method '{method}' needs {key}={value}, a setting that model '{model}' does not have"
+        if name not in model.family.Config.model_fields:
+            message = f"method '{method.name}' needs {key}={value}, a setting that model '{model.name}' does not have"
             problems.append(Problem("", message, "take another --method or --model"))
         elif said != value:
-            where = settings[key].origin if key in settings else key
-            message = f"{key}={said}, but method '{method}' is made by {key}={value}"
-            problems.append(Problem(where, message, "leave it out, or take another --method"))
+            message = f"{key}={said}, but method '{method.name}' is made by {key}={value}"
+            problems.append(Problem(origin(settings, key, key), message, "leave it out, or take another --method"))
     return problems
 
 
@@ -187,7 +195,7 @@ def _unusable(config: type[MethodConfig], values: dict[str, Any], settings: Sett
     return problems
 
 
-def check_without_effect(section: str, config: Any, settings: Settings) -> list[Problem]:
+def _without_effect(section: str, config: Any, settings: Settings) -> list[Problem]:
     """Settings of a Config that do nothing beside the others, where somebody said them and not as they come."""
     problems = []
     for key, why in config.without_effect().items():
@@ -213,16 +221,17 @@ def _family(error: Any, section: str, name: str, recipe: Recipe, settings: Setti
     return problem
 
 
-def check_pairing(setting: Setting, model: str, method: str) -> list[Problem]:
+def _check_pairing(setting: Setting, recipe: Recipe) -> list[Problem]:
     """Problems of `table.blocks` with a method that has no conditionals of columns."""
-    provides = registry.MODELS[model].provides
+    provides = recipe.model.entry.provides
 
     def cuts(entry: Entry[MethodTraits]) -> bool:
         own = entry.traits.own_blocks & provides
         return "conditionals" in entry.provides and entry.needs <= provides and not own
 
-    if not setting.value or cuts(registry.METHODS[method]):
+    if not setting.value or cuts(recipe.method.entry):
         return []
     able = [name for name, entry in registry.METHODS.items() if cuts(entry)]
+    model, method = recipe.model.name, recipe.method.name
     message = f"method '{method}' has no conditionals of single columns of a '{model}', so none to put into a block"
     return [Problem(setting.origin, message, f"with --model {model} say --method {' or '.join(able)}")]
