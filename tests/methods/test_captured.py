@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
@@ -9,7 +10,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
 from vgi_cli.methods.base import Resources, StepEnd
 from vgi_cli.methods.loop import Stage
-from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi import speed, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig
@@ -74,6 +75,26 @@ def test_a_step_is_a_function_of_its_inputs():
         torch.manual_seed(seed)  # the global stream must not matter
         states.append(take_steps(state_of(toy())))
     assert_equal_states(*states, rtol=0)
+
+
+def test_a_step_is_two_functions_that_are_recorded_once_each(monkeypatch):
+    """What is called by a stand-in for the graphs, step after step, are the same two functions of tensors."""
+
+    class Counted:
+        def __init__(self, body, *_):
+            self.body, self.calls = body, 0
+
+        def __call__(self, *inputs):
+            assert all(isinstance(tensor, torch.Tensor) for tensor in tree_leaves(inputs))
+            self.calls += 1
+            return self.body(*inputs)
+
+    monkeypatch.setattr(speed, "CapturedSteps", Counted)
+    state = state_of(toy())
+    state.speed = state.speed._replace(call=speed.Captured(print, state.chains.x.device))
+    take_steps(state)
+    assert [steps.calls for steps in state.speed.call.steps.values()] == [STEPS, STEPS]
+    assert_equal_states(state, take_steps(state_of(toy())), rtol=0)
 
 
 def test_published_parameters_are_those_in_training_until_an_average_begins():
