@@ -131,7 +131,7 @@ class FakeValidator(Validator):
     def __init__(self, scores: list[float], every: int = 1) -> None:
         self.scores, self.every, self.count = scores, every, 0
 
-    def score(self, state: State) -> float:
+    def score(self, state: State, over: Callable[[], bool] = never) -> float:
         self.count += 1
         return self.scores[self.count - 1]
 

@@ -19,6 +19,7 @@ import torch
 from tests.clocks import ticking
 from tests.fitting.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run
 from tests.tensors import same_tensors
+from vgi_cli.completers.base import never
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.fitting import driver
 from vgi_cli.machine.signals import Stop
@@ -205,9 +206,9 @@ def test_a_signal_during_the_last_validation_is_heard(tmp_path: Path) -> None:
     stop = Stop()
 
     class Slow(FakeValidator):
-        def score(self, state: State) -> float:
+        def score(self, state: State, over: Callable[[], bool] = never) -> float:
             stop.handle(signal.SIGTERM, None)
-            return super().score(state)
+            return super().score(state, over)
 
     drive = new_drive(new_run(tmp_path / "run"), stop=stop, validator=Slow([1.0], every=20))
     drive.advance = lambda state, stop_now: (event for event in [EpochEnd(1, {})] if not setattr(state, "epoch", 1))

@@ -24,6 +24,7 @@ from tests.program import Vgi, vgi
 from tests.tensors import same_tensors
 from vgi_cli.commands.evaluate import command as evaluate
 from vgi_cli.commands.evaluate import likelihood
+from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.estimate import Budget
@@ -273,9 +274,9 @@ def test_a_score_that_comes_too_late_is_given_up(tmp_path: Path, monkeypatch: py
     class Slow(Validator):
         name, words, every = "score", "{}", 1
 
-        def score(self, state: State) -> float:
+        def score(self, state: State, over: Callable[[], bool] = never) -> float:
             clock.now += 4.0
-            if self.over():
+            if over():
                 raise OutOfTime
             return 1.0
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.machine.clock import OutOfTime
@@ -39,12 +40,11 @@ class Validator(ABC):
     name: str
     words: str  # the criterion in words, with a place for the score
     every: int  # epochs between validations
-    over: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether the time for the fit is over: then a score may be given up by OutOfTime."""
 
     @abstractmethod
-    def score(self, state: State) -> float:
-        """The criterion at the published model. Must not change the state."""
+    def score(self, state: State, over: Callable[[], bool] = never) -> float:
+        """The criterion at the published model. Must not change the state. `over`: whether the time for the fit is
+        over: then the score may be given up by OutOfTime."""
 
     def tensors(self) -> dict[str, Tensor]:
         """What the validator keeps between validations (its chains)."""
@@ -224,13 +224,10 @@ class Drive:
     def _scored(self, validator: Validator) -> dict[str, float | None]:
         """The score of the present state, by the criterion's name; the best state so far is kept. Nothing where the
         time was over before it was known."""
-        validator.over = lambda: self.deadline is not None and time.monotonic() >= self.deadline
         try:
-            score = validator.score(self.state)
+            score = validator.score(self.state, lambda: self.deadline is not None and time.monotonic() >= self.deadline)
         except OutOfTime:
             return {}
-        finally:
-            del validator.over
         self.validated = self.state.epoch
         if math.isnan(score):
             raise FitError(

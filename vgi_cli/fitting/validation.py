@@ -9,6 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.driver import Validator
@@ -50,7 +51,7 @@ class LogLikValidator(Validator):
         self._seed = seed
         self.every = every
 
-    def score(self, state: State) -> float:
+    def score(self, state: State, over: Callable[[], bool] = never) -> float:
         """See Validator."""
         table = self._table
         result = observed_log_prob(
@@ -61,7 +62,7 @@ class LogLikValidator(Validator):
             budget=BUDGET,
             seed=self._seed,
             rows=self._keys,
-            progress=giving_up(self.over),
+            progress=giving_up(over),
         )
         return float(result.values.mean()) + self._volume
 
@@ -88,7 +89,7 @@ class ObjectiveValidator(Validator):
         self._count = 0
         self.every = every
 
-    def score(self, state: State) -> float:
+    def score(self, state: State, over: Callable[[], bool] = never) -> float:
         """See Validator: the mean over the last epochs of the fine-tuning."""
         generator = torch.Generator().manual_seed(self._seed + self._count)
         tuned, events = self._tune(state, self._table, self._inside, generator, self._epochs)
@@ -96,7 +97,7 @@ class ObjectiveValidator(Validator):
             tuned.chains.values[:-1] = self._values
         objectives = []
         for event in events:
-            if self.over():
+            if over():
                 raise OutOfTime
             if isinstance(event, EpochEnd):
                 objectives.append(event.metrics["objective"])
