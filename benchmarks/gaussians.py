@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 
 
-def gaussian(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
+def gaussian(fitted: FittedTable) -> tuple[np.ndarray, np.ndarray]:
     """Mean [D] and covariance [D, D] of a fitted fa model in data units, from the affine map that encoding is."""
     model = fitted.model
     with torch.no_grad():

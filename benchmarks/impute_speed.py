@@ -34,7 +34,8 @@ from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.encoding.encoder import box
 from vgi_cli.fitting.fitted import load_run
-from vgi_cli.fitting.prepare import rows_of
+from vgi_cli.fitting.rows import rows_of
+from vgi_cli.machine.work import Work
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import Silent
 from vgi_cli.samplers.base import Box, impute
@@ -93,7 +94,7 @@ def pure(run: Path, data: Path, draws: int) -> float:
     torch.set_num_threads(1)
     fitted = load_run(run, Silent())
     asked = ImputeRequest(checkpoint=run, settings={}, m=draws, uncertainty="none")
-    imputer, dtype = make_imputer(fitted, asked, torch.device("cpu"), Silent())
+    imputer, dtype = make_imputer(fitted, asked, torch.device("cpu"), Work())
     rows = rows_of(read_table([data]), fitted.schema, fitted.recipe.seed)
     ranges = box(fitted.schema)
     x, inside = rows.table.x.to(dtype), Box(ranges.low.to(dtype), ranges.high.to(dtype))

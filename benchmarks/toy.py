@@ -27,7 +27,7 @@ from gaussians import divergence, gaussian
 
 import vgi_cli
 from vgi_cli.encoding.encoder import encode, log_volume
-from vgi_cli.fitting.fitted import Fitted, load_run
+from vgi_cli.fitting.fitted import FittedTable, load_run
 from vgi_cli.reporting import Silent
 from vgi_cli.table.reader import read_table
 
@@ -47,7 +47,7 @@ def mean_log_prob(mean: np.ndarray, covariance: np.ndarray, x: np.ndarray) -> fl
     return float(-0.5 * (white**2).sum(0).mean() - np.log(np.diag(lower)).sum() - 0.5 * x.shape[1] * np.log(2 * np.pi))
 
 
-def observed_loglik(fitted: Fitted, table: Path) -> float:
+def observed_loglik(fitted: FittedTable, table: Path) -> float:
     """Mean over rows of log p(x_obs) in data units on the table that was fitted."""
     x, missing, _ = encode(read_table([table]), fitted.schema, seed=0).table
     with torch.no_grad():

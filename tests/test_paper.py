@@ -31,7 +31,7 @@ def test_every_fit_of_every_experiment_is_possible(title: str, fit: Any) -> None
     flags = {"data": (["table.csv"], "DATA"), "model.name": (fit.model, "model"), "method.name": (fit.method, "method")}
     flags |= {key: (value, "set") for key, value in fit.settings.items()}
     plan = make_plan(gather(flags, recipe=fit.recipe))
-    assert (plan.recipe.model.name, plan.recipe.method.name) == (fit.model, fit.method)
+    assert (plan.model.name, plan.method.name) == (fit.model, fit.method)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_recipe_opens_with_its_command_cost_and_target(recipe: Path) -> None:
 def test_recipe_has_only_valid_settings(recipe: Path) -> None:
     settings = gather({"data": (["table.csv"], "DATA")}, recipe=recipe)
     plan = make_plan(settings)
-    assert plan.recipe.model.name == load_recipe(recipe).model.name
+    assert plan.model.name == load_recipe(recipe).model.name
 
 
 @pytest.mark.parametrize("name", ["toy-fa.yaml", "toy-fa", "recipes/toy-fa.yaml", "paper/gas", "paper/gas.yaml"])

@@ -543,7 +543,7 @@ def test_maximum_likelihood_needs_a_complete_table(
     vgi: Vgi, data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("data.csv").write_text(text(rows=60))
-    monkeypatch.setattr("vgi_cli.commands.fit.model_size", None)  # it is not reached
+    monkeypatch.setattr("vgi_cli.fitting.fit_rows.model_size", None)  # it is not reached
     error, hint = refused(vgi, "fit", "data.csv", "--model", model, "--method", "complete")
     assert "method 'complete' fits complete tables, and" in error and "are missing" in error
     assert hint == "leave out --method, or take --method vgi or impute-then-fit"

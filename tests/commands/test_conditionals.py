@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from vgi_cli.commands.evaluate.conditionals import CELLS, FEWEST, ROWS, rows_to_compare
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
@@ -17,7 +17,7 @@ from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 
 def rows(model: Model, D: int, N: int, marginal: bool) -> int:
     fitted = SimpleNamespace(model=model, layout=Layout.plain(D), marginal=marginal)
-    return rows_to_compare(cast(Fitted, fitted), N)
+    return rows_to_compare(cast(FittedTable, fitted), N)
 
 
 @pytest.mark.parametrize("marginal", [False, True])

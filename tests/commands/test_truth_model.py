@@ -12,7 +12,7 @@ import torch
 
 from vgi_cli.commands.evaluate.truth_model import load_truth, parse_truth
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.reporting import Silent
 
 FA: dict[str, Any] = {"columns": ["a", "b"], "mean": [1, 2.5], "F": [[1], [2]], "psi": [0.5, 3]}
@@ -119,8 +119,8 @@ def test_an_unknown_key_has_its_nearest() -> None:
 
 
 def test_a_model_with_a_lower_bound_only_is_refused() -> None:
-    run = SimpleNamespace(path=Path("run"))
+    run = SimpleNamespace(name="run")
     fake = SimpleNamespace(run=run, empty=False, model=SimpleNamespace(exact=False), schema=None)
-    fitted = cast(Fitted, SimpleNamespace(**vars(fake) | {"schema": SimpleNamespace(modelled=("a", "b"))}))
+    fitted = cast(FittedTable, SimpleNamespace(**vars(fake) | {"schema": SimpleNamespace(modelled=("a", "b"))}))
     with pytest.raises(UsageError, match="run 'run' has a lower bound of its log density only"):
         load_truth(Path("t.json"), fitted, Silent())

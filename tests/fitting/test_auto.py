@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from vgi_cli.fitting.auto import choose
+from vgi_cli.fitting.choosing import choose
 from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
 from vgi_cli.settings.gather import load_recipe

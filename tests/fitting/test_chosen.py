@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from tests.program import Vgi, vgi
-from vgi_cli.fitting.chosen import adapting_config
+from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.provenance import provenance, said
 from vgi_cli.settings.gather import load_recipe

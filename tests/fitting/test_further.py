@@ -12,6 +12,7 @@ import vgi_cli
 from vgi_cli.fitting import further, refits
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.machine.clock import TimeLimit, TimeUp
+from vgi_cli.machine.work import Work
 from vgi_cli.reporting import Silent
 
 SMALL = {"model": "fa", "threads": 1}
@@ -49,7 +50,7 @@ def test_each_imputation_has_a_refit_of_its_own(table: Path, val: float | None) 
     for a, b in zip(more, few, strict=False):
         pd.testing.assert_frame_equal(a, b)
     fitted = load_run(run.path, Silent())
-    models, _ = further.enough_refits(fitted, 5, None, Silent(), TimeLimit())
+    models, _ = further.enough_refits(fitted, 5, None, Work())
     assert len({float(model.gaussians.mean.detach().sum()) for model in models}) == 5  # type: ignore[attr-defined, union-attr]
 
 
@@ -121,5 +122,5 @@ def test_a_time_limit_ends_further_refits(table: Path) -> None:
     with pytest.raises(
         TimeUp, match="stopped while further refits were made: the time limit of 1 s was over"
     ) as caught:
-        further.enough_refits(fitted, 5, None, Silent(), over)
+        further.enough_refits(fitted, 5, None, Work(limit=over))
     assert caught.value.hint == "give it more time, or ask for 2 draws (--m)"

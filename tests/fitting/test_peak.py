@@ -27,7 +27,7 @@ from vgi_cli.runs.folder import RunFolder, claim
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.reporting import Silent
 from vgi_cli.machine.signals import Stop
-from vgi_cli.fitting.session import chain_context
+from vgi_cli.fitting.fit_rows import chain_context
 
 D, BATCH = 24, 1024
 torch.set_num_threads(1)

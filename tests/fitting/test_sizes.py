@@ -11,8 +11,8 @@ import torch
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.sizes import model_size
+from vgi_cli.fitting.choosing import model_size
+from vgi_cli.machine.work import Work
 from vgi_cli.reporting import Lines
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.recipe import Recipe, to_recipe
@@ -29,7 +29,7 @@ def recipe(**settings: Any) -> Recipe:
 
 def size(table: TensorTable, seed: int = 0, **settings: Any) -> tuple[dict[str, Any], list[str]]:
     said: list[str] = []
-    return model_size(recipe(**settings), table, stream(seed, "size"), Lines(said.append)), said
+    return model_size(recipe(**settings).replace(seed=seed), table, Work(Lines(said.append))), said
 
 
 def independent(rows: int, columns: int = 3) -> TensorTable:

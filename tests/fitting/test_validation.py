@@ -8,6 +8,7 @@ import torch
 from tests.linear_vae import linear_vae
 from tests.methods.test_vgi import fit, toy
 from vgi_cli.data import make_table
+from vgi_cli.fitting.rows import Rows
 from vgi_cli.fitting.validation import ObjectiveValidator, make_validator, observed_box
 from vgi_cli.methods.bounds import MIWAE, MVAE, MiwaeConfig
 from vgi_cli.methods.vgi import vgi
@@ -76,7 +77,7 @@ def test_chains_go_on_and_so_they_do_after_a_restart():
 
 def test_the_tuning_grows_with_the_rows_seen_since_the_last():
     table = make_table(torch.zeros(1000, 2), torch.zeros(1000, 2, dtype=torch.bool))
-    held = table.rows(torch.arange(100))
+    held = Rows.of(table.rows(torch.arange(100)))
     seen = []
 
     def tune(state, rows, inside, generator, epochs):
@@ -84,8 +85,10 @@ def test_the_tuning_grows_with_the_rows_seen_since_the_last():
         ends = iter(())
         return SimpleNamespace(chains=SimpleNamespace(values=torch.zeros(1, 1))), ends
 
+    method = SimpleNamespace(algorithm=SimpleNamespace(tune=tune))
     for epochs in (50, 1000):
-        made = make_validator("objective", tune, table, held, torch.arange(100), torch.zeros(100), epochs, 0)
+        recipe = SimpleNamespace(select="objective", method=method, seed=0)
+        made = make_validator(recipe, table, held, torch.zeros(100), epochs)
         with pytest.raises(ValueError, match="mean"):  # the double has no epochs
             made.score(None)
     assert seen == [4, 20]  # 0.1 of 1 and of 20 epochs of ten times as many rows

@@ -31,9 +31,10 @@ from vgi_cli.evaluation.likelihood.estimate import Budget
 from vgi_cli.fitting import pilot
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
-from vgi_cli.fitting.prepare import Rows
+from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up
+from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits
 from vgi_cli.methods.em.em import EmConfig
@@ -170,7 +171,7 @@ def test_refits_that_were_made_are_kept_if_they_say_anything(
     recipe = Recipe(model=ModelChoice("mixture"), method=MethodChoice("em"), bootstrap=20)
     said: list[str] = []
     limit = TimeLimit(60.0)
-    named = bootstrap.refit(recipe, mixture(), table(), Lines(said.append), limit).tensors
+    named = bootstrap.refit(recipe, mixture(), table(), Work(Lines(said.append), limit)).tensors
     assert len(named) == kept and limit.cut == ["refitting to resampled rows"]
     assert said[0].startswith(f"warning: {kept} of 20 refits were made within the time limit: ")
 

@@ -14,7 +14,7 @@ import torch
 from tests.fitting.fakes import new_run
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, RunError, UsageError
-from vgi_cli.fitting.resume import find_run
+from vgi_cli.fitting.plan import find_run
 from vgi_cli.runs import commit as checkpoint
 from vgi_cli.runs import folder as directory
 from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit

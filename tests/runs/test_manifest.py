@@ -12,7 +12,7 @@ import pytest
 
 from tests.fitting.fakes import MANIFEST
 from vgi_cli.errors import RunError
-from vgi_cli.runs.manifest import parse, record, sealed
+from vgi_cli.runs.manifest import Manifest, parse, sealed
 from vgi_cli.version import __version__
 
 SHA = "0" * 64
@@ -46,7 +46,7 @@ def test_a_manifest_is_read_as_it_was_written_however_it_is_laid_out() -> None:
     assert parse(text(values), RUN) == values
     assert parse(json.dumps(values, indent=7, sort_keys=True).encode(), RUN) == values
     assert sealed(values) == values
-    assert record(values).data.rows == 20 and record(values).seeds["fit"] == 0
+    assert Manifest.of(values).data.rows == 20 and Manifest.of(values).seeds["fit"] == 0
 
 
 def test_a_run_from_before_the_checksum_is_read() -> None:
@@ -112,7 +112,7 @@ def test_keys_of_a_later_version_are_left_alone_where_the_checksum_vouches_for_t
     values = whole() | {"news": {"a": 1}}
     values["data"]["more"] = 2
     assert parse(text(sealed(values)), RUN)["news"] == {"a": 1}
-    assert record(sealed(values)).data.rows == 20
+    assert Manifest.of(sealed(values)).data.rows == 20
     assert "has an unknown key 'data.more'; has an unknown key 'news'" in refused(text(values)).message
 
 

@@ -14,12 +14,12 @@ from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.chosen import adapting_config
+from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.driver import Drive
-from vgi_cli.fitting.fitted import Fitted, load_run, target_of
+from vgi_cli.fitting.fit_rows import chain_context
+from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
-from vgi_cli.fitting.prepare import match, rows_of, training_rows
-from vgi_cli.fitting.session import chain_context
+from vgi_cli.fitting.rows import match, rows_of, training_rows
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.clock import TimeUp, limit_of
 from vgi_cli.machine.memory import memory_for_chains, say_where
@@ -44,7 +44,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
     table, out, started = request.table, request.folder, request.started
     with watch_signals() as stop:
         check_free(out, request.force)
-        fitted = load_run(request.checkpoint, reporter)
+        fitted = load(request.open(verify=True), reporter)
         fitted.say_unused_plugins(reporter)
         exact = fitted.conditionals is None and fitted.marginal
         q = None if exact else require_conditionals(fitted)
@@ -112,7 +112,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             return run
 
 
-def _unchanged(fitted: Fitted, manifest: dict[str, Any], request: FinetuneRequest, claimed: Claim) -> RunFolder:
+def _unchanged(fitted: FittedTable, manifest: dict[str, Any], request: FinetuneRequest, claimed: Claim) -> RunFolder:
     """The run of a model that knows its conditionals: what it is for another table is what it was."""
     with sole_writer(claimed.path), claimed.undone_if_empty():
         run = RunFolder(claimed.path, manifest)
@@ -123,7 +123,7 @@ def _unchanged(fitted: Fitted, manifest: dict[str, Any], request: FinetuneReques
     return run
 
 
-def _texts(fitted: Fitted, manifest: dict[str, Any], request: FinetuneRequest) -> dict[str, str]:
+def _texts(fitted: FittedTable, manifest: dict[str, Any], request: FinetuneRequest) -> dict[str, str]:
     """Recipe and schema of the new run: those of the old one, on another table."""
     data = manifest["data"]
     reading = table_settings(request, fitted.recipe.table)
@@ -134,24 +134,24 @@ def _texts(fitted: Fitted, manifest: dict[str, Any], request: FinetuneRequest) -
 NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"
 
 
-def require_conditionals(fitted: Fitted, use: str = "fine-tune", using: str = "fine-tuning") -> Conditionals:
+def require_conditionals(fitted: FittedTable, use: str = "fine-tune", using: str = "fine-tuning") -> Conditionals:
     """The run's conditionals, and what for; UsageError where its method fits none, or nothing was fitted."""
     if fitted.conditionals is None:
         method = fitted.recipe.method.name
         if method is None:
             raise UsageError(
-                f"run '{fitted.run.path}' models no column: none of its table's columns varied",
+                f"run '{fitted.run.name}' models no column: none of its table's columns varied",
                 f"impute fills the holes of a constant column with its constant; nothing can be {use}d",
             )
         makers = " or ".join(name for name, entry in registry.METHODS.items() if "conditionals" in entry.provides)
         raise UsageError(
-            f"run '{fitted.run.path}' was fitted by '{method}', which leaves no conditionals to {use}",
+            f"run '{fitted.run.name}' was fitted by '{method}', which leaves no conditionals to {use}",
             f"impute and evaluate take new rows as they are; {using} needs a fit by {makers}",
         )
     return fitted.conditionals
 
 
-def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
+def inside_of(fitted: FittedTable, data: TensorTable) -> Tensor:
     """[2, D]: the box of the first epoch's proposals, observed at the fit, widened by the new table's range."""
     start = fitted.held["start"].to(data.x)
     seen = TensorTable(start, torch.zeros_like(start, dtype=torch.bool), data.layout)
@@ -159,7 +159,7 @@ def inside_of(fitted: Fitted, data: TensorTable) -> Tensor:
 
 
 def _manifest(
-    fitted: Fitted, table: Table, request: FinetuneRequest, data: TensorTable, seed: int, device: torch.device
+    fitted: FittedTable, table: Table, request: FinetuneRequest, data: TensorTable, seed: int, device: torch.device
 ) -> dict[str, Any]:
     before = fitted.run.record
     paths = request.said("data")
@@ -170,7 +170,7 @@ def _manifest(
         "command": "finetune",
         "status": "running",
         "stopped_by": None,
-        "checkpoint": str(fitted.run.path.resolve()),
+        "checkpoint": fitted.run.address,
         "seeds": {**before.seeds, "finetune": seed},
         "chosen": before.chosen,
         "data": {

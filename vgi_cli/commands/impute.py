@@ -22,11 +22,12 @@ from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.fitted import Fitted, load_run
-from vgi_cli.fitting.prepare import Rows, check_same_data, open_blocks, read, rows_of, survey
-from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up, limit_of
+from vgi_cli.fitting.fitted import FittedTable, load
+from vgi_cli.fitting.rows import Rows, check_same_data, open_blocks, read, rows_of, survey
+from vgi_cli.machine.clock import OutOfTime, TimeUp, giving_up, limit_of
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.signals import watch_signals
+from vgi_cli.machine.work import Work
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import Reporter, Stage
 from vgi_cli.samplers.base import Box, Imputer
@@ -60,9 +61,9 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     TimeUp, with nothing written, where the time limit is over first.
     """
     limit = limit_of(request.settings, request.started)
-    with watch_signals():
+    with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
-        fitted = load_run(request.checkpoint, reporter)
+        fitted = load(request.open(verify=True), reporter)
         fitted.say_unused_plugins(reporter, request.sampler)
         request = request.with_draws(fitted, reporter)
         with reporter.stage(READING, "rows") as stage:
@@ -73,7 +74,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             seen = survey(told, fitted.schema, reporter, request.strict)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if request.out is None:
-            out = default_output(request.checkpoint / "imputed", described)
+            out = default_output(request.beside("imputed"), described)
         elif request.out != "-":
             out = Path(request.out)
         layout = cast(OutputLayout, request.format)
@@ -88,7 +89,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             if request.out is not None:
                 refuse_type(out)
         check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
-        sampling = Sampling(fitted, request, reporter, limit)
+        sampling = Sampling(fitted, request, Work(reporter, limit, stop, request.started))
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
             sampling.fill(source, seen.incomplete, draws, keys)
@@ -128,7 +129,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
 def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:
     """Impute DATA (default: the fitted table) and return the tables, one with the long layout; of pandas, or `arrow`.
     Raises as `impute` does."""
-    fitted = load_run(request.checkpoint, reporter)
+    fitted = load(request.open(verify=True), reporter)
     fitted.say_unused_plugins(reporter, request.sampler)
     request = request.with_draws(fitted, reporter)
     limit = limit_of(request.settings, request.started)
@@ -138,7 +139,7 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
         if request.format == "long":
             refuse_clash(table)
         seen = survey(Whole(table), fitted.schema, reporter, request.strict)
-    sampling = Sampling(fitted, dataclasses.replace(request, table=table), reporter, limit)
+    sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
     draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
     sampling.keep_off_codes(draws, table)
@@ -190,7 +191,7 @@ class TableName(NamedTuple):
     fitted: bool
 
 
-def name_of(fitted: Fitted, request: RunRequest) -> TableName:
+def name_of(fitted: FittedTable, request: RunRequest) -> TableName:
     """The table that is named, else the one that the run was fitted on. UsageError where the run does not know it."""
     named, mask = request.said("data"), request.said("mask")
     if named is not None:
@@ -204,7 +205,7 @@ def name_of(fitted: Fitted, request: RunRequest) -> TableName:
     return TableName(data.paths, data.mask, fitted.recipe.table, True)
 
 
-def fitted_or_new(fitted: Fitted, request: RunRequest) -> Table:
+def fitted_or_new(fitted: FittedTable, request: RunRequest) -> Table:
     """The table that is named, else the fitted one (InputError when it has changed), in memory."""
     name = name_of(fitted, request)
     table = read(name.data, name.mask, name.reading)
@@ -213,7 +214,7 @@ def fitted_or_new(fitted: Fitted, request: RunRequest) -> Table:
     return table
 
 
-def blocks_of(fitted: Fitted, request: RunRequest) -> Source:
+def blocks_of(fitted: FittedTable, request: RunRequest) -> Source:
     """The same table, to be read in blocks."""
     name = name_of(fitted, request)
     source = open_blocks(name.data, name.mask, name.reading)
@@ -251,15 +252,13 @@ class Sampling:
 
     def __init__(
         self,
-        fitted: Fitted,
+        fitted: FittedTable,
         request: ImputeRequest,
-        reporter: Reporter,
-        limit: TimeLimit | None = None,
+        work: Work,
     ) -> None:
         """`request`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be; TimeUp
         where the limit is over."""
-        self._fitted, self._request, self._reporter = fitted, request, reporter
-        self._limit = TimeLimit() if limit is None else limit
+        self._fitted, self._request, self._reporter, self._limit = fitted, request, work.reporter, work.limit
         self._m = cast(int, request.m)
         self._device = compute_on(fitted, request)
         self._seed = seed_of(fitted, request)
@@ -267,7 +266,7 @@ class Sampling:
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
         if not fitted.empty:
-            self._imputer, self._dtype = make_imputer(fitted, request, self._device, reporter, self._limit)
+            self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
 
     @property
     def kept(self) -> int:
@@ -348,19 +347,19 @@ class Sampling:
         return diagnostics
 
 
-def keyed_by_content(fitted: Fitted, table: Table) -> bool:
+def keyed_by_content(fitted: FittedTable, table: Table) -> bool:
     """Whether the rows of a table are keyed by what they hold, and not by their number: those of tables that were
     handed over in memory, which may come row by row, but for the one that was fitted."""
     return table.in_memory and table.sha256 != fitted.run.manifest["data"]["sha256"]
 
 
-def seed_of(fitted: Fitted, request: RunRequest) -> int:
+def seed_of(fitted: FittedTable, request: RunRequest) -> int:
     """The seed that was said, else the run's."""
     seed = request.said("seed")
     return int(fitted.run.record.seeds["fit"] if seed is None else seed)
 
 
-def compute_on(fitted: Fitted, request: RunRequest) -> torch.device:
+def compute_on(fitted: FittedTable, request: RunRequest) -> torch.device:
     """Set the threads and return the device: what was said, else those of the fit (the CPU where its GPU is gone)."""
     before = fitted.run.record
     set_threads(request.said("threads") or before.threads or 1)

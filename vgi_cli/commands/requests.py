@@ -22,6 +22,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder, check_free
+from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
@@ -37,7 +38,7 @@ from vgi_cli.table.outputs import (
 
 if TYPE_CHECKING:
     from vgi_cli.commands.evaluate.command import Report
-    from vgi_cli.fitting.fitted import Fitted
+    from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.reader import Table
 
 LAYOUTS = ("files", "long", "single")
@@ -111,15 +112,23 @@ class FitRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest(Request):
-    """What is asked of a run that was fitted: the folder `checkpoint`."""
+    """What is asked of a run that was fitted: `checkpoint`, a folder or what this process has in memory."""
 
-    checkpoint: Path
+    checkpoint: Path | RunStore
 
-    def open(self) -> RunFolder:
-        """The run, its files not verified. RunError where there is none that can be used."""
-        run = RunFolder.open(self.checkpoint, verify=False)
+    def open(self, verify: bool = False) -> RunStore:
+        """The run; `verify`: after comparing its files with their hashes. RunError where there is none that can be
+        used."""
+        at = self.checkpoint
+        run = at if isinstance(at, RunStore) else RunFolder.open(at, verify)
         run.require_model()
         return run
+
+    def beside(self, name: str) -> Path:
+        """Where an output of the run lies that nobody named a place for. UsageError for a run without a folder."""
+        if isinstance(self.checkpoint, RunStore):
+            raise UsageError(f"a run in memory has no folder for {name}", "say where: out=…")
+        return self.checkpoint / name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +227,7 @@ class ImputeRequest(RunRequest):
         draws = 1 if layout == "single" and self.point is None else self.m
         return dataclasses.replace(self, format=layout, m=draws, out="-" if to_stdout else self.out)
 
-    def with_draws(self, fitted: Fitted, reporter: Reporter) -> ImputeRequest:
+    def with_draws(self, fitted: FittedTable, reporter: Reporter) -> ImputeRequest:
         """With the number of draws: DRAWS where nobody said, of stored chains no more than there are. UsageError for a
         sampler that the run cannot offer."""
         sampler = fitted.sampler(self.sampler)
@@ -237,7 +246,7 @@ class ImputeRequest(RunRequest):
         if self.out == "-" or not named:
             return
         table = _Named(*stem_of(Path(named[0])))
-        out = self.folder or default_output(self.checkpoint / "imputed", table)
+        out = self.folder or default_output(self.beside("imputed"), table)
         paths = output_paths(out, table, m=self.m or 1, layout=cast(OutputLayout, self.format))
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:

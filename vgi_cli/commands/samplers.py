@@ -10,9 +10,9 @@ import torch
 
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits
-from vgi_cli.machine.clock import TimeLimit
+from vgi_cli.machine.work import Work
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.samplers.base import Imputer, SamplerInput
@@ -36,17 +36,17 @@ def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture |
 
 
 def make_imputer(
-    fitted: Fitted, request: ImputeRequest, device: torch.device, reporter: Reporter, limit: TimeLimit | None = None
+    fitted: FittedTable, request: ImputeRequest, device: torch.device, work: Work
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer that is asked for, and the precision that it wants.
 
     request  with the number of draws
-    limit    for the refits that are made here; TimeUp where it is over first
+    work     of the refits that are made here; TimeUp where its limit is over first
     """
     refits, uncertainty, sampler = fitted.refits, request.uncertainty, fitted.sampler(request.sampler)
     if uncertainty == "bootstrap" and not refits:
         raise UsageError(
-            f"--uncertainty bootstrap: run '{fitted.run.path}' holds no bootstrap refits", _refit_hint(fitted)
+            f"--uncertainty bootstrap: run '{fitted.run.name}' holds no bootstrap refits", _refit_hint(fitted)
         )
     traits = registry.SAMPLERS[sampler].traits
     if uncertainty == "bootstrap" and not traits.refits:
@@ -54,30 +54,30 @@ def make_imputer(
     held_out = fitted.run.record.data.rows_held_out
     if traits.stored and held_out:
         raise UsageError(
-            f"sampler 'chains' needs chains of every row, and run '{fitted.run.path}' held out {held_out} rows (--val)",
+            f"sampler 'chains' needs chains of every row, and run '{fitted.run.name}' held out {held_out} rows (--val)",
             f"use --sampler {fitted.sampler('auto')}",
         )
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:
         m = len(refits) if request.m is None else request.m
-        models, more = enough_refits(fitted, m, request.table, reporter, TimeLimit() if limit is None else limit)
-        reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
+        models, more = enough_refits(fitted, m, request.table, work)
+        work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
-            reporter.say(NOT_INCLUDED)
+            work.reporter.say(NOT_INCLUDED)
         models = (fitted.model,)
-    capture = capture_on(device, request.said("compile") or fitted.recipe.compile, reporter)
+    capture = capture_on(device, request.said("compile") or fitted.recipe.compile, work.reporter)
     return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
 
 
-def parameter_uncertainty(fitted: Fitted, sampler: str, uncertainty: str) -> str | None:
+def parameter_uncertainty(fitted: FittedTable, sampler: str, uncertainty: str) -> str | None:
     """What carries the uncertainty of the parameters into the draws, in words; None: nothing does."""
     if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
     return f"{len(fitted.refits)} bootstrap refits by em"
 
 
-def _refit_hint(fitted: Fitted) -> str:
+def _refit_hint(fitted: FittedTable) -> str:
     """What to do about a run without refits: fit again, in a way that can have them."""
     model, method = fitted.recipe.model.name, fitted.recipe.method.name
     models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
@@ -92,7 +92,7 @@ def _refit_hint(fitted: Fitted) -> str:
 
 
 def build_imputer(
-    fitted: Fitted, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
+    fitted: FittedTable, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`."""
     entry = registry.SAMPLERS[sampler]

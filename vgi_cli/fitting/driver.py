@@ -7,9 +7,7 @@ that it decides about the numbers depends on time.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -26,7 +24,7 @@ from vgi_cli.machine.clock import OutOfTime
 from vgi_cli.machine.signals import Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
 from vgi_cli.reporting import Reporter, Stage
-from vgi_cli.runs.folder import METRICS, RunFolder
+from vgi_cli.runs.store import RunStore
 from vgi_cli.stages import TRAINING
 
 CHECKPOINT_SECONDS = 20.0
@@ -75,7 +73,7 @@ def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
 
 @dataclass
 class Drive:
-    """One fit in a run folder.
+    """One fit, kept in a run.
 
     deadline    monotonic time at which to stop, or none
     stop_after  whole steps after which to stop, or none
@@ -87,7 +85,7 @@ class Drive:
 
     advance: Callable[[Any, Callable[[], bool]], Events]
     state: State
-    run: RunFolder
+    run: RunStore
     table: TensorTable
     reporter: Reporter
     stop: Stop
@@ -130,7 +128,7 @@ class Drive:
         """Run to the end. Raises Interrupted after saving, FitError when a number is no longer finite."""
         started = last_saved = time.monotonic()
         saving = 0.0
-        metrics = open(self.run.path / METRICS, "a", encoding="utf-8")  # noqa: SIM115 (closed below)
+        self.run.start_metrics()
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
         late = asked = False
         stages = self.reporter.stage(TRAINING, until=self.deadline)
@@ -153,7 +151,7 @@ class Drive:
                     now = time.monotonic()
                     ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
                     if isinstance(event, EpochEnd):
-                        self._log(event, metrics, now - started)
+                        self._log(event, now - started)
                         if self._exhausted():
                             outcome = "early_stopping"
                     self._tell(stage, started, now)
@@ -162,7 +160,7 @@ class Drive:
                         break
                     if now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving):
                         before = time.monotonic()
-                        self._checkpoint(metrics, now - started)
+                        self._checkpoint(now - started)
                         last_saved = time.monotonic()
                         saving = last_saved - before
                     begun = time.monotonic()
@@ -172,16 +170,15 @@ class Drive:
                     unseen = self.state.epoch > self.validated
                     if outcome == "converged" and self.validator is not None and unseen:
                         scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
-                        self._write(scored, metrics, time.monotonic() - started)
+                        self._write(scored, time.monotonic() - started)
                         outcome = None if self.stop.signal is not None else outcome
-                self._checkpoint(metrics, time.monotonic() - started, outcome)
+                self._checkpoint(time.monotonic() - started, outcome)
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
-        finally:
-            metrics.close()
         if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
+            saved = "" if self.run.address is None else f", saved in {self.run.name},"
             raise self.stop.interrupted(
-                f"stopped after epoch {self.state.epoch}, saved in {self.run.path},",
+                f"stopped after epoch {self.state.epoch}{saved}",
                 hint=f"continue with: {self.resume_with}" if self.resume_with else None,
             )
         assert outcome is not None
@@ -202,19 +199,18 @@ class Drive:
             share = max(share, (now - started) / max(self.deadline - started, 1e-9))
         stage(share, done, total, note=self.note, unit=unit)
 
-    def _log(self, event: EpochEnd, metrics: Any, seconds: float) -> None:
+    def _log(self, event: EpochEnd, seconds: float) -> None:
         self._refuse_non_finite(event.metrics)
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
             line |= self._scored(self.validator)
-        self._write(line, metrics, seconds)
+        self._write(line, seconds)
         self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
 
-    def _write(self, line: dict[str, Any], metrics: Any, seconds: float) -> None:
+    def _write(self, line: dict[str, Any], seconds: float) -> None:
         self.last_metrics = line
         line["seconds"] = round(self.seconds_before + seconds, 3)
-        metrics.write(json.dumps(line, allow_nan=False) + "\n")
-        metrics.flush()
+        self.run.add_metrics(line)
 
     def _due(self) -> bool:
         assert self.validator is not None
@@ -246,9 +242,7 @@ class Drive:
     def _exhausted(self) -> bool:
         return self.validator is not None and self.bad >= self.patience
 
-    def _checkpoint(self, metrics: Any, seconds: float, outcome: str | None = None) -> None:
-        metrics.flush()
-        os.fsync(metrics.fileno())
+    def _checkpoint(self, seconds: float, outcome: str | None = None) -> None:
         parts = {stem: dict(tensors) for stem, tensors in self.state.parts().items()}
         self._refuse_non_finite({f"{s}/{k}": v for s, tensors in parts.items() for k, v in tensors.items()})
         if self.best:
@@ -275,13 +269,12 @@ class Drive:
             "epochs": self.state.epoch,
             "epochs_planned": self.state.epochs,
             "progress": progress,
-            "metrics_bytes": os.fstat(metrics.fileno()).st_size,
         }
         try:
             self.run.save(parts, entries)
         except OSError as error:
             raise FitError(
-                f"cannot save in '{self.run.path}': {error.strerror}; the last good checkpoint is kept",
+                f"cannot save in '{self.run.name}': {error.strerror}; the last good checkpoint is kept",
                 f"make room, then: {self.resume_with}" if self.resume_with else "make room",
             ) from None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 from torch import Tensor
@@ -12,7 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.schema import Schema
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.fitting.partition import layout_of
+from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import Model
@@ -21,34 +23,38 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
+from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.recipe import Recipe
 
 
-class Fitted(NamedTuple):
-    """What a run holds, on the CPU in the precision on disk.
+@dataclass(frozen=True)
+class Fitted:
+    """A fit: what was fitted, and the run that keeps it. Everything is on the CPU in the precision of the run.
 
+    recipe        its settings, all of them
+    layout        columns, dimensions and blocks of the rows that the model sees
+    model         the fitted density over encoded rows
     refits        models of the bootstrap, empty where none were made
-    conditionals  none where the method fits none
-    held          tensors of imputations.safetensors: values [C, K], keys [N], missing [N, D], start [Q, D]
+    conditionals  None where the method fits none
     """
 
-    run: RunFolder
+    run: RunStore
     recipe: Recipe
-    schema: Schema
+    layout: Layout
     model: Model
     refits: tuple[Model, ...]
     conditionals: Conditionals | None
-    held: dict[str, Tensor]
+
+    @cached_property
+    def held(self) -> dict[str, Tensor]:
+        """The imputations that the run stores: values [C, K], keys [N], missing [N, D], and values to start chains
+        from, start [Q, d]; empty where it stores none."""
+        return self.run.tensors("imputations")
 
     @property
     def empty(self) -> bool:
         """Whether no column is modelled."""
-        return not self.schema.modelled
-
-    @property
-    def layout(self) -> Layout:
-        """Columns, dimensions and blocks of the rows that the model sees."""
-        return layout_of(self.recipe, self.schema)
+        return not self.layout.columns
 
     @property
     def marginal(self) -> bool:
@@ -73,7 +79,7 @@ class Fitted(NamedTuple):
         if registry.SAMPLERS[chosen].traits.stored and not self.held:
             other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named)
             raise UsageError(
-                f"sampler '{chosen}': run '{self.run.path}' stores no imputations of its table",
+                f"sampler '{chosen}': run '{self.run.name}' stores no imputations of its table",
                 f"use --sampler {other}",
             )
         return chosen
@@ -84,32 +90,48 @@ def used_names(recipe: Recipe) -> list[tuple[str, str | None]]:
     return [("model", recipe.model.name), ("method", recipe.method.name)]
 
 
-def load_run(path: Path, reporter: Reporter) -> Fitted:
-    """Open and load a run; a line is said when its fit has not come to its end. RunError when it cannot be used, also
-    where its model or method comes from a plugin that was not said again."""
-    run = RunFolder.open(path)
+@dataclass(frozen=True)
+class FittedTable(Fitted):
+    """A fit of the rows of a table; `schema`: how these are encoded."""
+
+    schema: Schema
+
+
+def load_run(path: Path, reporter: Reporter) -> FittedTable:
+    """Open and load a run folder: see `load`. RunError where there is none, or it is damaged."""
+    return load(RunFolder.open(path), reporter)
+
+
+def load(run: RunStore, reporter: Reporter) -> FittedTable:
+    """The fit of a table that a run keeps; a line is said when it has not come to its end. RunError when it cannot be
+    used, also where its model or method comes from a plugin that was not said again."""
     run.require_model()
     if not run.finished:
-        goes_on = f"vgi fit --resume --out {path} goes on"
-        reporter.say(f"{path} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
+        goes_on = f"vgi fit --resume --out {run.name} goes on"
+        reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
     recipe = run.recipe()
-    schema = Schema.from_json(run.schema_text())
+    schema = Schema.from_json(run.text(SCHEMA))
     if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
-        reporter.warn(f"{path} was stopped before training had done one epoch: do not use this run")
-    if not schema.modelled:
-        return Fitted(run, recipe, schema, EmptyModel(), (), None, {})
-    used = plugins.require(recipe.plugins, used_names(recipe), f"run '{path}'", reporter)
-    recipe = recipe.replace(plugins=used)
-    _check_settings(recipe, path)
+        reporter.warn(f"{run.name} was stopped before training had done one epoch: do not use this run")
+    if schema.modelled:
+        used = plugins.require(recipe.plugins, used_names(recipe), f"run '{run.name}'", reporter)
+        recipe = recipe.replace(plugins=used)
+        _check_settings(recipe, run.name)
+    return FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
+
+
+def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
+    """The fit that a run keeps of rows of a layout (with its blocks), by a recipe that can work."""
+    if not layout.columns:
+        return Fitted(run, recipe, layout, EmptyModel(), (), None)
     tensors, refits = split_bootstrap(run.tensors("model"))
-    layout = layout_of(recipe, schema)
-    model = build_model(recipe, layout, tensors, path)
-    conditionals = _conditionals(recipe, layout, model, run.tensors("conditionals"), path)
-    models = tuple(build_model(recipe, layout, tensors, path) for tensors in refits)
-    return Fitted(run, recipe, schema, model, models, conditionals, run.tensors("imputations"))
+    model = build_model(recipe, layout, tensors, run.name)
+    conditionals = _conditionals(recipe, layout, model, run)
+    models = tuple(build_model(recipe, layout, tensors, run.name) for tensors in refits)
+    return Fitted(run, recipe, layout, model, models, conditionals)
 
 
-def _check_settings(recipe: Recipe, path: Path) -> None:
+def _check_settings(recipe: Recipe, name: str) -> None:
     """RunError where the run's model or method has settings that this version does not take."""
     wrong = []
     typed: tuple[tuple[str, Callable[[], Any]], ...] = (
@@ -124,26 +146,24 @@ def _check_settings(recipe: Recipe, path: Path) -> None:
             wrong += [key if key.startswith("optim.") else prefix + key for key in keys]
     if wrong:
         raise RunError(
-            f"run '{path}' has settings that this version of vgi does not take: {', '.join(wrong)}",
+            f"run '{name}' has settings that this version of vgi does not take: {', '.join(wrong)}",
             "use the version that its manifest.json names, or fit again",
         )
 
 
-def build_model(recipe: Recipe, layout: Layout, tensors: dict[str, Tensor], path: Path) -> Model:
+def build_model(recipe: Recipe, layout: Layout, tensors: dict[str, Tensor], name: str) -> Model:
     """The model of a recipe with the parameters of a file."""
     model = recipe.model.family.build(recipe.model_settings, layout)
-    _load(model, tensors, path)
+    _load(model, tensors, name)
     return model.eval()
 
 
-def _conditionals(
-    recipe: Recipe, layout: Layout, model: Model, tensors: dict[str, Tensor], path: Path
-) -> Conditionals | None:
-    target = target_of(recipe)
+def _conditionals(recipe: Recipe, layout: Layout, model: Model, run: RunStore) -> Conditionals | None:
+    target, tensors = target_of(recipe), run.tensors("conditionals")
     if not tensors or target is None:
         return None
     conditionals: Conditionals = target.conditionals(model, recipe.method_settings, layout)
-    _load(conditionals, tensors, path)
+    _load(conditionals, tensors, run.name)
     target.bind(conditionals, model)
     return conditionals.eval()
 
@@ -154,13 +174,13 @@ def target_of(recipe: Recipe) -> Any:
     return None if method.target is None else method.target(recipe.model.family, recipe.method_settings)
 
 
-def _load(module: Any, tensors: dict[str, Tensor], path: Path) -> None:
+def _load(module: Any, tensors: dict[str, Tensor], name: str) -> None:
     dtype = next(t.dtype for t in tensors.values() if t.is_floating_point())
     module.to(dtype)
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise RunError(
-            f"run '{path}' is damaged: its parameters do not fit its recipe ({str(error).splitlines()[-1].strip()})",
+            f"run '{name}' is damaged: its parameters do not fit its recipe ({str(error).splitlines()[-1].strip()})",
             "fit again",
         ) from None

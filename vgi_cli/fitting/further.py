@@ -7,12 +7,11 @@ import copy
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits
-from vgi_cli.fitting.fitted import Fitted
-from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.prepare import check_same_data, read, rows_of, split
-from vgi_cli.machine.clock import TimeLimit, TimeUp
+from vgi_cli.fitting.fitted import FittedTable
+from vgi_cli.fitting.rows import check_same_data, held_out, read, rows_of
+from vgi_cli.machine.clock import TimeUp
+from vgi_cli.machine.work import Work
 from vgi_cli.models.base import Model
-from vgi_cli.reporting import Reporter
 from vgi_cli.table.reader import Table
 
 
@@ -20,9 +19,7 @@ class _NotAtHand(Exception):
     """The fitted table cannot be had; why."""
 
 
-def enough_refits(
-    fitted: Fitted, m: int, table: Table | None, reporter: Reporter, limit: TimeLimit
-) -> tuple[tuple[Model, ...], str]:
+def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) -> tuple[tuple[Model, ...], str]:
     """The refits for m draws, and what to say of them beside their number in the run.
 
     Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
@@ -38,33 +35,32 @@ def enough_refits(
     try:
         found = _fitted_table(fitted, table)
     except _NotAtHand as error:
-        reporter.warn(
+        work.reporter.warn(
             f"draws {have + 1} to {m} use the {have} bootstrap refits again: {error}; "
             f"a fit with --set bootstrap={m} has one for each"
         )
         return fitted.refits, ""
     recipe = fitted.recipe
     rows = rows_of(found, fitted.schema, recipe.seed)
-    if isinstance(recipe.val, float):
-        kept, _ = split(found.N, recipe.val, stream(recipe.seed, "split"))
-        rows = rows.at(kept)
+    apart = held_out(recipe, found.N)
+    rows = rows if apart is None else rows.at(apart[0])
     models = list(fitted.refits)
-    for made in refits.made_refits(recipe, fitted.model, rows.table, range(have, m), reporter, limit):
+    for made in refits.made_refits(recipe, fitted.model, rows.table, range(have, m), work):
         models.append(copy.deepcopy(fitted.refits[0]))
         models[-1].load_state_dict(made.parameters)
     if len(models) < m:
         raise TimeUp(
-            f"stopped while further refits were made: {limit.words()} was over; nothing was written",
+            f"stopped while further refits were made: {work.limit.words()} was over; nothing was written",
             f"give it more time, or ask for {refits.COUNT} draws (--m)",
         )
     return tuple(models), f", and {m - have} made now for the further draws"
 
 
-def _fitted_table(fitted: Fitted, table: Table | None) -> Table:
+def _fitted_table(fitted: FittedTable, table: Table | None) -> Table:
     """The table of the fit. Raises _NotAtHand."""
     record = fitted.run.record
     if record.command != "fit":
-        raise _NotAtHand(f"{fitted.run.path} was fine-tuned to other rows than its model was fitted to")
+        raise _NotAtHand(f"{fitted.run.name} was fine-tuned to other rows than its model was fitted to")
     if table is not None and table.sha256 == record.data.sha256:
         return table
     if not record.data.paths or record.data.paths == ("-",):

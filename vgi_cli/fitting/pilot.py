@@ -15,24 +15,20 @@ from collections.abc import Container
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
-from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import never
 from vgi_cli.data import spread_rows
-from vgi_cli.encoding.encoder import log_volume
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.prepare import Rows, refitted, rows_of, split
+from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
+from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import EpochEnd, State
 from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
-from vgi_cli.reporting import Reporter
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.stages import PILOT
-from vgi_cli.table.reader import Table
 
 FEWEST, MOST = 50, 20_000
 """With fewer rows nothing can be held out; with more, the planned number of epochs is too small to overfit."""
@@ -79,41 +75,22 @@ def needed(recipe: Recipe, rows: Rows) -> bool:
     return not given and isinstance(config, AscentConfig) and config.piloted and scored and FEWEST <= n <= MOST
 
 
-class Parts(NamedTuple):
-    """The rows of a pilot fit, those that it is scored on, and what turns log p(encoded observed cells) of each of the
-    latter [n] into a log density in data units."""
-
-    kept: Rows
-    held: Rows
-    volume: Tensor
-
-
-def divide(recipe: Recipe, rows: Rows, table: Table, schema: Schema) -> Parts:
-    """Hold out a fifth of the rows of a fit (`rows`: of the table, encoded by the schema) and encode all of them anew,
-    by the statistics of the others."""
-    kept, held = (rows.places[some] for some in split(rows.table.N, HELD, stream(recipe.seed, "pilot/split")))
-    schema = refitted(schema, table, recipe, kept)
-    encoded = rows_of(table, schema, recipe.seed)
-    encoded = encoded._replace(table=encoded.table._replace(layout=rows.table.layout))
+def divide(recipe: Recipe, rows: Rows) -> tuple[Rows, Rows]:
+    """(rows of a pilot fit, rows that it is scored on): a fifth of the rows is held out, and all of them are encoded
+    anew by the statistics of the others."""
+    kept, held = split(rows.table.N, HELD, stream(recipe.seed, "pilot/split"))
+    encoded = rows.anew(recipe, kept)
     scored = encoded.at(held)
-    scored = scored.at((~scored.table.missing.all(1)).nonzero()[:SCORED, 0])
-    return Parts(encoded.at(kept), scored, log_volume(scored.table.missing, scored.table.x, schema))
+    return encoded.at(kept), scored.at((~scored.table.missing.all(1)).nonzero()[:SCORED, 0])
 
 
-def choose_epochs(
-    recipe: Recipe,
-    rows: Rows,
-    table: Table,
-    schema: Schema,
-    device: torch.device,
-    reporter: Reporter,
-    limit: TimeLimit | None = None,
-) -> Pilot:
+def choose_epochs(recipe: Recipe, rows: Rows, device: torch.device, work: Work) -> Pilot:
     """Run the pilot. Deterministic by the recipe's seed, unless a time limit ends it: then all planned epochs stay, as
     what the pilot has seen by then says little."""
-    limit = TimeLimit() if limit is None else limit
+    reporter, limit = work.reporter, work.limit
     until = limit.until(TIME_SHARE)
-    kept, held, volume = divide(recipe, rows, table, schema)
+    kept, held = divide(recipe, rows)
+    volume = held.log_volume()
     state = _trial(recipe, kept, device, {"schedule": "constant", "average": 0.0}, "pilot/fit")
     dtype = getattr(torch, recipe.method.entry.traits.precision)
     scored, keys = held.table.to(dtype=dtype, device=device), held.keys.to(device)

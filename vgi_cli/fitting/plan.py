@@ -1,29 +1,30 @@
-"""What a fit is going to do, decided and refused before any table is read."""
+"""What a fit is going to do, decided and refused before any table is read: of a new one, and of one that goes on."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 
+from vgi_cli.errors import UsageError
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
+from vgi_cli.runs.commit import COMMITTED
+from vgi_cli.runs.folder import RunFolder, vacant
+from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.settings import components
-from vgi_cli.settings.gather import require_data
-from vgi_cli.settings.problems import Settings, origin, raise_problems
+from vgi_cli.settings.gather import parse_duration, require_data
+from vgi_cli.settings.problems import Problem, Settings, origin, raise_problems
 from vgi_cli.settings.recipe import Recipe, to_recipe
 
-
-class Plan(NamedTuple):
-    """A fit that can work: its recipe so far, where it computes; its model may still be `auto`."""
-
-    recipe: Recipe
-    device: torch.device
+DONE = ("epochs", "converged", "early_stopping", "stop_after")
+"""Ends that a fit comes to by itself; `time_limit` and a signal leave more to do."""
 
 
-def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = False) -> Plan:
-    """Check everything that can be checked without the table. UsageError with all problems at once.
+def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = False) -> Recipe:
+    """The recipe of a fit that can work, as far as that can be told without the table; its model may still be `auto`.
+    UsageError with all problems at once.
 
     resumed  the settings are those of a run: that some do nothing is no reason not to go on
     """
@@ -31,8 +32,8 @@ def make_plan(settings: Settings, from_memory: bool = False, resumed: bool = Fal
     if not from_memory:
         require_data(settings)
     raise_problems(components.check(recipe, settings, resumed))
-    device = resolve_device(recipe.device, origin(settings, "device", "--device"))
-    return Plan(recipe, device)
+    resolve_device(recipe.device, origin(settings, "device", "--device"))
+    return recipe
 
 
 def stream(seed: int, purpose: str) -> torch.Generator:
@@ -45,3 +46,71 @@ def stream(seed: int, purpose: str) -> torch.Generator:
 def absolute(path: str) -> str:
     """An absolute path; `-` (stdin) stays."""
     return path if path == "-" else str(Path(path).resolve())
+
+
+def find_run(out: Path | None) -> RunFolder | None:
+    """The run to continue; none when nothing was fitted there yet. UsageError without `--out`."""
+    if out is None:
+        raise UsageError("--resume needs the run to continue", "say --out RUN")
+    if not out.exists() or (out.is_dir() and vacant(out)):
+        return None
+    if out.is_dir() and not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+        raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")
+    run = RunFolder.open(out)
+    if run.record.command != "fit":
+        raise UsageError(
+            f"--resume: '{out}' was made by `vgi {run.record.command}`, only fits are resumed",
+            "run that command again",
+        )
+    return run
+
+
+def finished(run: RunFolder, settings: Settings) -> bool:
+    """Whether nothing is left to do: the fit came to its end and `--epochs` does not go further."""
+    if not run.finished or run.record.stopped_by not in DONE:
+        return False
+    return "epochs" not in settings or settings["epochs"].value <= (run.record.epochs_planned or 0)
+
+
+def merge(run: RunFolder, settings: Settings) -> Recipe:
+    """The recipe to go on with: the run's own, with more epochs or time, or with the chains elsewhere (which changes no
+    result). UsageError names every other difference."""
+    recipe = run.recipe()
+    requested = run.record.requested
+    problems = []
+    changes: dict[str, Any] = {"time_limit": None}
+    if run.record.stopped_by == "time_limit":
+        changes |= {"stop_after": requested.get("stop_after"), "bootstrap": requested.get("bootstrap", "auto")}
+        without = run.record.time_limit.get("epochs_without")
+        changes |= {} if without is None else {"epochs": without}
+    for key, setting in settings.items():
+        value, where = setting
+        before = recipe.value(key)
+        if key == "epochs":
+            if before is not None and value < before:
+                problems.append(Problem(where, f"epochs may grow but not shrink: the run has {before}, got {value}"))
+            changes["epochs"] = max(value, before or value)
+        elif key == "time_limit":
+            limit = requested.get("time_limit")
+            if limit is not None and parse_duration(value) < parse_duration(limit):
+                problems.append(Problem(where, f"time_limit may grow but not shrink: the run has {limit}, got {value}"))
+        elif key == "method.chains":
+            recipe = recipe.with_method(chains=value)
+        elif not _equal(key, value, before, requested.get(key)):
+            shown = requested.get(key, before)
+            problems.append(Problem(where, f"{key} differs from the run's: it has {shown!r}, got {value!r}"))
+    if problems:
+        first = problems[0]
+        hint = "leave the setting out, or start another run"
+        raise_problems([first._replace(hint=hint)] if len(problems) == 1 else problems)
+    return recipe.replace(**changes)
+
+
+def _equal(key: str, value: Any, before: Any, requested: Any) -> bool:
+    if key == "data":
+        return bool([absolute(path) for path in value] == before)
+    if key in ("mask", "val") and isinstance(value, str):
+        value = absolute(value)
+    if key == "device" and value == "auto":
+        return True
+    return value in (before, requested)

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.fitting.plan import stream
-from vgi_cli.machine.clock import TimeLimit
+from vgi_cli.machine.work import Work
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.reporting import Reporter
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.stages import REFITS
 
@@ -43,22 +42,19 @@ def refit_count(recipe: Recipe) -> int:
     return COUNT if recipe.bootstrap == "auto" else recipe.bootstrap
 
 
-def refit(
-    recipe: Recipe, model: Model, table: TensorTable, reporter: Reporter, limit: TimeLimit | None = None
-) -> Refitted:
+def refit(recipe: Recipe, model: Model, table: TensorTable, work: Work) -> Refitted:
     """Make the refits of a fit. Those that a time limit leaves no time for are left out, and a line says so."""
-    limit = TimeLimit() if limit is None else limit
     named: dict[str, Tensor] = {}
     done = unsettled = 0
     count = refit_count(recipe)
-    for made in made_refits(recipe, model, table, range(count), reporter, limit):
+    for made in made_refits(recipe, model, table, range(count), work):
         named |= {f"{PREFIX}{done}/{name}": value for name, value in made.parameters.items()}
         done += 1
         unsettled += not made.settled
     if done < count:
-        limit.cut.append(REFITS)
+        work.limit.cut.append(REFITS)
         kept = done if done >= FEWEST else 0
-        reporter.warn(
+        work.reporter.warn(
             f"{kept} of {count} refits were made within the time limit: "
             + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
         )
@@ -67,12 +63,13 @@ def refit(
 
 
 def made_refits(
-    recipe: Recipe, model: Model, table: TensorTable, numbers: Sequence[int], reporter: Reporter, limit: TimeLimit
+    recipe: Recipe, model: Model, table: TensorTable, numbers: Sequence[int], work: Work
 ) -> Iterator[Refit]:
     """The refits of these numbers, each the same whatever the others are, as far as a time limit allows; a line is said
     where some did not settle."""
     if not numbers:
         return
+    reporter, limit = work.reporter, work.limit
     family = cast(GaussianFamily, model)
     config = em_settings(recipe)
     table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)

@@ -13,8 +13,10 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.driver import Validator
+from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.clock import OutOfTime, giving_up
 from vgi_cli.methods.base import EpochEnd, State, Tuning
+from vgi_cli.settings.recipe import Recipe
 
 VALIDATIONS = 50
 """About so many validations are spread over the planned epochs."""
@@ -126,24 +128,12 @@ def observed_box(*tables: TensorTable) -> Tensor:
     return torch.stack([low.masked_fill(none, 0.0), high.masked_fill(none, 0.0)])
 
 
-def make_validator(
-    select: str,
-    tune: Tune | None,
-    train: TensorTable,
-    held: TensorTable | None,
-    keys: Tensor | None,
-    volume: Tensor | None,
-    epochs: int,
-    seed: int,
-) -> Validator | None:
-    """The validator of a fit; none without held-out rows. `tune`: that of the method (see Method); `volume`: see
-    LogLikValidator."""
-    if held is None:
-        return None
-    assert keys is not None and volume is not None
+def make_validator(recipe: Recipe, train: TensorTable, held: Rows, volume: Tensor, epochs: int) -> Validator:
+    """The validator of a fit of so many epochs. `volume`: see LogLikValidator."""
     every = spacing(epochs)
-    if select == "objective":
+    if recipe.select == "objective":
+        tune = recipe.method.algorithm.tune
         assert tune is not None
-        tuning = max(FEWEST_TUNING, round(TUNING_SHARE * every * train.N / max(held.N, 1)))
-        return ObjectiveValidator(tune, held, observed_box(train, held), every, tuning, seed)
-    return LogLikValidator(held, keys, volume, every, seed)
+        tuning = max(FEWEST_TUNING, round(TUNING_SHARE * every * train.N / max(held.table.N, 1)))
+        return ObjectiveValidator(tune, held.table, observed_box(train, held.table), every, tuning, recipe.seed)
+    return LogLikValidator(held.table, held.keys, volume, every, recipe.seed)

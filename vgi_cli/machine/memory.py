@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.chains.store.placement import MemoryBudget
+from vgi_cli.chains.store.placement import MemoryBudget, ample
 from vgi_cli.errors import FitError
 from vgi_cli.reporting import Reporter
 
@@ -27,8 +27,11 @@ GROUPS = (
 """Limit and use of a container's memory (both versions of control groups), and what of the use is cached files."""
 
 
-def memory_for_chains(device: torch.device, folder: Path) -> MemoryBudget:
-    """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists)."""
+def memory_for_chains(device: torch.device, folder: Path | None) -> MemoryBudget:
+    """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists); None:
+    nowhere, they are kept in memory."""
+    if folder is None:
+        return ample(device)
     folder = existing(folder)
     return MemoryBudget(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
 
@@ -92,7 +95,7 @@ def mapped_lines(folder: Path, lines: int, K: int, dtype: torch.dtype) -> Tensor
         ) from None
 
 
-def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
+def say_where(chains: Chains, folder: Path | None, reporter: Reporter) -> None:
     """One line on where the chains live; on the device, where they are expected, it is a detail."""
     device = chains.x.device
     size = f"imputations of the fit: {in_words(chains.size)}"
@@ -100,7 +103,7 @@ def say_where(chains: Chains, folder: Path, reporter: Reporter) -> None:
         reporter.detail(f"{size} on {device}")
     elif chains.place == "host":
         reporter.say(f"{size}, kept in main memory")
-    else:
+    elif folder is not None:
         reporter.say(f"{size}, kept in a file in {existing(folder)}")
 
 

@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit
 from vgi_cli.runs.files import file_sha256, json_bytes, sha256, write_synced
-from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, record, sealed
-from vgi_cli.settings.gather import load_recipe
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, sealed
+from vgi_cli.runs.store import RunStore
 
 if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
     from torch import Tensor
 
     from vgi_cli.methods.base import Parts
 
-RECIPE = "recipe.yaml"
-SCHEMA = "schema.json"
 METRICS = "metrics.jsonl"
-STEMS = ("model", "conditionals", "imputations", "state")
 
 Read = TypeVar("Read")
 
@@ -143,12 +139,24 @@ def sole_writer(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-class RunFolder:
+class RunFolder(RunStore):
     """A run on disk. Opening finishes a checkpoint that was committed but not yet moved into place."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: Path, manifest: dict[str, Any], claimed: Claim | None = None) -> None:
+        """`claimed`: the folder of a new run, as long as it may be given back."""
         self.path = path
         self.manifest = manifest
+        self._claimed = claimed
+
+    @property
+    def name(self) -> str:
+        """Its path as it was said."""
+        return str(self.path)
+
+    @property
+    def address(self) -> str:
+        """Its path from everywhere."""
+        return str(self.path.resolve())
 
     @classmethod
     def open(cls, path: Path, verify: bool = True) -> RunFolder:
@@ -193,42 +201,22 @@ class RunFolder:
     @property
     def record(self) -> Manifest:
         """The manifest by its types: of a run that was opened."""
-        return record(self.manifest)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the fit came to its end."""
-        return self.manifest.get("status") == "finished"
+        return Manifest.of(self.manifest)
 
     @property
     def fitted(self) -> bool:
         """Whether a checkpoint with a model has been written."""
         return "model.safetensors" in self.manifest.get("files", {})
 
-    def require_model(self) -> None:
-        """RunError while there is no model yet."""
-        if not self.fitted:
-            raise RunError(
-                f"run '{self.path}' holds no model yet", f"continue it with: vgi fit --resume --out {self.path}"
-            )
-
-    def recipe(self) -> Recipe:
-        """The resolved recipe."""
-        return load_recipe(self.file(RECIPE))
-
-    def schema_text(self) -> str:
-        """The schema, JSON."""
-        return self.file(SCHEMA).read_text(encoding="utf-8")
+    def text(self, name: str) -> str:
+        """The recipe or the schema."""
+        return self.file(name).read_text(encoding="utf-8")
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         """The tensors of one file, empty when the run has no such file."""
         from vgi_cli.runs.tensors import read_tensors
 
         return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
-
-    def parts(self) -> Parts:
-        """All tensors."""
-        return {stem: self.tensors(stem) for stem in STEMS}
 
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
@@ -238,7 +226,10 @@ class RunFolder:
         hashes = dict(self.manifest.get("files", {}))
         metrics = self.path / METRICS
         if metrics.exists():
-            hashes[METRICS] = file_sha256(metrics, manifest["metrics_bytes"])
+            with metrics.open("rb") as lines:
+                os.fsync(lines.fileno())
+                manifest["metrics_bytes"] = os.fstat(lines.fileno()).st_size
+            hashes[METRICS] = file_sha256(metrics)
 
         def write(folder: Path) -> None:
             for stem, tensors in parts.items():
@@ -258,6 +249,30 @@ class RunFolder:
         path = self.path / METRICS
         if path.exists():
             os.truncate(path, self.manifest.get("metrics_bytes", 0))
+
+    def start_metrics(self) -> None:
+        """Make the file of metrics, if there is none."""
+        (self.path / METRICS).touch()
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """Write the metrics of an epoch."""
+        with (self.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, allow_nan=False) + "\n")
+
+    def publish(self) -> None:
+        """There is a model: the run that this one replaces goes."""
+        if self._claimed is not None:
+            self._claimed.commit()
+
+    def withdraw(self) -> None:
+        """Remove a new run and put back what it replaces."""
+        if self._claimed is not None:
+            self._claimed.rollback()
+
+    @property
+    def replaces(self) -> bool:
+        """Whether another run comes back when this one is withdrawn."""
+        return self._claimed is not None and self._claimed.replaces
 
     def last_metrics(self) -> dict[str, Any]:
         """The last value of every metric that was logged; some are not logged in every epoch."""

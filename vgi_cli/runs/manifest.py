@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vgi_cli.errors import RunError
 from vgi_cli.ranges import Seed, Threads
+from vgi_cli.runs.provenance import provenance
 from vgi_cli.settings.problems import shown, validate
 from vgi_cli.version import __version__
 
@@ -61,8 +62,8 @@ class Progress(_Part):
     bad: Count = 0
 
 
-class Manifest(_Part):
-    """The keys of manifest.json. What a run has from its first checkpoint on, or from its end, may be lacking."""
+class Record(_Part):
+    """What a run says of itself. What it has from its first checkpoint on, or from its end, may be lacking."""
 
     format: Annotated[int, Field(ge=1, le=FORMAT)]
     version: str
@@ -75,8 +76,6 @@ class Manifest(_Part):
     method: str | None
     device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]+)?|mps)$")]
     threads: Threads | None
-    metrics_bytes: Count
-    files: dict[FileName, Sha256]
     requested: dict[str, Any] = {}
     chosen: dict[str, Any] = {}
     argv: tuple[str, ...] | None = None
@@ -92,6 +91,18 @@ class Manifest(_Part):
     checkpoint: str | None = None
     finetuned_objective: dict[str, float | str] | None = None
     torch: str | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The same values by their types."""
+        return cls.model_validate_json(json.dumps(values), strict=True)
+
+
+class Manifest(Record):
+    """The keys of manifest.json: what a run says of itself, and of its files."""
+
+    metrics_bytes: Count
+    files: dict[FileName, Sha256]
     checksum: Sha256 | None = None
 
     @model_validator(mode="after")
@@ -149,11 +160,6 @@ def parse(text: bytes, path: Path) -> dict[str, Any]:
     return values
 
 
-def record(values: Mapping[str, Any]) -> Manifest:
-    """The same values by their types."""
-    return Manifest.model_validate_json(json.dumps(values), strict=True)
-
-
 def _unknown(kind: type[BaseModel], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Keys that the manifest of this version does not have, dotted."""
     for key, value in values.items():
@@ -182,3 +188,9 @@ def _fault(error: Any) -> str:
         return str(error["ctx"]["error"])
     message = error["msg"][:1].lower() + error["msg"][1:]
     return f"has {shown(error['input'])} for '{key}': {message}"
+
+
+def new_manifest(command: str, **entries: Any) -> dict[str, Any]:
+    """The values of a run that has just begun."""
+    state = {"format": FORMAT, "version": __version__, "command": command, "status": "running", "stopped_by": None}
+    return {**state, **entries, **provenance(), "metrics_bytes": 0}

@@ -154,18 +154,22 @@ def _read_recipe(path: Path) -> str:
 
 
 def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
-    text = _read_recipe(find_recipe(path))
+    return _from_text(_read_recipe(find_recipe(path)), path.name, problems)
+
+
+def _from_text(text: str, name: str, problems: list[Problem]) -> Settings:
+    """The settings in a recipe; `name`: what messages call it."""
     document = yaml_strict.parse(text)
-    problems += [Problem(path.name, problem) for problem in document.problems]
+    problems += [Problem(name, problem) for problem in document.problems]
     settings: Settings = {}
     for section, value in document.values.items():
-        where = f"{path.name}, line {document.lines[section]}"
+        where = f"{name}, line {document.lines[section]}"
         if section not in NESTED:
             settings[section] = Setting(value, where)
         elif isinstance(value, dict):
             for key, inner in value.items():
                 dotted = f"{section}.{key}"
-                settings[dotted] = Setting(inner, f"{path.name}, line {document.lines[dotted]}")
+                settings[dotted] = Setting(inner, f"{name}, line {document.lines[dotted]}")
         elif section in ("model", "method") and isinstance(value, str):
             settings[f"{section}.name"] = Setting(value, where)
         elif value is not None:
@@ -286,5 +290,13 @@ def _check_values(settings: Settings) -> list[Problem]:
 
 
 def load_recipe(path: Path) -> Recipe:
-    """The recipe in a file (that of a run folder)."""
+    """The recipe in a file."""
     return to_recipe(gather({}, recipe=path))
+
+
+def read_recipe(text: str, name: str) -> Recipe:
+    """The recipe that a text says (that of a run); `name`: what messages call it."""
+    problems: list[Problem] = []
+    settings = _from_text(text, name, problems)
+    raise_problems([*problems, *check_keys(settings)])
+    return to_recipe(settings)

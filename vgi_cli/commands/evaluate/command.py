@@ -27,12 +27,13 @@ from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown, remarks
 from vgi_cli.evaluation.truth.distance import compare
-from vgi_cli.fitting.chosen import adapting_config
-from vgi_cli.fitting.fitted import Fitted, load_run, target_of
+from vgi_cli.fitting.choosing import adapting_config
+from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.prepare import match, read, rows_of
+from vgi_cli.fitting.rows import match, read, rows_of
 from vgi_cli.machine.clock import OutOfTime, TimeUp, limit_of
 from vgi_cli.machine.signals import watch_signals
+from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
@@ -79,7 +80,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
         _check_rows(request.rows)
-        fitted = load_run(request.checkpoint, reporter)
+        fitted = load(request.open(verify=True), reporter)
         if request.truth_model is None:  # a plugin may be that of the truth
             fitted.say_unused_plugins(reporter)
         if request.objective:
@@ -93,8 +94,6 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         with reporter.stage(READING):
             table, truth = _tables(fitted, request)
         match(table, fitted.schema, reporter, fate="left out of the likelihood")
-        own = request.checkpoint / "evaluations" / table.stem
-        folder = own if request.folder is None else request.folder
         request.refuse_outputs()
         try:
             with stop.deferred():
@@ -109,8 +108,10 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
             _write_per_row(Path(request.per_row), table, fitted, report.per_row)
         if not request.write:
             return report
-        if request.out is None and not request.force:
-            folder = _claim(own)
+        folder = request.folder
+        if folder is None:
+            own = request.beside("evaluations") / table.stem
+            folder = own if request.force else _claim(own)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "report.json", report.json_text().encode())
         write_atomic(folder / "report.md", report.text().encode())
@@ -119,7 +120,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
 
 
 def make(
-    fitted: Fitted,
+    fitted: FittedTable,
     table: Table,
     truth: Table | None,
     known: Truth | None,
@@ -186,10 +187,10 @@ def make(
         values["time_limit"] = limit.record()
     stop = end.stop
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
-    return Report(values, f"{table.label} under {fitted.run.path.name}", per_row, interrupted)
+    return Report(values, f"{table.label} under {Path(fitted.run.name).name}", per_row, interrupted)
 
 
-def _stages(fitted: Fitted, request: EvaluateRequest) -> list[str]:
+def _stages(fitted: FittedTable, request: EvaluateRequest) -> list[str]:
     """What comes after the tables were read."""
     hidden = _scores_imputations(request)
     there = {
@@ -223,7 +224,7 @@ def _say_rows(scored: Scored, N: int, seed: int, wanted: Wanted, end: EarlyEnd, 
     return [line]
 
 
-def _tables(fitted: Fitted, request: EvaluateRequest) -> tuple[Table, Table | None]:
+def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table | None]:
     """The table to evaluate and, where imputations can be scored, the complete one."""
     table, truth = request.table, request.truth_table
     reading = table_settings(request, fitted.recipe.table)
@@ -283,7 +284,7 @@ def _check_rows(rows: Wanted) -> None:
         raise UsageError(f"--rows: expected a whole number from 1, or all, got {rows}", "for example --rows 1000")
 
 
-def _check_latents(fitted: Fitted, request: EvaluateRequest) -> None:
+def _check_latents(fitted: FittedTable, request: EvaluateRequest) -> None:
     """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
     for flag, value, least, most in (
         ("--samples", request.samples, 1, MOST_SAMPLES),
@@ -304,7 +305,7 @@ def _check_latents(fitted: Fitted, request: EvaluateRequest) -> None:
 class _Asked(NamedTuple):
     """Imputations to be scored: of which run and table, and with which truth; sd [D] of the columns."""
 
-    fitted: Fitted
+    fitted: FittedTable
     table: Table
     truth: Table
     sd: Tensor
@@ -340,7 +341,7 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
 def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed, Tensor]:
     """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
     fitted, table, _, _, request, reporter = asked
-    sampling = Sampling(fitted, draws, reporter)
+    sampling = Sampling(fitted, draws, Work(reporter))
     rows = rows_of(table, fitted.schema, fitted.recipe.seed)
     order = torch.arange(table.N)
     size = table.N
@@ -365,7 +366,7 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
 
 
 def _objective(
-    fitted: Fitted, table: Table, seed: int, device: torch.device, reporter: Reporter, over: Callable[[], bool]
+    fitted: FittedTable, table: Table, seed: int, device: torch.device, reporter: Reporter, over: Callable[[], bool]
 ) -> float:
     """The VGI objective after fine-tuning a copy of the conditionals on the table (Algorithm 6), encoded units.
     OutOfTime where `over` says so."""
@@ -387,7 +388,7 @@ def _objective(
     return objective
 
 
-def _write_per_row(path: Path, table: Table, fitted: Fitted, values: Tensor) -> None:
+def _write_per_row(path: Path, table: Table, fitted: FittedTable, values: Tensor) -> None:
     """Row number (from 1), the id columns, observed modelled cells and log p(observed cells); empty where none is, and
     where the row was not scored."""
     names = fitted.schema.modelled

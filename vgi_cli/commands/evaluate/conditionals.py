@@ -16,13 +16,14 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.encoding.encoder import box
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import conditional_part, conditional_quality, require_comparable
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.prepare import Rows, rows_of
+from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.machine.clock import giving_up
+from vgi_cli.machine.work import Work
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.reporting import Reporter
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.problems import Setting
@@ -40,19 +41,19 @@ SAMPLES = 2000
 """Rows of the model that say where it has its mass."""
 
 
-def comparable_conditionals(fitted: Fitted) -> Conditionals:
+def comparable_conditionals(fitted: FittedTable) -> Conditionals:
     """The run's conditionals; UsageError where there are none, or none that can be compared."""
     q = require_conditionals(fitted, "compare", "comparing them")
     require_comparable(fitted.model, q, fitted.layout.d)
     if not trained_columns(fitted):
         raise UsageError(
-            f"--conditionals: the rows of run '{fitted.run.path}' had no holes, so no conditional was trained",
+            f"--conditionals: the rows of run '{fitted.run.name}' had no holes, so no conditional was trained",
             "leave out --conditionals for this run",
         )
     return q
 
 
-def trained_columns(fitted: Fitted) -> list[int]:
+def trained_columns(fitted: FittedTable) -> list[int]:
     """The dimensions whose conditionals the fit has trained: those with a hole in a row of which something is observed.
     All, of a fine-tuned run: it holds the holes of its new rows, not those of the fit before."""
     if fitted.run.record.command == "finetune":
@@ -63,7 +64,7 @@ def trained_columns(fitted: Fitted) -> list[int]:
 
 
 def diagnose(
-    fitted: Fitted,
+    fitted: FittedTable,
     table: Table,
     seed: int,
     device: torch.device,
@@ -99,19 +100,19 @@ def diagnose(
     return part
 
 
-def rows_to_compare(fitted: Fitted, N: int) -> int:
+def rows_to_compare(fitted: FittedTable, N: int) -> int:
     """How many of N rows to look at: few where each takes quadrature over the model's density."""
     affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // fitted.layout.d)
     return min(N, ROWS, affordable)
 
 
 def _completed(
-    fitted: Fitted, rows: Rows, sampler: str, seed: int, device: torch.device, watch: Callable[[float], None]
+    fitted: FittedTable, rows: Rows, sampler: str, seed: int, device: torch.device, watch: Callable[[float], None]
 ) -> Tensor:
     """[R, D] float64 on the CPU: the holes filled by one draw of the run's sampler, encoded."""
     plain = {"compile": Setting("off", "")}  # one draw: nothing is worth recording
-    one = ImputeRequest(checkpoint=fitted.run.path, settings=plain, m=1, sampler=sampler, uncertainty="none")
-    imputer, dtype = make_imputer(fitted, one, device, Silent())
+    one = ImputeRequest(checkpoint=fitted.run, settings=plain, m=1, sampler=sampler, uncertainty="none")
+    imputer, dtype = make_imputer(fitted, one, device, Work())
     imputer.watch = watch
     ranges = box(fitted.schema)
     inside = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
@@ -121,7 +122,7 @@ def _completed(
     return torch.where(rows.table.missing, drawn, rows.table.x)
 
 
-def _range(fitted: Fitted, model: Any, x: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _range(fitted: FittedTable, model: Any, x: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """low, high [D]: where model and rows have their mass, widened by half to either side."""
     with torch.no_grad():
         sample = model.sample(SAMPLES, stream(seed, "conditionals/range")).to("cpu", torch.float64)

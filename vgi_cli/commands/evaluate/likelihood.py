@@ -19,9 +19,9 @@ from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_b
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
 from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined, shared_out
-from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.prepare import Rows, rows_of
+from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
 from vgi_cli.machine.signals import Stop
 from vgi_cli.maths.noise import mix64
@@ -83,7 +83,7 @@ class Scored(NamedTuple):
 
 
 def log_likelihood(
-    fitted: Fitted,
+    fitted: FittedTable,
     table: Table,
     request: EvaluateRequest,
     seed: int,

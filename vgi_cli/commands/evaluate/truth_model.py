@@ -14,7 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.number import Number
 from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
 from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
-from vgi_cli.fitting.fitted import Fitted, load_run
+from vgi_cli.fitting.fitted import FittedTable, load_run
 from vgi_cli.reporting import Reporter
 
 FORMS: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ class Truth(NamedTuple):
     fitted: FittedLaw
 
 
-def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
+def load_truth(path: Path, fitted: FittedTable, reporter: Reporter) -> Truth:
     """The truth beside a fitted run. UsageError, InputError or RunError where they cannot be compared."""
     columns = fitted.schema.modelled
     _require_density(fitted)
@@ -53,24 +53,24 @@ def load_truth(path: Path, fitted: Fitted, reporter: Reporter) -> Truth:
     return Truth(law, FittedLaw(fitted.model, fitted.schema, columns))
 
 
-def _refuse_spikes(fitted: Fitted) -> None:
+def _refuse_spikes(fitted: FittedTable) -> None:
     """UsageError where values of a column have a probability: a law of numbers has no density there."""
     for column in fitted.schema.encoded:
         if not isinstance(column, Number):
             raise UsageError(
-                f"--truth-model: column '{column.name}' of run '{fitted.run.path}' holds no numbers, so that its law "
+                f"--truth-model: column '{column.name}' of run '{fitted.run.name}' holds no numbers, so that its law "
                 "has no density to compare",
                 "leave --truth-model out, or --exclude the column from both fits",
             )
         if column.spikes:
             raise UsageError(
-                f"--truth-model: run '{fitted.run.path}' gives {column.spikes[0].value:g} in column '{column.name}' a "
+                f"--truth-model: run '{fitted.run.name}' gives {column.spikes[0].value:g} in column '{column.name}' a "
                 "probability of its own, so that its law has no density to compare",
                 "leave --truth-model out, or --exclude the column from both fits",
             )
         if column.levels:
             raise UsageError(
-                f"--truth-model: run '{fitted.run.path}' fills column '{column.name}' with the few values that "
+                f"--truth-model: run '{fitted.run.name}' fills column '{column.name}' with the few values that "
                 "occur, so that its law has no density to compare",
                 "leave --truth-model out, or --exclude the column from both fits",
             )
@@ -220,32 +220,32 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: not JSON (it is not UTF-8)", EXAMPLE) from None
 
 
-def _require_density(fitted: Fitted, prefix: str = "") -> None:
+def _require_density(fitted: FittedTable, prefix: str = "") -> None:
     """UsageError where a run has no log density to compare."""
     if fitted.empty:
         raise UsageError(
-            f"{prefix}run '{fitted.run.path}' models no column: there is no density to compare",
+            f"{prefix}run '{fitted.run.name}' models no column: there is no density to compare",
             "none of its table's columns varied",
         )
     if not fitted.model.exact:
         raise UsageError(
-            f"{prefix}run '{fitted.run.path}' has a lower bound of its log density only",
+            f"{prefix}run '{fitted.run.name}' has a lower bound of its log density only",
             "the distance from the truth needs a model with an exact density (fa, mixture, flow)",
         )
 
 
-def _require_columns(path: Path, columns: Sequence[str], fitted: Fitted) -> None:
+def _require_columns(path: Path, columns: Sequence[str], fitted: FittedTable) -> None:
     """InputError unless the truth is about the columns that the run models, in any order."""
     modelled = fitted.schema.modelled
     for name in modelled:
         if name not in columns:
             raise InputError(
-                f"--truth-model: {path} lacks the column '{name}', which run '{fitted.run.path}' models",
+                f"--truth-model: {path} lacks the column '{name}', which run '{fitted.run.name}' models",
                 nearest(name, columns),
             )
     for name in columns:
         if name not in modelled:
             raise InputError(
-                f"--truth-model: {path} has a column '{name}', which run '{fitted.run.path}' does not model",
+                f"--truth-model: {path} has a column '{name}', which run '{fitted.run.name}' does not model",
                 nearest(name, modelled),
             )

@@ -16,11 +16,13 @@ from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, check
-from vgi_cli.encoding.encoder import encode
+from vgi_cli.encoding.encoder import encode, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import HolesLeft, InputError, UsageError
+from vgi_cli.fitting.plan import stream
+from vgi_cli.layout import Layout
 from vgi_cli.reporting import Reporter, Silent
-from vgi_cli.runs.folder import RunFolder
+from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.fills import Style, find_styles
 from vgi_cli.table.opening import open_table
@@ -28,16 +30,54 @@ from vgi_cli.table.reader import Table, read_table
 from vgi_cli.table.source import Origin, Source
 
 
+class EncodedTable(NamedTuple):
+    """A table and the schema by which its rows were encoded."""
+
+    table: Table
+    schema: Schema
+
+
 class Rows(NamedTuple):
-    """Encoded rows with their keys, and where in the table they stand [N]."""
+    """Encoded rows: what is fitted.
+
+    table   their values, what is missing, and their layout
+    keys    [N] int64: what keys the randomness of each
+    places  [N] where they stand in `source`
+    source  the table that they were encoded from; None: they come as they are
+    """
 
     table: TensorTable
     keys: Tensor
     places: Tensor
+    source: EncodedTable | None = None
+
+    @classmethod
+    def of(cls, table: TensorTable) -> Rows:
+        """Rows that come encoded, keyed by their numbers."""
+        numbers = torch.arange(table.N)
+        return cls(table, numbers, numbers)
 
     def at(self, index: Tensor) -> Rows:
         """Some of the rows."""
-        return Rows(self.table.rows(index), self.keys[index], self.places[index])
+        return Rows(self.table.rows(index), self.keys[index], self.places[index], self.source)
+
+    def with_layout(self, layout: Layout) -> Rows:
+        """The same rows in other blocks."""
+        return self._replace(table=self.table._replace(layout=layout))
+
+    def anew(self, recipe: Recipe, some: Tensor) -> Rows:
+        """The same rows, encoded by the statistics of some of them [n]; those that come encoded stay as they are."""
+        if self.source is None:
+            return self
+        schema = refitted(self.source.schema, self.source.table, recipe, self.places[some])
+        every = rows_of(self.source.table, schema, recipe.seed)
+        return every.at(self.places).with_layout(self.table.layout)
+
+    def log_volume(self) -> Tensor:
+        """[N] what turns log p(encoded observed cells) of a row into a log density in data units (add it)."""
+        if self.source is None:
+            return torch.zeros(self.table.N, dtype=torch.float64)
+        return log_volume(self.table.missing, self.table.x, self.source.schema)
 
 
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
@@ -139,7 +179,7 @@ def rows_of(
     """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table; `progress` is told
     the share of the columns that are done."""
     encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
-    return Rows(encoded.table, encoded.keys, torch.arange(table.N))
+    return Rows(encoded.table, encoded.keys, torch.arange(table.N), EncodedTable(table, schema))
 
 
 def training_rows(rows: Rows, keep_empty: bool) -> Rows:
@@ -161,21 +201,27 @@ def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, 
     return kept, held
 
 
-def check_same_data(run: RunFolder, table: Table | Origin) -> None:
+def held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | None:
+    """Which of N rows are fitted and which are held out; None where `val` is no fraction. The schema of the fit must
+    know nothing of the latter."""
+    return split(N, recipe.val, stream(recipe.seed, "split")) if isinstance(recipe.val, float) else None
+
+
+def check_same_data(run: RunStore, table: Table | Origin) -> None:
     """InputError when the table is not the one that the run was fitted on."""
     if table.sha256 != run.record.data.sha256:
         raise InputError(
-            f"{table.label} has changed since {run.path} was fitted (SHA-256 {table.sha256[:12]}…, "
+            f"{table.label} has changed since {run.name} was fitted (SHA-256 {table.sha256[:12]}…, "
             f"the run has {run.record.data.sha256[:12]}…)",
             "restore the file, or give DATA to impute new rows",
         )
 
 
-def check_same_held(run: RunFolder, sha256: str | None) -> None:
+def check_same_held(run: RunStore, sha256: str | None) -> None:
     """InputError when the table of held-out rows (--val FILE) is not the one that scored the run so far."""
     before = run.record.data.val_sha256 or sha256  # runs of older versions did not note it
     if sha256 != before:
         raise InputError(
-            f"the table of --val has changed since {run.path} was fitted: the scores so far are of other rows",
+            f"the table of --val has changed since {run.name} was fitted: the scores so far are of other rows",
             "restore the file, or start another run",
         )

@@ -1,0 +1,230 @@
+"""What a fit decides where nobody said: model and method, blocks of columns, the size of the model.
+
+What was decided stands in the recipe, which so repeats the fit, and by name in the manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from vgi_cli.data import TensorTable, missing_together
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import em_settings
+from vgi_cli.layout import Layout
+from vgi_cli.machine.work import Work
+from vgi_cli.methods.base import State
+from vgi_cli.methods.em.sizing import FEWEST_ROWS, choose_size, open_size
+from vgi_cli.models.gaussian.full import FEWEST
+from vgi_cli.models.gaussian.mixture import FULL_UP_TO
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import Reporter
+from vgi_cli.settings import components
+from vgi_cli.settings.gather import MOST_IN_BLOCK
+from vgi_cli.settings.problems import Settings, raise_problems
+from vgi_cli.settings.recipe import Recipe, as_settings
+from vgi_cli.stages import SIZE
+
+FLOW_ROWS = 20_000
+FLOW_ROWS_PER_COLUMN = 500
+"""Rows after the holes from which a flow is worth a try: so many, and so many a column."""
+WIDE_FACTORS = 8
+"""Factors of the one Gaussian where nothing is to be filled, beyond FULL_UP_TO columns."""
+SIZE_SHARE = 0.4
+"""Of the time that is left under a time limit, for choosing the size."""
+OPEN = (None, "auto")
+"""Values by which a setting leaves something to the fit."""
+OF_THE_TABLE = ("optim.batch_size", "method.scan", "method.block_columns")
+"""Chosen by the rows that are fitted: fine-tuning to other rows chooses them anew."""
+
+
+class Choice(NamedTuple):
+    """What `auto` takes, and why (the line that is printed).
+
+    settings  of the model
+    refits    whether bootstrap refits are made by the usual rule
+    """
+
+    model: str
+    method: str
+    why: str
+    settings: Mapping[str, Any] = {}
+    refits: bool = True
+
+
+def choose(N: int, d: int, share_missing: float, partial: int) -> Choice:
+    """Model and method for N rows, d modelled columns, a share of missing cells and so many rows with holes beside
+    observed cells.
+
+    A mixture by EM is exact and quick, and where it was measured it imputes no worse than a flow, which takes tens of
+    times as long. Where no row has a hole beside an observed cell nothing depends on the model yet: one Gaussian is
+    fitted, which takes a few iterations, can fill new rows and be evaluated.
+    """
+    size = f"{N:,} row{'s' * (N != 1)}, {d:,} column{'s' * (d != 1)}, {share_missing:.0%} of the cells missing"
+    if partial == 0:
+        what = "only whole rows are missing" if share_missing > 0 else "there is nothing to fill"
+        why = f"{size}: {what}, so one Gaussian is enough (--model mixture makes a full fit, for new rows with holes)"
+        wide = {"covariance": "factor", "factors": WIDE_FACTORS} if d > FULL_UP_TO else {}
+        return Choice("mixture", "em", why, {"components": 1, **wide}, refits=False)
+    if d > 1 and N * (1.0 - share_missing) >= max(FLOW_ROWS, FLOW_ROWS_PER_COLUMN * d):
+        many = "--model flow may describe so many rows better, in tens of times the time"
+        return Choice("mixture", "em", f"{size} ({many})")
+    return Choice("mixture", "em", size)
+
+
+def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: Reporter) -> Recipe:
+    """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
+    model, method = recipe.model.name, recipe.method.name
+    if model == "auto":
+        missing = table.missing
+        partial = int((missing.any(1) & ~missing.all(1)).sum())
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
+        model = choice.model
+        needs = registry.METHODS[method].needs if method is not None else frozenset()
+        why = choice.why
+        if not needs <= registry.MODELS[model].provides:
+            model = next(m for m in ("mixture", *registry.MODELS) if needs <= registry.MODELS[m].provides)
+            why = f"{model} has what this method needs: {registry.words(needs)}"
+        else:
+            recipe = recipe.with_model(**choice.settings)
+        if not choice.refits and recipe.bootstrap == "auto":
+            recipe = recipe.replace(bootstrap="none")
+        method = method or choice.method
+        reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
+    elif method is None:
+        method = registry.MODELS[model].traits.method
+        reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].traits.because})")
+    recipe = recipe.with_model(model).with_method(method)
+    raise_problems(components.check(recipe, {**as_settings(recipe), **said}))
+    return recipe.with_model(**recipe.method.algorithm.fixed)
+
+
+def _title(name: str) -> str:
+    """A model or a method in words: the first clause of what it is."""
+    entry = registry.MODELS[name] if name in registry.MODELS else registry.METHODS[name]
+    return re.split("[,:]", entry.about)[0]
+
+
+def choose_blocks(recipe: Recipe, table: TensorTable, reporter: Reporter) -> tuple[Recipe, Layout]:
+    """The recipe with its blocks named, and the layout with these. UsageError for a column that is not modelled.
+
+    Where nobody names blocks, the method says whether they are found from the mask (`auto`).
+    """
+    said: Any = recipe.table.blocks
+    method = recipe.method.entry.traits
+    if said is None and not method.own_blocks & recipe.model.entry.provides:
+        said = method.blocks
+    if said is None:
+        return recipe, table.layout
+    names = found(table, reporter) if said == "auto" else said
+    recipe = recipe.with_table(blocks=tuple(map(tuple, names)))
+    return recipe, layout_of(recipe, table.layout)
+
+
+def found(table: TensorTable, reporter: Reporter) -> list[list[str]]:
+    """Names of the columns that have their holes in the same rows, with a line that says so. Groups of more
+    than MOST_IN_BLOCK columns are cut."""
+    groups: list[Sequence[int]] = []
+    for group in missing_together(table):
+        pieces = -(-len(group) // MOST_IN_BLOCK)
+        edges = [len(group) * i // pieces for i in range(pieces + 1)]
+        groups += [group[start:end] for start, end in pairwise(edges)]
+    names = [[table.layout.columns[c] for c in group] for group in groups]
+    if names:
+        reporter.say(
+            "columns with holes in the same rows are filled together: " + "; ".join(", ".join(group) for group in names)
+        )
+    else:
+        reporter.say("no two columns have their holes in exactly the same rows: each is filled on its own")
+    return names
+
+
+def layout_of(recipe: Recipe, layout: Layout) -> Layout:
+    """A layout of columns with the blocks that a recipe names. UsageError for columns that are not modelled."""
+    names: Any = recipe.table.blocks or ()
+    for name in (name for group in names for name in group):
+        if name not in layout.columns:
+            raise UsageError(f"--block {name}: the column is not modelled", nearest(name, layout.columns))
+    return layout.grouped(names)
+
+
+def size_is_open(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether a size has to be chosen by the data."""
+    family: Any = recipe.model.family
+    return "gaussian" in recipe.model.entry.provides and open_size(family, recipe.model_settings, table)
+
+
+def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]:
+    """The settings of the recipe's model with its size filled in, and a line that says why.
+
+    Models that are no mixture of Gaussians keep what their Config says.
+    """
+    config: Any = recipe.model_settings
+    if "gaussian" not in recipe.model.entry.provides:
+        return dict(config.model_dump(mode="json"))
+    factors = getattr(config, "factors", None)
+    if factors is not None and factors > table.D:
+        columns = f"{table.D} column{'s' if table.D > 1 else ''} to model"
+        raise UsageError(f"model.factors={factors}: the table has {columns}", f"at most {table.D}, or leave it out")
+    em = em_settings(recipe)
+    reporter, limit = work.reporter, work.limit
+    generator = stream(recipe.seed, "size")
+    family: Any = recipe.model.family
+    if open_size(family, config, table):
+        until = limit.until(SIZE_SHARE)
+        with reporter.stage(SIZE, until=until) as stage:
+            sizing = choose_size(family, config, table, em, generator, stop=lambda: limit.passed(until), progress=stage)
+    else:
+        sizing = choose_size(family, config, table, em, generator)
+    if sizing.cut:
+        limit.cut.append(SIZE)
+    say = reporter.say if sizing.tried or sizing.cut else reporter.detail
+    say(sizing.reason)
+    if sizing.scores is not None:
+        reporter.detail(sizing.scores)
+    if table.D > 1 and family.build(sizing.config, table.layout).independent:
+        searched = "no factor improves the log-likelihood of held-out rows: " if sizing.tried else ""
+        reporter.warn(
+            f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
+        )
+    elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
+        reporter.say(
+            f"{table.N} row{'s' * (table.N != 1)} say little about how {table.D} columns go together: "
+            "a fill leans on what is seen of its own column"
+        )
+    return dict(sizing.config.model_dump(mode="json"))
+
+
+def settled(recipe: Recipe, state: State) -> Recipe:
+    """The recipe with what the state took where the settings left it open."""
+    taken = {key: value for key, value in state.chosen().items() if recipe.value(key) in OPEN}
+    return recipe.with_values(taken)
+
+
+def chosen(recipe: Recipe, said: Container[str]) -> dict[str, Any]:
+    """By dotted key: what stands in the recipe of a fit, was not said, and is open in the defaults."""
+    found = {key: setting.value for key, setting in as_settings(recipe).items() if key not in said}
+    return {k: v for k, v in found.items() if v not in OPEN and k in _open_settings(recipe)}
+
+
+def adapting_config(recipe: Recipe, before: Mapping[str, Any]) -> Any:
+    """The Config of a recipe's method for fine-tuning to other rows; `before`: what the fit chose (see `chosen`)."""
+    anew = {key: "auto" if key == "method.scan" else None for key in OF_THE_TABLE if key in before}
+    return recipe.with_values(anew).method_settings
+
+
+def _open_settings(recipe: Recipe) -> set[str]:
+    """Keys whose defaults leave something to the fit."""
+    keys = {name for name, field in Recipe.model_fields.items() if field.default in OPEN}
+    keys |= {f"table.{name}" for name, field in type(recipe.table).model_fields.items() if field.default in OPEN}
+    keys |= {"model.name", "method.name"}
+    model = recipe.model.family.Config.model_fields
+    method = recipe.method.algorithm.Config.model_fields
+    keys |= {f"model.{name}" for name, field in model.items() if field.default in OPEN}
+    keys |= {f"method.{name}" for name, field in method.items() if field.default in OPEN}
+    inner: Any = method["optim"].annotation if "optim" in method else None
+    optim = getattr(inner, "model_fields", {})
+    return keys | {f"optim.{name}" for name, field in optim.items() if field.default in OPEN}

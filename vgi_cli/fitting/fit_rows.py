@@ -1,0 +1,393 @@
+"""A fit of encoded rows, from what is left open in its settings to the last bootstrap refit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import Interrupted
+from vgi_cli.fitting import pilot
+from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
+from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
+from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
+from vgi_cli.fitting.plan import DONE, stream
+from vgi_cli.fitting.refits import Refitted, refit, refit_count, split_bootstrap
+from vgi_cli.fitting.rows import Rows, held_out, training_rows
+from vgi_cli.fitting.validation import make_validator
+from vgi_cli.machine.clock import TimeLimit, TimeUp
+from vgi_cli.machine.device import default_threads, resolve_device, set_threads
+from vgi_cli.machine.memory import memory_for_chains, say_where
+from vgi_cli.machine.work import Work
+from vgi_cli.methods.base import Parts, Resources, State
+from vgi_cli.registry import plugins
+from vgi_cli.reporting import Reporter
+from vgi_cli.runs.manifest import new_manifest
+from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
+from vgi_cli.samplers.starts import in_order
+from vgi_cli.settings import components
+from vgi_cli.settings.problems import Settings
+from vgi_cli.settings.recipe import ModelChoice, Recipe
+from vgi_cli.stages import PILOT, REFITS, SAVING, SIZE, TRAINING
+
+TIME_SHARE = 0.6
+"""Of the time that is left under a time limit, for training where refits come after it."""
+
+Keep: TypeAlias = Callable[[Mapping[str, Any]], AbstractContextManager[RunStore]]
+"""Begins a run, given the first values of its manifest; what a fit that fails has made is kept or undone by it."""
+
+NOTHING_SAID: Settings = cast(Settings, MappingProxyType({}))
+
+
+@contextmanager
+def in_memory(manifest: Mapping[str, Any]) -> Iterator[RunStore]:
+    """A run of this process alone."""
+    yield RunInMemory(manifest)
+
+
+def fit_rows(
+    rows: Rows,
+    recipe: Recipe,
+    *,
+    held: Rows | None = None,
+    said: Settings = NOTHING_SAID,
+    keep: Keep = in_memory,
+    work: Work | None = None,
+) -> Fitted:
+    """Fit a model to encoded rows. Deterministic given rows and recipe, but for what a time limit cuts.
+
+    rows    what is fitted, with its layout
+    recipe  the settings; what they leave open is chosen, and stands in the recipe of the result
+    held    rows that select the epoch; those of a fraction (`val`) are taken from `rows`
+    said    the settings that somebody gave, where that is not all of them: what a time limit leaves alone, and where
+            problems are
+    keep    where the fit is kept (in memory: no file is written)
+
+    Raises UsageError for settings that cannot work with the rows, FitError when training fails, Interrupted after
+    saving, TimeUp where the time limit is over before there is a model.
+    """
+    work = Work() if work is None else work
+    if rows.table.D == 0:
+        return _nothing_to_fit(rows, recipe, said, keep, work)
+    reporter = work.reporter
+    recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), reporter)
+    recipe, layout = choose_blocks(recipe, rows.table, reporter)
+    device = resolve_device(recipe.device, "device")
+    if device.type != "cpu" and not recipe.method.entry.traits.gpu:
+        if recipe.device != "auto":
+            reporter.say(f"method {recipe.method.name} computes on the CPU")
+        device = torch.device("cpu")
+    train, held = training_and_held(recipe, rows.with_layout(layout), held)
+    recipe.method.algorithm.check_table(train.table)
+    reporter.plan(stages(recipe, train))
+    require_time(work.limit, "the table had been read")
+    size = model_size(recipe, train.table, work)
+    recipe = components.in_full(recipe, **size).replace(device=str(device))
+    if pilot.needed(recipe, train):
+        choice = pilot.choose_epochs(recipe, train, device, work)
+        reporter.say(choice.reason)
+        recipe = recipe.replace(epochs=choice.epochs)
+    recipe, planned = pilot.allowance(recipe, train, device, work.limit, said)
+    job, state = start(Job(recipe, train, held, device, work, planned))
+    require_time(work.limit, "training could begin")
+    if planned is not None:
+        reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
+    job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
+    with keep(_manifest(job, said, rows)) as run:
+        run.save({}, {}, _texts(job))
+        return carry_out(run, job, state)
+
+
+def resume_rows(
+    rows: Rows, recipe: Recipe, again: Callable[[], AbstractContextManager[RunStore]], held: Rows | None, work: Work
+) -> Fitted:
+    """Go on with a fit of the same rows by the recipe of its run; `again` opens the run to write to it."""
+    recipe, layout = choose_blocks(recipe, rows.table, work.reporter)
+    train, held = training_and_held(recipe, rows.with_layout(layout), held)
+    require_time(work.limit, "the table had been read")
+    job, state = start(Job(recipe, train, held, resolve_device(recipe.device, "device"), work))
+    with again() as run:
+        return carry_out(run, job, state, resumed=run.fitted)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
+    room for fewer."""
+
+    recipe: Recipe
+    train: Rows
+    held: Rows | None
+    device: torch.device
+    work: Work
+    planned: int | None = None
+
+
+def stages(recipe: Recipe, train: Rows | None) -> list[str]:
+    """What comes after the table was read (`train`: its rows, once they are known), as far as the recipe decides it."""
+    named = recipe.with_model("mixture") if recipe.model.name == "auto" else recipe
+    named = named.with_method(recipe.method.name or named.model.entry.traits.method)
+    gaussian = "gaussian" in named.model.entry.provides
+    sized = gaussian if train is None else size_is_open(named, train.table)
+    piloted = train is not None and pilot.needed(named, train)
+    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refit_count(named) > 0, SAVING: True}
+    return [name for name, comes in there.items() if comes]
+
+
+def require_time(limit: TimeLimit, moment: str) -> None:
+    """TimeUp where the time is over before anything was trained."""
+    if limit.over():
+        raise TimeUp(
+            f"stopped before training began: {limit.words()} was over before {moment}; nothing was kept",
+            "give it more time, or fewer rows",
+        )
+
+
+def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
+    """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
+    names = used_names(recipe)
+    plugins.say_unused(names, reporter)
+    return recipe.replace(plugins=plugins.in_use(names))
+
+
+def training_and_held(recipe: Recipe, rows: Rows, held: Rows | None) -> tuple[Rows, Rows | None]:
+    """The rows that are fitted, and those that select the epoch."""
+    apart = held_out(recipe, rows.table.N)
+    if apart is not None:
+        rows, held = rows.at(apart[0]), rows.at(apart[1])
+    return training_rows(rows, keep_empty="imputations" in recipe.method.entry.provides), held
+
+
+def _manifest(job: Job, said: Settings, rows: Rows) -> dict[str, Any]:
+    """The first values of the manifest of a fit; `rows`: before any were held out."""
+    recipe, table, held = job.recipe, rows.source and rows.source.table, job.held
+    data = {
+        "paths": list(recipe.data),
+        "mask": recipe.mask,
+        "label": "rows" if table is None else table.label,
+        "sha256": _sha256(rows.table) if table is None else table.sha256,
+        "rows": rows.table.N,
+        "rows_fitted": int((~job.train.table.missing.all(1)).sum()),
+        "rows_held_out": held.table.N if held is not None and isinstance(recipe.val, float) else 0,
+        "val_sha256": held.source.table.sha256 if isinstance(recipe.val, str) and held and held.source else None,
+    }
+    return new_manifest(
+        "fit",
+        seeds={"fit": recipe.seed},
+        requested={key: setting.value for key, setting in said.items() if key != "data"},
+        chosen=chosen(recipe, said) if rows.table.D else {},
+        data=data,
+        model=recipe.model.name,
+        method=recipe.method.name,
+        plugins=recipe.plugins,
+        device=str(job.device),
+        threads=recipe.threads,
+    )
+
+
+def _sha256(table: TensorTable) -> str:
+    """Of rows that come encoded."""
+    digest = hashlib.sha256(table.x.cpu().contiguous().numpy().tobytes())
+    digest.update(table.missing.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _texts(job: Job) -> dict[str, str]:
+    """Recipe and schema of a new run."""
+    source = job.train.source
+    schema = {} if source is None else {SCHEMA: source.schema.to_json()}
+    return {RECIPE: job.recipe.replace(time_limit=None).text(), **schema}
+
+
+def _nothing_to_fit(rows: Rows, recipe: Recipe, said: Settings, keep: Keep, work: Work) -> Fitted:
+    """The run of a table in which no column varies: it carries columns and fills constants."""
+    device = resolve_device(recipe.device, "device")
+    recipe = _record_plugins(recipe, work.reporter).replace(device=str(device), threads=recipe.threads or 1)
+    job = Job(recipe, rows, None, device, work)
+    with keep(_manifest(job, said, rows)) as run:
+        run.save({}, {}, _texts(job))
+        run.save({"model": {}}, {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0})
+        run.publish()
+        return fitted_of(run, recipe, rows.table.layout)
+
+
+def start(job: Job) -> tuple[Job, State]:
+    """The state before the first step, and the job with what that state took where settings were open; deterministic
+    given the recipe and the rows."""
+    recipe, work = job.recipe, job.work
+    method: Any = recipe.method.algorithm
+    dtype = getattr(torch, recipe.method.entry.traits.precision)
+    table = job.train.table.to(dtype=dtype, device=job.device)
+    config = recipe.model_settings.settled(table.layout)
+    recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
+    model = recipe.model.family.build(config, table.layout)
+    model = model.to(dtype=dtype, device=job.device)
+    threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
+    set_threads(threads)
+    if recipe.threads is None:
+        work.reporter.detail(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
+    recipe = recipe.replace(threads=threads)
+    inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
+    state: Any
+    if "imputations" in recipe.method.entry.provides:
+        resources = Resources(memory_for_chains(job.device, work.folder), recipe.compile, work.reporter.warn)
+        state = method.init(*inputs, resources)
+        say_where(state.chains, work.folder, work.reporter)
+    else:
+        state = method.init(*inputs)
+    if state.compiled is not None:
+        work.reporter.detail(f"compile: {state.compiled}")
+    elif recipe.compile == "on":
+        work.reporter.say(f"--compile on: method {recipe.method.name} has no step to compile")
+    return replace(job, recipe=settled(recipe, state)), cast(State, state)
+
+
+def work_of_step(model: torch.nn.Module, rows: int) -> float:
+    """Multiplications of one step on so many flattened rows, roughly: forward and backward of the model."""
+    return 3.0 * sum(p.numel() for p in model.parameters()) * rows
+
+
+def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> Fitted:
+    """Train, refit for the bootstrap and keep the end of it; `resumed`: go on from the run's checkpoint.
+
+    TimeUp where the time limit is over before the first epoch has ended: a new run in which steps were taken can be
+    resumed, one without is removed.
+    """
+    recipe, work = job.recipe, job.work
+    drive = Drive(
+        advance=recipe.method.algorithm.run,
+        state=state,
+        run=run,
+        table=job.train.table,
+        reporter=work.reporter,
+        stop=work.stop,
+        deadline=work.limit.until(TIME_SHARE) if refit_count(recipe) > 0 else work.limit.end,
+        stop_after=recipe.stop_after,
+        validator=_validator(job, state),
+        patience=recipe.patience,
+        constant=_chain_context(job, state),
+        resume_with="" if run.address is None else f"vgi fit --resume --out {run.name}{plugins.flags()}",
+    )
+    before = run.manifest["stopped_by"]
+    if "chosen" not in run.manifest:  # older versions did not note it
+        run.manifest["chosen"] = chosen(recipe, run.manifest.get("requested", {}))
+    if resumed:
+        parts = run.parts()
+        parts["model"], _ = split_bootstrap(parts["model"])
+        drive.restore(parts, run.manifest["progress"])
+    if before in DONE and state.epoch >= state.epochs:
+        outcome = Outcome(before, state.epoch, drive.steps)
+    else:
+        outcome = drive.go()
+    if outcome.stopped_by == "epochs" and job.planned is not None:
+        outcome = outcome._replace(stopped_by="time_limit")  # it decided how many
+    if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
+        _refuse_unfitted(job, outcome, drive, resumed)
+    run.publish()
+    return _finish(run, job, outcome, drive)
+
+
+def _refuse_unfitted(job: Job, outcome: Outcome, drive: Drive, resumed: bool) -> NoReturn:
+    """TimeUp for a fit without a whole epoch: no model that anybody should use."""
+    what = f"{job.work.limit.words()} was over before the first epoch had ended"
+    run = drive.run
+    if not resumed and (outcome.steps == 0 or run.replaces or run.address is None):
+        run.withdraw()
+        raise TimeUp(f"stopped before a model was fitted: {what}; nothing was kept", "give it more time, or fewer rows")
+    run.publish()
+    raise TimeUp(
+        f"stopped before a model was fitted: {what}; its steps are saved in {run.name}",
+        f"give it more time: {drive.resume_with} --time-limit T",
+    )
+
+
+def _validator(job: Job, state: State) -> Validator | None:
+    if job.held is None:
+        return None
+    dtype = next(state.model.parameters()).dtype
+    train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
+    return make_validator(job.recipe, train, job.held._replace(table=held), job.held.log_volume(), state.epochs)
+
+
+def _chain_context(job: Job, state: Any) -> Parts:
+    """What every checkpoint carries along for chains."""
+    if "imputations" not in job.recipe.method.entry.provides:
+        return {}
+    table = job.train.table
+    holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too
+    return chain_context(job.train.keys, holes, observed_quantiles(table))
+
+
+def chain_context(keys: Tensor, missing: Tensor, start: Tensor) -> Parts:
+    """What imputing chains need to know of the fitted rows: keys [N], holes [N, D], values to start from [Q, d]."""
+    return {"imputations": {"keys": keys, "missing": missing, "start": start}}
+
+
+def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
+    """[count, d] float32: observed cells of each column, in order, at equally spaced ranks (0 where there are none)."""
+    columns = []
+    for dims in table.layout.slices:
+        cells = in_order(table.x[~table.missing[:, dims.start], dims])
+        if len(cells) == 0:
+            cells = table.x.new_zeros(1, cells.shape[1])
+        ranks = torch.linspace(0, len(cells) - 1, count, dtype=torch.float64).round().long()
+        columns.append(cells[ranks])
+    return torch.cat(columns, 1).to(torch.float32)
+
+
+def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
+    """Bootstrap refits, the final recipe and the final manifest."""
+    recipe, work, limit = job.recipe.replace(time_limit=None), job.work, job.work.limit
+    tensors, _ = split_bootstrap(run.tensors("model"))
+    refits = Refitted({}, 0)
+    if outcome.stopped_by == "time_limit":
+        recipe = recipe.replace(stop_after=outcome.steps)
+        limit.cut.append(TRAINING)
+    model = build_model(recipe, job.train.table.layout, tensors, run.name)
+    try:
+        refits = refit(recipe, model, job.train.table, work)
+    except Interrupted as error:
+        done = f"{error.message} in the bootstrap refits; the fit is saved in {run.name}"
+        raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
+    made = len({name.split("/")[1] for name in refits.tensors})
+    if REFITS in limit.cut or recipe.bootstrap == "auto":
+        recipe = recipe.replace(bootstrap=made or "none")
+    entries: dict[str, Any] = {
+        "status": "finished",
+        "stopped_by": outcome.stopped_by,
+        "bootstrap": made,
+        "bootstrap_unsettled": refits.unsettled,
+        "plugins": recipe.plugins,
+        "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": work.seconds},
+    }
+    if limit:
+        planned = {} if job.planned is None else {"epochs_without": job.planned}
+        entries["time_limit"] = {**(limit.record() or {}), **planned}
+    with work.reporter.stage(SAVING):
+        run.save({"model": {**tensors, **refits.tensors}}, entries, {RECIPE: recipe.text()})
+    work.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))
+    if outcome.epochs == 0:
+        work.reporter.warn("stopped before training had done one epoch: do not use this run")
+    if drive.validator is not None:
+        work.reporter.say(_selection(drive, drive.validator))
+    warning = recipe.method.algorithm.warning
+    found = None if warning is None else warning(drive.state, run.last_metrics())
+    if found is not None:
+        work.reporter.warn(found)
+    return fitted_of(run, recipe, job.train.table.layout)
+
+
+def _selection(drive: Drive, validator: Validator) -> str:
+    """What the held-out rows said."""
+    if drive.validated == 0:
+        return f"the held-out rows were not looked at: the next time would have been epoch {validator.every}"
+    if drive.best_epoch == 0:
+        return "the held-out rows have no likelihood under the model at any epoch: nothing was selected by them"
+    return f"kept: epoch {drive.best_epoch}, held-out {validator.words.format(drive.best_score)}"

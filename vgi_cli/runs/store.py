@@ -1,0 +1,164 @@
+"""Where a fit is kept, while it is carried out and afterwards: in a folder (runs/folder.py) or in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vgi_cli.errors import RunError
+from vgi_cli.runs.manifest import Record
+from vgi_cli.settings.gather import read_recipe
+from vgi_cli.settings.recipe import Recipe
+
+if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
+    from torch import Tensor
+
+    from vgi_cli.methods.base import Parts
+
+RECIPE = "recipe.yaml"
+SCHEMA = "schema.json"
+STEMS = ("model", "conditionals", "imputations", "state")
+
+
+class RunStore(ABC):
+    """A run: its tensors, its recipe, its schema, the metrics of its epochs, and a manifest that says what it is.
+
+    manifest  its values (docs/run-folder.md)
+    """
+
+    manifest: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str | None:
+        """Where another process finds it; None: nowhere."""
+
+    @property
+    @abstractmethod
+    def record(self) -> Record:
+        """The manifest by its types."""
+
+    @abstractmethod
+    def text(self, name: str) -> str:
+        """The recipe or the schema, as they are written."""
+
+    @abstractmethod
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """The tensors of one of STEMS, empty where the run has none."""
+
+    @abstractmethod
+    def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+        """Keep a checkpoint, all or nothing of it: tensors by stem, entries of the manifest, recipe and schema. What is
+        not named stays as it is."""
+
+    @abstractmethod
+    def start_metrics(self) -> None:
+        """Get ready to take metrics."""
+
+    @abstractmethod
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """Keep the metrics of an epoch."""
+
+    @abstractmethod
+    def last_metrics(self) -> dict[str, Any]:
+        """The last value of every metric; some are not logged in every epoch."""
+
+    @abstractmethod
+    def publish(self) -> None:
+        """There is a model: what the run replaces is no longer needed."""
+
+    @abstractmethod
+    def withdraw(self) -> None:
+        """Nothing is to be kept: as if the run had never been begun."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether another run comes back when this one is withdrawn."""
+        return False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fit came to its end."""
+        return self.manifest.get("status") == "finished"
+
+    @property
+    @abstractmethod
+    def fitted(self) -> bool:
+        """Whether a checkpoint with a model has been kept."""
+
+    def require_model(self) -> None:
+        """RunError while there is no model yet."""
+        if not self.fitted:
+            raise RunError(
+                f"run '{self.name}' holds no model yet", f"continue it with: vgi fit --resume --out {self.name}"
+            )
+
+    def recipe(self) -> Recipe:
+        """The resolved recipe."""
+        return read_recipe(self.text(RECIPE), RECIPE)
+
+    def parts(self) -> Parts:
+        """All tensors."""
+        return {stem: self.tensors(stem) for stem in STEMS}
+
+
+class RunInMemory(RunStore):
+    """A run of this process alone: no file is written."""
+
+    name = "memory"
+    address = None
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self.manifest = dict(manifest)
+        self._texts: dict[str, str] = {}
+        self._parts: dict[str, dict[str, Tensor]] = {}
+        self._metrics: dict[str, Any] = {}
+
+    @property
+    def record(self) -> Record:
+        """The manifest by its types."""
+        return Record.of(self.manifest)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a checkpoint with a model has been kept."""
+        return "model" in self._parts
+
+    def text(self, name: str) -> str:
+        """The recipe or the schema, as they are written."""
+        return self._texts[name]
+
+    def tensors(self, stem: str) -> dict[str, Tensor]:
+        """The tensors of one of STEMS, empty where the run has none."""
+        return dict(self._parts.get(stem, {}))
+
+    def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+        """Keep a checkpoint: until the next one, the tensors of the state itself."""
+        for stem, tensors in parts.items():
+            if tensors or stem == "model":
+                self._parts[stem] = {name: value.detach().cpu() for name, value in tensors.items()}
+        self.manifest |= entries
+        self._texts |= texts or {}
+
+    def start_metrics(self) -> None:
+        """Nothing has to be made ready."""
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """Keep the metrics of an epoch: the last value of each."""
+        self._metrics |= line
+
+    def last_metrics(self) -> dict[str, Any]:
+        """The last value of every metric."""
+        return dict(self._metrics)
+
+    def publish(self) -> None:
+        """It replaces nothing."""
+
+    def withdraw(self) -> None:
+        """Nothing is left of it when nobody refers to it."""
