@@ -88,7 +88,7 @@ class FitRequest(Request):
     resume: bool = False
 
     def carry_out(self, reporter: Reporter) -> RunFolder:
-        """Fit. See `commands.fit.fit` for what it raises."""
+        """Fit and return the run folder."""
         if self.resume and self.force:
             raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")
         if not self.plugins:
@@ -136,7 +136,7 @@ class FinetuneRequest(RunRequest):
     """What `vgi finetune` is asked for."""
 
     def carry_out(self, reporter: Reporter) -> RunFolder:
-        """Fine-tune. See `commands.finetune.finetune` for what it raises."""
+        """Fine-tune and return the new run folder."""
         with plugged(self.plugins):
             check_free(self.folder, self.force)
             self.open()
@@ -174,7 +174,7 @@ class ImputeRequest(RunRequest):
     strict: bool = False
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
-        """Write the completed tables; none are returned where they went to stdout. See `commands.impute.impute`."""
+        """Write the completed tables and return their paths: none where they went to stdout."""
         request = self.checked()
         with plugged(self.plugins):
             request._refuse_outputs()
@@ -183,7 +183,7 @@ class ImputeRequest(RunRequest):
             return impute(request, reporter)
 
     def frames(self, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:
-        """The completed tables in memory, of pandas or `arrow`. See `commands.impute.impute_frames`."""
+        """The completed tables in memory, of pandas or `arrow`."""
         request = self.checked(in_memory=True)
         with plugged(self.plugins):
             from vgi_cli.commands.impute import impute_frames
@@ -293,7 +293,7 @@ class EvaluateRequest(RunRequest):
         return not self.json or self.out is not None
 
     def carry_out(self, reporter: Reporter) -> Report:
-        """Evaluate. See `commands.evaluate.command.evaluate` for what it raises."""
+        """Evaluate and return the report."""
         _ = self.conditions  # refused before anything is looked at
         with plugged(self.plugins):
             self.open()
