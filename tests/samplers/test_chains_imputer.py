@@ -12,7 +12,7 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.chains import ChainsImputer
-from vgi_cli.samplers.held import HeldChains
+from vgi_cli.samplers.starts import HeldChains
 
 
 def test_returns_the_chains_in_any_order_of_rows() -> None:

@@ -19,9 +19,8 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import Box, impute
-from vgi_cli.samplers.held import HeldChains
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
-from vgi_cli.samplers.starts import ChainStart, EmpiricalStart, Start
+from vgi_cli.samplers.starts import ChainStart, EmpiricalStart, HeldChains, Start
 
 
 class TruthStart(Start):

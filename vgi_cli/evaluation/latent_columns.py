@@ -21,7 +21,7 @@ from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.models.base import Latent
 from vgi_cli.models.gaussian.family import ColumnLaw
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import frozen
 
 DRAWS = 1000
 """Draws of z for each cell."""

@@ -54,7 +54,6 @@ class LogLikValidator(Validator):
         self.every = every
 
     def score(self, state: State, over: Callable[[], bool] = never) -> float:
-        """See Validator."""
         table = self._table
         result = observed_log_prob(
             state.model,
@@ -92,7 +91,7 @@ class ObjectiveValidator(Validator):
         self.every = every
 
     def score(self, state: State, over: Callable[[], bool] = never) -> float:
-        """See Validator: the mean over the last epochs of the fine-tuning."""
+        """The mean over the last epochs of the fine-tuning."""
         generator = torch.Generator().manual_seed(self._seed + self._count)
         tuned, events = self._tune(state, self._table, self._inside, generator, self._epochs)
         if self._values is not None:
@@ -114,7 +113,6 @@ class ObjectiveValidator(Validator):
         return {"values": self._values, "count": torch.tensor(self._count)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """See Validator."""
         if tensors:
             self._values = tensors["values"].to(self._table.x)
             self._count = int(tensors["count"])

@@ -84,11 +84,11 @@ class DiagonalNormal(CellsLaw):
         return DiagonalNormal(torch.where(at, self.mean, other.mean), torch.where(at, self.log_scale, other.log_scale))
 
     def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """See LatentLaw: one point."""
+        """One point."""
         return self.draw(noise)[None], noise.new_ones(())[(None,) * noise.dim()]
 
     def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """See LatentLaw: mean + sqrt(1 - step²) (z - mean) + step · scale · noise."""
+        """mean + sqrt(1 - step²) (z - mean) + step · scale · noise."""
         return self.mean + (1 - step.square()).sqrt() * (z - self.mean) + step * self.scale * noise
 
     def kl(self, other: DiagonalNormal) -> Tensor:
@@ -127,7 +127,7 @@ class CategoricalNormal(NamedTuple):
         return torch.cat([given.draw(own), s], -1)
 
     def spread(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """See LatentLaw: one point for each category."""
+        """One point for each category."""
         own, s_noise = self.split(noise)
         normals = self.normal.draw(own[..., None, :])
         s = torch.eye(s_noise.shape[-1], dtype=noise.dtype, device=noise.device).expand(*normals.shape[:-1], -1)
@@ -135,7 +135,7 @@ class CategoricalNormal(NamedTuple):
         return torch.cat([normals, s], -1).movedim(-2, 0), weight.movedim(-1, 0)
 
     def walk(self, z: Tensor, step: Tensor, noise: Tensor) -> Tensor:
-        """See LatentLaw: with probability `step` the category is drawn anew; the distance of the normals from their
+        """With probability `step` the category is drawn anew; the distance of the normals from their
         mean, in standard deviations, walks."""
         own, s = self.split(z)
         own_noise, s_noise = self.split(noise)

@@ -19,16 +19,14 @@ class EmptyModel(Model):
 
     @classmethod
     def build(cls, config: Any, layout: Layout) -> Self:
-        """See Model; no column is modelled."""
+        """No column is modelled."""
         return cls()
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """See Model: there is nothing to set."""
+        """There is nothing to set."""
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """See Model."""
         return x.new_zeros(x.shape[:-1])
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """See Model."""
         return torch.zeros(n, 0)

@@ -22,7 +22,7 @@ class LatentStart(Start):
         self._layout = layout
 
     def states(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Start; x [R, D] with the latents."""
+        """X [R, D] with the latents."""
         d, data_of = self._layout.d, self._layout.data
         data = KeyedNoise(noise.seed, noise.columns[:d], noise.rows, noise.draws, noise.purpose)
         first = self._otherwise.states(data_of(x), data_of(missing), data, Box(data_of(box.low), data_of(box.high)))
@@ -38,11 +38,9 @@ class AugmentedImputer(Imputer):
         self._layout = layout
 
     def rows_at_once(self, draws: int) -> int:
-        """See Imputer."""
         return self._inner.rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer."""
         self._inner.watch = self.watch
         L, d = self._layout.L, self._layout.d
         names = (*noise.columns, *self._layout.names[d:])
@@ -54,5 +52,4 @@ class AugmentedImputer(Imputer):
         return self._inner.sample(rows, holes, wide, bounds)[..., :d].contiguous()
 
     def diagnostics(self) -> dict[str, object]:
-        """See Imputer."""
         return self._inner.diagnostics()

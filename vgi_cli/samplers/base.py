@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.layout import Layout
@@ -88,3 +89,18 @@ def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box:
         draws = imputer.sample(block, holes, noise.select(rows=index), box)
         out.append(draws[:, : stop - start])
     return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])
+
+
+@contextmanager
+def frozen(*modules: nn.Module | None) -> Iterator[None]:
+    """Inside, the modules are in evaluation mode and nothing records gradients."""
+    present = [module for module in modules if module is not None]
+    modes = [module.training for module in present]
+    try:
+        for module in present:
+            module.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in zip(present, modes, strict=True):
+            module.train(mode)

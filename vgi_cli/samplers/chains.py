@@ -10,8 +10,7 @@ from torch import Tensor
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
-from vgi_cli.samplers.held import HeldChains
-from vgi_cli.samplers.starts import held_chains
+from vgi_cli.samplers.starts import HeldChains, held_chains
 
 
 @final
@@ -31,7 +30,7 @@ class ChainsImputer(Imputer):
         self._bounded = 0
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer. UsageError for more than K draws, InputError for rows that the run does not hold."""
+        """UsageError for more than K draws, InputError for rows that the run does not hold."""
         held, K = self._held, self._held.K
         wanted = int(noise.draws.max()) + 1 if len(noise.draws) > 0 else 0
         if wanted > K:

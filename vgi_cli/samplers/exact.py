@@ -35,7 +35,7 @@ class ExactImputer(Imputer):
 
     @torch.no_grad()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer: joint draws, redrawn until they lie in the box."""
+        """Joint draws, redrawn until they lie in the box."""
         draws = noise.draws.tolist()
         result = x.expand(len(draws), *x.shape).clone()
         for number, model in enumerate(self._models):

@@ -13,8 +13,7 @@ from vgi_cli.chains.scans import random_scan
 from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
 from vgi_cli.samplers.starts import Start, start_of
 
@@ -45,11 +44,9 @@ class GibbsImputer(Imputer):
         self._tally = torch.zeros(2, dtype=torch.int64)  # draws, refusals; on the device: it must not wait
 
     def rows_at_once(self, draws: int) -> int:
-        """See Imputer."""
         return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer."""
         box = Box(box.low.to(x), box.high.to(x))
         out = self._start.states(x, missing, noise, box)
         if self._tally.device != x.device:

@@ -16,8 +16,7 @@ from vgi_cli.errors import FitError
 from vgi_cli.maths.laws import CellsLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
 
@@ -58,11 +57,10 @@ class LatentImputer(Imputer):
         self._columns: tuple[str, ...] = ()
 
     def rows_at_once(self, draws: int) -> int:
-        """See Imputer."""
         return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer. FitError when the model's law of a missing cell is not a number."""
+        """FitError when the model's law of a missing cell is not a number."""
         box = Box(box.low.to(x), box.high.to(x))
         self._columns = noise.columns
         out = x.expand(len(noise.draws), *x.shape).clone()

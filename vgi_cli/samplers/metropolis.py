@@ -19,8 +19,7 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Mixing, Record
 from vgi_cli.samplers.packing import PACK, Chains, Pack, chains_of, pack_of, padded, rows_at_once, sweep_noise
 from vgi_cli.samplers.starts import Start, start_of
@@ -104,11 +103,10 @@ class MetropolisImputer(Imputer):
         self._columns: tuple[str, ...] = ()
 
     def rows_at_once(self, draws: int) -> int:
-        """See Imputer."""
         return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer. FitError when the model's density is not a positive number at any state that a chain visits.
+        """FitError when the model's density is not a positive number at any state that a chain visits.
 
         All chains run their first half; then they are sorted anew by the length of their rest, so that one chain that
         is extended does not keep the others of its pack waiting.

@@ -106,7 +106,6 @@ class Mixing:
         self._extended += int(extended.sum())
 
     def add_states(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
-        """See `Memory.add`."""
         self._memory.add(middle, end, missing)
 
     def _sum(self, key: str, value: Tensor) -> None:

@@ -15,8 +15,7 @@ from vgi_cli.chains.projected import Kernel, Latents, Rows, StepNoise, at_base, 
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
 from vgi_cli.samplers.starts import Start
@@ -36,7 +35,7 @@ class ModelStart(Start):
         self._flow = flow
 
     def states(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Start. Randomness: one keyed normal a cell."""
+        """Randomness: one keyed normal a cell."""
         with frozen(self._flow):
             draws = [self._flow.from_base(u) for u in noise.at("start").normal().to(x)]
         inside = torch.stack(draws).clamp(box.low.to(x), box.high.to(x)) if draws else x[None][:0]
@@ -57,11 +56,10 @@ class ProjectedImputer(Imputer):
         self._chains = self._taken = self._accepted = self._stuck = 0
 
     def rows_at_once(self, draws: int) -> int:
-        """See Imputer."""
         return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
-        """See Imputer. A chain that finds no state inside the box keeps its start, and is counted as stuck. FitError
+        """A chain that finds no state inside the box keeps its start, and is counted as stuck. FitError
         where the flow gives no numbers."""
         box = Box(box.low.to(x), box.high.to(x))
         self._columns = noise.columns

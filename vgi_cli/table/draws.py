@@ -29,7 +29,6 @@ class HeldDraws(Draws):
         self.m = len(values)
 
     def rows(self, draw: int, first: int, missing: Bools) -> Floats:
-        """See Draws."""
         return self._values[draw, first : first + len(missing)]
 
 
@@ -55,7 +54,6 @@ class SpooledDraws(Draws):
         self._end += cells.nbytes
 
     def rows(self, draw: int, first: int, missing: Bools) -> Floats:
-        """See Draws."""
         begin, cells = self._places[first]
         with scratch_errors():
             self._file.seek(begin + 8 * cells * draw)

@@ -66,7 +66,6 @@ class _Files(Source):
         )
 
     def blocks(self) -> Iterator[Block]:
-        """See Source."""
         if self._kept is not None:
             yield self._kept
         else:

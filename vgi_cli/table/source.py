@@ -54,5 +54,4 @@ class Whole(Source):
         self.origin = Origin(table.names, table.N, table.format, table.sha256, table.label, table.stem, table.suffix)
 
     def blocks(self) -> Iterator[Block]:
-        """See Source."""
         yield Block(0, self._table)

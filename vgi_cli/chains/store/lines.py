@@ -62,15 +62,12 @@ class DeviceLines(Lines):
 
     @property
     def values(self) -> Tensor:
-        """See Lines."""
         return self._values
 
     def load(self, rows: Tensor, missing: Tensor) -> Tensor:
-        """See Lines."""
         return _take(self._values, self._index(rows, missing))
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
-        """See Lines."""
         _put(self._values, self._index(rows, missing), cells)
 
     def prefetch(self, rows: Tensor) -> None:
@@ -99,13 +96,11 @@ class StagedLines(Lines):
 
     @property
     def values(self) -> Tensor:
-        """See Lines."""
         self._finish_writing()
         self._ahead = None
         return self._values
 
     def load(self, rows: Tensor, missing: Tensor) -> Tensor:
-        """See Lines."""
         rows = self._here(rows)
         if self._ahead is not None and torch.equal(self._ahead[0], rows):
             gathered = self._ahead[1]
@@ -116,7 +111,6 @@ class StagedLines(Lines):
         return _take(lines, _batch_index(missing, lines.shape[0] - 1))
 
     def store(self, rows: Tensor, missing: Tensor, cells: Tensor) -> None:
-        """See Lines."""
         rows = self._here(rows)
         if self._ahead is not None and bool(torch.isin(rows, self._ahead[0]).any()):
             self._ahead = None  # fetched too early
@@ -127,7 +121,6 @@ class StagedLines(Lines):
         self._writing = self._worker.submit(self._scatter, where, self._link.down(lines))
 
     def prefetch(self, rows: Tensor) -> None:
-        """See Lines."""
         rows = self._here(rows)
         self._ahead = (rows, self._worker.submit(self._gather, rows))
 

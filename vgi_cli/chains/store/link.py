@@ -41,16 +41,13 @@ class DirectLink(Link):
         self._device = device
 
     def staging(self, n: int, K: int, dtype: torch.dtype) -> Tensor:
-        """See Link."""
         return torch.empty(n, K, dtype=dtype)
 
     def up(self, lines: Tensor) -> Arrival:
-        """See Link."""
         there = lines.to(self._device)
         return lambda: there
 
     def down(self, lines: Tensor) -> Arrival:
-        """See Link."""
         return lines.cpu
 
 
@@ -63,11 +60,10 @@ class CudaLink(Link):
         self._stream = torch.cuda.Stream(device)
 
     def staging(self, n: int, K: int, dtype: torch.dtype) -> Tensor:
-        """See Link. Pinned; the allocator keeps a block until the copies from it have ended."""
+        """Pinned; the allocator keeps a block until the copies from it have ended."""
         return torch.empty(n, K, dtype=dtype, pin_memory=True)
 
     def up(self, lines: Tensor) -> Arrival:
-        """See Link."""
         with torch.cuda.stream(self._stream):
             there = lines.to(self._device, non_blocking=True)
             copied = self._stream.record_event()
@@ -81,7 +77,6 @@ class CudaLink(Link):
         return arrive
 
     def down(self, lines: Tensor) -> Arrival:
-        """See Link."""
         written = torch.cuda.current_stream(self._device).record_event()
 
         def arrive() -> Tensor:

@@ -26,7 +26,6 @@ from torch import Tensor
 from vgi_cli.conditionals.families.base import BOUND, MAX_LOG_STD, BlockFamily
 from vgi_cli.maths.laws import WIDE_SCALE, WIDE_SHARE, Law, log_normal
 from vgi_cli.maths.splines import packed_rational_quadratic
-from vgi_cli.maths.triangular import cholesky_upper, solve_upper, solve_upper_transposed
 
 JITTER = 10.0
 """Times W and the precision's rounding error: added to the unit diagonal of a scaled P_AA before it is factorised."""
@@ -163,3 +162,34 @@ def _given_the_others(U: Tensor, known: Tensor, wanted: Tensor, part: Tensor) ->
     # the jitter must not reach a row that has none of this, nor a cell that is given
     factor = torch.where(both, factor, eye)
     return torch.where(part[..., None, None], factor, U), shift
+
+
+def cholesky_upper(P: Tensor, least: float) -> Tensor:
+    """Upper triangular U [.., W, W] with U' U = P; a pivot below `least` is taken as that."""
+    W = P.shape[-1]
+    rows = []
+    for k in range(W):
+        pivot = P[..., 0, 0].clamp(min=least).sqrt()[..., None]
+        row = P[..., 0, 1:] / pivot
+        rows.append(torch.cat([pivot.new_zeros(*pivot.shape[:-1], k), pivot, row], -1))
+        P = P[..., 1:, 1:] - row[..., None] * row[..., None, :]
+    return torch.stack(rows, -2)
+
+
+def solve_upper(U: Tensor, b: Tensor) -> Tensor:
+    """x [.., W] with U x = b; U [.., W, W] upper triangular."""
+    W = b.shape[-1]
+    x = b[..., W - 1 :] / U[..., W - 1, W - 1 :]
+    for i in range(W - 2, -1, -1):
+        rest = b[..., i] - (U[..., i, i + 1 :] * x).sum(-1)
+        x = torch.cat([(rest / U[..., i, i])[..., None], x], -1)
+    return x
+
+
+def solve_upper_transposed(U: Tensor, b: Tensor) -> Tensor:
+    """x [.., W] with U' x = b; U [.., W, W] upper triangular."""
+    x = b[..., :1] / U[..., 0, :1]
+    for i in range(1, b.shape[-1]):
+        rest = b[..., i] - (U[..., :i, i] * x).sum(-1)
+        x = torch.cat([x, (rest / U[..., i, i])[..., None]], -1)
+    return x

@@ -25,7 +25,7 @@ from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, effe
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Latent, Marginal, Model
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import frozen
 
 FLAT, UNEVEN = 0.05, 0.7
 """Variance of log weights up to which single draws, and bundles of draws, are enough (see `effort`)."""

@@ -18,7 +18,7 @@ from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, silent
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
-from vgi_cli.samplers.frozen import frozen
+from vgi_cli.samplers.base import frozen
 
 PRIOR_SHARE = 0.05
 """Share of the draws that come from p(z): it bounds the weights where the encoder's normal has too light tails."""

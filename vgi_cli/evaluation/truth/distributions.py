@@ -92,7 +92,6 @@ class KnownLaw(Law):
         self._cholesky = torch.linalg.cholesky(normals.covariances)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """See Law."""
         component = torch.multinomial(self._parameters.weights, n, replacement=True, generator=generator)
         D = self._parameters.means.shape[1]
         noise = torch.randn(n, D, generator=generator, dtype=torch.float64)
@@ -103,7 +102,6 @@ class KnownLaw(Law):
         return out
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """See Law."""
         terms = []
         for weight, mean, factor in zip(self._parameters.weights, self._parameters.means, self._cholesky, strict=True):
             white = torch.linalg.solve_triangular(factor, (x - mean).mT, upper=False)
@@ -152,13 +150,11 @@ class FittedLaw(Law):
         return out
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """See Law."""
         with torch.no_grad():
             z = self._model.sample(n, generator).double()[:, self._place].numpy()
         return torch.from_numpy(np.stack([c.decode(z[:, i]) for i, c in enumerate(self._codecs)], 1))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """See Law."""
         values = x.numpy()
         z = np.stack([c.encode(values[:, i]) for i, c in enumerate(self._codecs)], 1)
         volume = sum(c.log_det(z[:, i]) for i, c in enumerate(self._codecs))

@@ -35,7 +35,6 @@ class FactorGaussians(Gaussians):
         return self.mean
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """See Gaussians."""
         inverse = torch.exp(-self.log_psi)
         scaled = self.F * inverse[:, :, None]
         delta = x - self.mean[:, None, :]
@@ -56,7 +55,6 @@ class FactorGaussians(Gaussians):
         return Footprint(K * max(L * L, D), K * max(L * L, D) + (L + 1) ** 2)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
-        """See Gaussians."""
         inverse = torch.exp(-self.log_psi)
         common = self.common(scale, penalty)
         floor = (penalty.floor * scale.variance * inverse).sum()
@@ -130,7 +128,7 @@ class FactorGaussians(Gaussians):
             self.log_psi.copy_(psi.log())
 
     def shrink_to(self, other: Self, share: float) -> None:
-        """See Gaussians: of the rotations of the loadings, which are one model, the nearest to the other's is taken."""
+        """Of the rotations of the loadings, which are one model, the nearest to the other's is taken."""
         left, _, right = torch.linalg.svd(self.F.mT @ other.F)
         self.F.copy_(self.F @ (left @ right))
         super().shrink_to(other, share)
@@ -143,7 +141,6 @@ class FactorGaussians(Gaussians):
         return factor_precision(self.F, self.log_psi)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
-        """See Gaussians."""
         n, D = component.shape[0], self.mean.shape[1]
         z = torch.randn((n, self.L + D), dtype=self.mean.dtype, device=self.mean.device, generator=generator)
         centre = self.mean[component] + torch.exp(0.5 * self.log_psi[component]) * z[:, self.L :]

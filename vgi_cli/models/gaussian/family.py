@@ -146,7 +146,6 @@ class GaussianFamily(Marginal):
         return torch.logsumexp(self.gaussians.log_prob(flat) + self.log_weights(), -1).reshape(x.shape[:-1])
 
     def marginal_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
-        """See Marginal."""
         parts = []
         order, chunks = _chunks(missing, self.gaussians.footprint())
         for rows, patterns in chunks:
@@ -265,7 +264,6 @@ class GaussianConditional(ConditionalDistribution):
 
     @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:
-        """See ConditionalDistribution."""
         bounds = self._weights.cumsum(-1)[:, :-1]
         draws = []
         for i in range(len(noise.draws)):  # one draw at a time: products of one shape, so rounding cannot depend on n

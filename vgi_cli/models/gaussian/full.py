@@ -47,7 +47,6 @@ class FullGaussians(Gaussians):
         return factor @ factor.mT
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """See Gaussians."""
         factor = self.cholesky()
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(factor)
         whiten = torch.linalg.solve_triangular(factor, eye, upper=False)  # D x D: the rows then cost one product
@@ -94,7 +93,6 @@ class FullGaussians(Gaussians):
         return max(penalty.common, few) if penalty.common else 0.0
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
-        """See Gaussians."""
         count, first, second = statistics
         precision, _ = self.precision()
         W = self.common(precision, scale, penalty)

@@ -40,7 +40,6 @@ class MixtureConfig(ModelConfig):
     outliers: bool | None = None
 
     def without_effect(self) -> Mapping[str, str]:
-        """See ModelConfig."""
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
 
 
@@ -61,7 +60,7 @@ class GaussianMixture(GaussianFamily):
 
     @classmethod
     def build(cls, config: MixtureConfig, layout: Layout) -> Self:
-        """See Model. What is none: 5 components, covariances by D, 2 factors, no broad components."""
+        """What is none: 5 components, covariances by D, 2 factors, no broad components."""
         D, K = layout.D, 5 if config.components is None else config.components
         factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
 

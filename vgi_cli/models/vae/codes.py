@@ -66,17 +66,15 @@ class NormalCode(Code):
 
     @property
     def prior(self) -> DiagonalNormal:
-        """See Code."""
         return DiagonalNormal(self.origin, self.origin)
 
     def encode(self, encoder: RowNetwork, x: Tensor, missing: Tensor | None) -> DiagonalNormal:
-        """See Code."""
         return to_normal(encoder(x, missing))
 
     def relaxed(
         self, encoder: RowNetwork, x: Tensor, missing: Tensor | None, noise: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """See Code: there is no category."""
+        """There is no category."""
         q = self.encode(encoder, x, missing)
         return q.draw(noise), q.kl(self.prior)
 
@@ -99,17 +97,16 @@ class MixtureCode(Code):
         self.means = nn.Parameter(torch.zeros(categories, latents))
 
     def encoder_parameters(self) -> Iterator[nn.Parameter]:
-        """See Code: the classifier's."""
+        """The classifier's."""
         return self.classifier.parameters()
 
     @property
     def prior(self) -> CategoricalNormal:
-        """See Code."""
         log_weight = self.means.new_full((self.categories,), -math.log(self.categories))
         return CategoricalNormal(log_weight, DiagonalNormal(self.means, torch.zeros_like(self.means)))
 
     def encode(self, encoder: RowNetwork, x: Tensor, missing: Tensor | None) -> CategoricalNormal:
-        """See Code: the encoder is evaluated for every category."""
+        """The encoder is evaluated for every category."""
         every = torch.eye(self.categories, dtype=x.dtype, device=x.device)
         holes = None if missing is None else missing[..., None, :]
         given = to_normal(encoder(x[..., None, :], holes, every))
@@ -118,7 +115,7 @@ class MixtureCode(Code):
     def relaxed(
         self, encoder: RowNetwork, x: Tensor, missing: Tensor | None, noise: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """See Code. The encoder, the prior of z and later the decoder see the relaxed category; the divergence of the
+        """The encoder, the prior of z and later the decoder see the relaxed category; the divergence of the
         category is that of its probabilities."""
         own, s_noise = noise[..., : -self.categories], noise[..., -self.categories :]
         log_weight = self._log_weight(x, missing)
@@ -130,7 +127,6 @@ class MixtureCode(Code):
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """See Code."""
         self.classifier.initialise(x, generator)
         draw = torch.empty(self.means.shape, dtype=self.means.dtype, device=generator.device)
         self.means.copy_(draw.normal_(generator=generator))

@@ -54,17 +54,14 @@ class MaskedRows(RowNetwork):
         self.net = MLP(D + beside, hidden, out, activation=activation)
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
-        """See RowNetwork."""
         out: Tensor = self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
         return out
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """See RowNetwork."""
         self.net.initialise(generator)
 
     @property
     def outlet(self) -> nn.Linear:
-        """See RowNetwork."""
         return self.net.outlet
 
 
@@ -93,7 +90,6 @@ class SetRows(RowNetwork):
         self.head = MLP(cell[-1] + beside, hidden, out)
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
-        """See RowNetwork."""
         if missing is None:
             total = self._features(x[..., None] * self._slope() + self._offset()).sum(-2)
         else:
@@ -134,7 +130,6 @@ class SetRows(RowNetwork):
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """See RowNetwork."""
         initialise_layers(self, generator)
         for layer in self.head.layers:
             cast(nn.Linear, layer).weight.mul_(HE)
@@ -152,5 +147,4 @@ class SetRows(RowNetwork):
 
     @property
     def outlet(self) -> nn.Linear:
-        """See RowNetwork."""
         return self.head.outlet

@@ -47,13 +47,11 @@ class VaeConfig(ModelConfig):
     floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
     def settled(self, layout: Layout) -> Self:
-        """See ModelConfig."""
         latents = self.latents or min(MOST_LATENTS, max(1, layout.D // 2))
         encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
         return self.model_copy(update={"latents": latents, "encoder": encoder})
 
     def without_effect(self) -> Mapping[str, str]:
-        """See ModelConfig."""
         why: dict[str, str] = {}
         if self.encoding == "masked":
             why |= dict.fromkeys(("embedding", "cell"), "it belongs to model.encoding=set")
@@ -106,20 +104,16 @@ class VariationalAutoencoder(Relaxable):
 
     @property
     def prior(self) -> LatentLaw:
-        """See Latent."""
         return self.code.prior
 
     def encode(self, x: Tensor, missing: Tensor | None = None) -> LatentLaw:
-        """See Latent."""
         return self.code.encode(self.encoder, x, missing)
 
     def encoder_parameters(self) -> Iterator[nn.Parameter]:
-        """See Latent."""
         yield from self.encoder.parameters()
         yield from self.code.encoder_parameters()
 
     def decode(self, z: Tensor) -> DiagonalNormal:
-        """See Latent."""
         normals, category = self.code.split(z)
         out = self.decoder(normals, late=category)
         if self.log_variance is None:
@@ -129,7 +123,6 @@ class VariationalAutoencoder(Relaxable):
         return DiagonalNormal(mean, log_sum_scale(log_variance, self.floor).expand_as(mean))
 
     def relaxed_elbo(self, x: Tensor, noise: Tensor, missing: Tensor, temperature: float) -> Tensor:
-        """See Relaxable."""
         z, divergence = self.code.relaxed(self.encoder, x, missing, noise, temperature)
         return self.decode(z).log_prob(x, missing) - divergence
 

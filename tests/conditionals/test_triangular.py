@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vgi_cli.maths.triangular import cholesky_upper, solve_upper, solve_upper_transposed
+from vgi_cli.conditionals.families.joint import cholesky_upper, solve_upper, solve_upper_transposed
 
 
 @pytest.mark.parametrize("W", [1, 2, 5])
