@@ -19,6 +19,7 @@ from vgi_cli.encoding.encoder import box, decode, encode, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.evaluation.imputation import number_scores, score_imputations
+from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.writer import write_imputed
@@ -202,5 +203,6 @@ def test_a_kind_is_asked_for_by_its_words() -> None:
     rows = table("colour")
     assert infer_schema(rows, kinds={"x": "colour"})[0].columns[0].kind == "colour"
     assert infer_schema(rows, kinds={"x": "carry"})[0].columns[0].kind == "carried"
+    assert TableSettings(columns={"x": "colour"}).columns == {"x": "colour"}
     with pytest.raises(InputError, match="--column x=colour, but its cells are none of that kind"):
         infer_schema(table("text"), kinds={"x": "colour"})

@@ -88,7 +88,7 @@ class Cells(ABC):
 class Asked(NamedTuple):
     """Limits that were asked for the fills of one column.
 
-    rule       range: `low` and `high`, None where a side was left empty; observed: the observed range; none: no limit
+    rule       range: `low` and `high`, None where a side was left empty; observed: the observed range; `none`: no limit
     said       the words, as `age=0:100`
     named      whether the column was named, or `all` stands for it
     """

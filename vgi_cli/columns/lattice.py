@@ -170,7 +170,7 @@ def cell_widths(values: Floats, spikes: tuple[Spike, ...], resolution: float) ->
 
 
 def find_levels(values: Floats, resolution: float) -> tuple[float, ...]:
-    """The levels among observed whole numbers [n] of a column of that resolution, smallest first; none: empty.
+    """The levels among observed whole numbers [n] of a column of that resolution, smallest first; empty without any.
 
     Levels are at most MOST_LEVELS distinct values of which some neighbours lie farther apart than the spacing of the
     column (multiples of 5 have no gaps), and each gap is one in which values are lacking: see BESIDE and LACKING.

@@ -43,6 +43,11 @@ _BLANKED = (Carried, Constant, Empty)
 """Format 3 writes these with all fields of a number: those that they do not have as in _BLANK."""
 
 
+def kind_words() -> tuple[str, ...]:
+    """What may be said after `--column NAME=`."""
+    return tuple(dict.fromkeys(word for kind in reversed(KINDS.values()) for word in kind.words))
+
+
 def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
     """What a column is: of the kind that was asked for, else of the last of KINDS that takes it. InputError where its
     cells contradict what was asked."""

@@ -72,7 +72,7 @@ def are(items: Sequence[object]) -> str:
 
 
 def hole_notes(label: str, modelled: bool, incomplete: int, absent: int, fate: str) -> list[str]:
-    """Notes on the holes of a table: none, fully missing rows and their `fate`, no modelled column."""
+    """Notes on the holes of a table: none, fully missing rows and their `fate`, and no modelled column."""
     if not modelled:
         return ["no column varies: there is nothing to model"]
     if not incomplete:

@@ -13,7 +13,7 @@ from vgi_cli.columns.carried import Carried, Empty
 from vgi_cli.columns.lattice import mostly_gaps
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
-from vgi_cli.columns.schema import KINDS, Schema, infer_column
+from vgi_cli.columns.schema import Schema, infer_column, kind_words
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, named
 from vgi_cli.encoding.check import count_holes
 from vgi_cli.encoding.suspects import looks_written, suspects
@@ -94,9 +94,8 @@ def _check_flags(
         if name not in table.names:
             raise UsageError(f"{flag} {name}: {table.label} has no such column", nearest(name, table.names))
     for name, kind in kinds.items():
-        words = sorted({word for known in KINDS.values() for word in known.words})
-        if kind not in words:
-            raise UsageError(f"--column {name}={kind}: unknown kind", nearest(kind, words))
+        if kind not in kind_words():
+            raise UsageError(f"--column {name}={kind}: unknown kind", nearest(kind, sorted(kind_words())))
         if kind != "carry" and (name in ids or name in exclude):
             flag = "--id" if name in ids else "--exclude"
             raise UsageError(f"--column {name}={kind} disagrees with {flag} {name}", "drop one of them")

@@ -24,8 +24,6 @@ Frame: TypeAlias = Any
 Data: TypeAlias = str | Path | Iterable[str | Path] | Frame
 Plugins: TypeAlias = str | Path | Sequence[str | Path]
 
-COLUMN_KINDS = ("integer", "numeric", "carry")
-
 
 @dataclass(frozen=True)
 class Option:
@@ -149,12 +147,14 @@ def _bounds(items: list[str]) -> dict[str, str]:
 
 
 def _kinds(items: list[str]) -> dict[str, str]:
+    from vgi_cli.columns.schema import kind_words  # it loads numpy, which help does without
+
     kinds: dict[str, str] = {}
     for item in items:
         name, equals, kind = item.rpartition("=")
-        if not equals or kind not in COLUMN_KINDS:
+        if not equals or kind not in kind_words():
             raise UsageError(
-                f"--column: expected NAME=KIND with a kind of {', '.join(COLUMN_KINDS)}, got '{item}'",
+                f"--column: expected NAME=KIND with a kind of {', '.join(kind_words())}, got '{item}'",
                 "for example --column age=integer",
             )
         kinds[name] = kind

@@ -118,7 +118,7 @@ class Table(ABC):
 
     @abstractmethod
     def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
-        """[n] the same of some rows (indices [n]; none: all)."""
+        """[n] the same of some rows (indices [n]; None: all)."""
 
     @abstractmethod
     def typed(self, name: str) -> bool:

@@ -37,7 +37,7 @@ class Template:
         return csv.text[: csv.header[1]] + extra.encode() + self._newline
 
     def long(self, number: int, draw: Floats | None, first: int) -> bytes:
-        """The rows of draw `number` [N, D] (none: with their holes), with `.imp` and with `.id` from `first` + 1 on."""
+        """The rows of draw `number` [N, D] (None: with their holes), with `.imp` and with `.id` from `first` + 1 on."""
         csv = self.csv
         row_ends = csv.bounds[:, -1] - 1
         begins, ends = np.concatenate([self._begins, row_ends]), np.concatenate([self._ends, row_ends])
