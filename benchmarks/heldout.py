@@ -41,7 +41,7 @@ from vgi_cli.methods.em.sizing import EPOCHS, FOLDS, TOLERANCE
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 SCALES = np.array([0.0, 0.3, 0.6, 1.0, 1.5])
 """Of the logarithm of a column; 0: the normal itself."""

@@ -36,8 +36,8 @@ from vgi_cli.settings.options import (
     read_given,
     shown_by_help,
 )
+from vgi_cli.table.base import Table
 from vgi_cli.table.frames import is_frame
-from vgi_cli.table.reader import Table
 
 LAW = "name a run, or a JSON file with the parameters of the law"
 

@@ -15,7 +15,8 @@ from vgi_cli.columns.lattice import find_levels, levels_at, mostly_gaps, numbers
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
 from vgi_cli.table.writer import write_imputed
 
 RNG = np.random.default_rng(0)

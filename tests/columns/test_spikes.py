@@ -13,7 +13,7 @@ from vgi_cli.columns.lattice import Spike, find_spikes, squeezed, stretched
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 RNG = np.random.default_rng(0)
 

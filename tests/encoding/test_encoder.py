@@ -17,7 +17,8 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.maths.noise import row_keys
-from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
 
 TRANSFORMS = ["linear", "normal", "none"]
 

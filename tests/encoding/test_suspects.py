@@ -17,7 +17,8 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.suspects import WRITTEN, far_values
 from vgi_cli.errors import InputError
-from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
 
 X = [f"{v:.2f}" for v in np.random.default_rng(0).normal(10, 1, 40)]
 OTHER = [f"{v:.3f}" for v in np.random.default_rng(1).normal(0, 1, 40)]

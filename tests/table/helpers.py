@@ -6,7 +6,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.base import Table
+from vgi_cli.table.reader import read_table
 
 
 def from_text(text: str | bytes, **options: Any) -> Table:

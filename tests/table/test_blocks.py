@@ -23,11 +23,10 @@ from vgi_cli.table import opening
 from vgi_cli.table.csv import rows as csv_rows
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import find_styles
-from vgi_cli.table.opening import open_table
 from vgi_cli.table.parquet import source as parquet_source
 from vgi_cli.table.parquet import write as write_parquet
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.source import block_rows
+from vgi_cli.table.source import block_rows, open_table
 from vgi_cli.table.writer import Content, write_blocks, write_imputed
 
 ROWS = [

@@ -19,10 +19,11 @@ from tests.table.helpers import from_text, save
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError, VgiError
+from vgi_cli.table.base import Table
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.frames import to_frames
 from vgi_cli.table.outputs import OutputLayout, default_output, output_paths
-from vgi_cli.table.reader import Table, read_table
+from vgi_cli.table.reader import read_table
 from vgi_cli.table.writer import check_output, write_imputed
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,58 +31,74 @@ EnsembleScores: TypeAlias = Callable[[Floats, Floats], Scores]
 """(draws [n, cells], truth [cells]) -> the scores of numbers: crps, rmse, mae, coverage90."""
 
 
-class Cells(ABC):
+class CellSource(Protocol):
+    """What Cells ask of a table; see vgi_cli/table/base.py."""
+
+    label: str
+
+    def missing(self, name: str, /) -> Bools: ...
+    def numbers(self, name: str, /) -> Numbers: ...
+    def some_text(self, name: str, rows: Ints | None, /) -> npt.NDArray[np.object_]: ...
+    def typed(self, name: str, /) -> bool: ...
+    def textual(self, name: str, /) -> bool: ...
+    def single(self, name: str, /) -> bool: ...
+    def limits(self, name: str, /) -> tuple[float, float] | None: ...
+    def spelling(self, name: str, /) -> Spelling | None: ...
+    def where(self, row: int, /) -> str: ...
+
+
+class Cells:
     """The cells of one column of a table, as far as a kind may look at them.
 
     name     of the column
     label    of the table, for messages
     """
 
-    name: str
-    label: str
+    def __init__(self, table: CellSource, name: str) -> None:
+        self.name, self.label, self._table = name, table.label, table
 
     @property
-    @abstractmethod
     def missing(self) -> Bools:
         """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by a mask."""
+        return self._table.missing(self.name)
 
     @property
-    @abstractmethod
     def numbers(self) -> Numbers:
         """The cells read as numbers, with where that fails."""
+        return self._table.numbers(self.name)
 
-    @abstractmethod
     def texts(self, rows: Ints | None = None) -> npt.NDArray[np.object_]:
         """[n] texts of the cells (None: all of them), missing tokens included; None only for a null of Parquet."""
+        return self._table.some_text(self.name, rows)
 
     @property
-    @abstractmethod
     def typed(self) -> bool:
         """Whether the file itself says that the column is no number (text, dates, truth values of a Parquet file)."""
+        return self._table.typed(self.name)
 
     @property
-    @abstractmethod
     def textual(self) -> bool:
         """Whether the cells are texts, which may spell numbers."""
+        return self._table.textual(self.name)
 
     @property
-    @abstractmethod
     def single(self) -> bool:
         """Whether the file types the column in single (or half) precision."""
+        return self._table.single(self.name)
 
     @property
-    @abstractmethod
     def limits(self) -> tuple[float, float] | None:
         """The least and the greatest number that the type in the file can hold; None where it sets none."""
+        return self._table.limits(self.name)
 
     @property
-    @abstractmethod
     def spelling(self) -> Spelling | None:
         """How the observed numbers are written; None where nothing is written (Parquet, all missing)."""
+        return self._table.spelling(self.name)
 
-    @abstractmethod
     def where(self, row: int) -> str:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
+        return self._table.where(row)
 
 
 class Asked(NamedTuple):

@@ -30,7 +30,7 @@ from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.provenance import provenance
 from vgi_cli.stages import READING, SAVING, TRAINING
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 from vgi_cli.version import __version__
 
 

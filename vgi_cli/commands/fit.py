@@ -28,7 +28,7 @@ from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.stages import READING, REFITS, SAVING, TRAINING
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""

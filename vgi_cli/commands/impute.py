@@ -36,13 +36,13 @@ from vgi_cli.settings.options import Frame
 from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.stages import DRAWING, READING, WRITING
+from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.frames import to_frames
-from vgi_cli.table.outputs import OutputLayout, output_paths, refuse_sources, refuse_type
-from vgi_cli.table.reader import Table
+from vgi_cli.table.outputs import OutputLayout, default_output, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.source import Block, Source, Whole
-from vgi_cli.table.writer import Content, check_output, default_output, refuse_clash, write_blocks
+from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks
 
 
 class Imputed(NamedTuple):

@@ -39,7 +39,7 @@ from vgi_cli.table.outputs import (
 if TYPE_CHECKING:
     from vgi_cli.commands.evaluate.command import Report
     from vgi_cli.fitting.fitted import FittedTable
-    from vgi_cli.table.reader import Table
+    from vgi_cli.table.base import Table
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median")

@@ -12,7 +12,7 @@ from vgi_cli.fitting.rows import check_same_data, held_out, read, rows_of
 from vgi_cli.machine.clock import TimeUp
 from vgi_cli.machine.work import Work
 from vgi_cli.models.base import Model
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 
 class _NotAtHand(Exception):

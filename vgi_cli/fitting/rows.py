@@ -24,10 +24,10 @@ from vgi_cli.layout import Layout
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
+from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Style, find_styles
-from vgi_cli.table.opening import open_table
-from vgi_cli.table.reader import Table, read_table
-from vgi_cli.table.source import Origin, Source
+from vgi_cli.table.reader import read_table
+from vgi_cli.table.source import Origin, Source, open_table
 
 
 class EncodedTable(NamedTuple):

@@ -75,7 +75,7 @@ class Table(ABC):
 
     def column(self, name: str) -> Cells:
         """The cells of a column, as a kind looks at them."""
-        return _CellsOf(self, name)
+        return Cells(self, name)
 
     def missing(self, name: str) -> Bools:
         """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by the mask."""
@@ -151,44 +151,3 @@ class Table(ABC):
     @abstractmethod
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         """The i-th column as numbers."""
-
-
-class _CellsOf(Cells):
-    """One column of a table."""
-
-    def __init__(self, table: Table, name: str) -> None:
-        self.name, self.label, self._table = name, table.label, table
-
-    @property
-    def missing(self) -> Bools:
-        return self._table.missing(self.name)
-
-    @property
-    def numbers(self) -> Numbers:
-        return self._table.numbers(self.name)
-
-    def texts(self, rows: Ints | None = None) -> npt.NDArray[np.object_]:
-        return self._table.some_text(self.name, rows)
-
-    @property
-    def typed(self) -> bool:
-        return self._table.typed(self.name)
-
-    @property
-    def textual(self) -> bool:
-        return self._table.textual(self.name)
-
-    @property
-    def single(self) -> bool:
-        return self._table.single(self.name)
-
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        return self._table.limits(self.name)
-
-    @property
-    def spelling(self) -> Spelling | None:
-        return self._table.spelling(self.name)
-
-    def where(self, row: int) -> str:
-        return self._table.where(row)

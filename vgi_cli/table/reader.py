@@ -18,8 +18,6 @@ from vgi_cli.table.join import join_csv, join_parquet
 from vgi_cli.table.mask import hidden_cells, mask_delimiter
 from vgi_cli.table.parquet.table import ParquetTable
 
-__all__ = ["Table", "read_table"]
-
 
 class Named(NamedTuple):
     """The files of a table, what it is called, and the hash of all that it is read from.

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
+from vgi_cli.columns.numerals import SingleDecimals
+from vgi_cli.errors import InputError
 from vgi_cli.table.base import Format, Table
+from vgi_cli.table.csv.rows import csv_tables
+from vgi_cli.table.inputs import TableFile
+from vgi_cli.table.mask import hidden_cells
+from vgi_cli.table.parquet.table import parquet_frame, parquet_tables
+from vgi_cli.table.reader import Named, name_table, table_in_memory
 
 BLOCK_CELLS = 1 << 17
 LEAST_ROWS = 256
@@ -55,3 +64,116 @@ class Whole(Source):
 
     def blocks(self) -> Iterator[Block]:
         yield Block(0, self._table)
+
+
+def open_table(
+    paths: Sequence[str | Path],
+    *,
+    mask: Path | None = None,
+    na_values: Sequence[str] = (),
+    delimiter: str | None = None,
+    stdin: BinaryIO | None = None,
+) -> Source:
+    """Open files as one table; arguments and errors as `read_table`. Every row is looked at before this returns.
+
+    Standard input and compressed files are copied to temporary files.
+    """
+    named = name_table(paths, mask, na_values, delimiter, stdin)
+    try:
+        return _Files(named)
+    except InputError:
+        table_in_memory(named)  # says which row of the whole table is wrong, and what is wrong with it first of all
+        raise
+
+
+class _Files(Source):
+    """The rows of files. A table of one block is read once and kept."""
+
+    def __init__(self, named: Named) -> None:
+        self._named = named
+        files = named.files
+        if len({file.parquet for file in files}) > 1:
+            raise InputError("CSV and Parquet files cannot be joined into one table", "convert one of them")
+        self._decimals: dict[str, int | None] = {}
+        if files[0].parquet:
+            self._width = parquet_frame(files)[0].num_columns
+            self._decimals = _single_decimals(files, self._width)
+        else:
+            self._width = _columns(files[0])
+        self._kept: Block | None = None
+        kept: Block | None = None
+        N, names = 0, tuple[str, ...]()
+        for block in self._read():
+            kept = block if N == 0 else None
+            N, names = N + block.table.N, block.table.names
+        if N == 0:
+            raise InputError(f"{named.label}: the file has columns but no rows", "expected at least one row of data")
+        self._kept = kept
+        self.origin = Origin(
+            names, N, "parquet" if files[0].parquet else "csv", named.sha256, named.label, named.stem, named.suffix
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        if self._kept is not None:
+            yield self._kept
+        else:
+            yield from self._read()
+
+    def _read(self) -> Iterator[Block]:
+        named = self._named
+        first = 0
+        masks = None if named.mask is None else _Masks(named.mask)
+        for table in self._tables(named.files, named.na_values, repeat(block_rows(self._width))):
+            table.label = named.label
+            if masks is not None:
+                table.hidden = hidden_cells(table, masks.take(table.N))
+            yield Block(first, table)
+            first += table.N
+        if masks is not None:
+            masks.require_end()
+        for file in (*named.files, *([] if named.mask is None else [named.mask])):
+            file.require_unchanged()
+
+    def _tables(self, files: Sequence[TableFile], na_values: Sequence[str], rows: Iterator[int]) -> Iterator[Table]:
+        if files[0].parquet:
+            return parquet_tables(files, na_values, rows, self._decimals)
+        return csv_tables(files, na_values, rows)
+
+
+class _Masks:
+    """The rows of a mask file, as many at a time as the table has."""
+
+    def __init__(self, file: TableFile) -> None:
+        self._label = file.label
+        self._wanted = 1
+        rows = iter(lambda: self._wanted, 0)
+        self._tables = parquet_tables([file], (), rows, {}) if file.parquet else csv_tables([file], (), rows)
+
+    def take(self, rows: int) -> Table:
+        """The next rows. InputError where the mask has fewer."""
+        self._wanted = rows
+        table = next(self._tables, None)
+        if table is None or rows != table.N:
+            raise InputError(f"{self._label}: the mask has fewer rows than the table", "give both the same rows")
+        return table
+
+    def require_end(self) -> None:
+        """InputError where the mask has more rows than the table."""
+        self._wanted = 1
+        if next(self._tables, None) is not None:
+            raise InputError(f"{self._label}: the mask has more rows than the table", "give both the same rows")
+
+
+def _columns(file: TableFile) -> int:
+    """Number of columns of a CSV file."""
+    table = next(csv_tables([file], (), repeat(1)), None)
+    return 1 if table is None else len(table.names)
+
+
+def _single_decimals(files: Sequence[TableFile], width: int) -> dict[str, int | None]:
+    """The decimals of the float32 columns of Parquet files (see SingleDecimals)."""
+    found: dict[str, SingleDecimals] = {}
+    for table in parquet_tables(files, (), repeat(block_rows(width)), {}):
+        for name in filter(table.single, table.names):
+            found.setdefault(name, SingleDecimals()).add(table.numeric(name))
+    return {name: decimals.found for name, decimals in found.items()}

@@ -22,7 +22,6 @@ from vgi_cli.table.draws import Draws, HeldDraws
 from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
 from vgi_cli.table.outputs import (
     OutputLayout,
-    default_output,
     output_format,
     output_paths,
     refuse_existing,
@@ -40,19 +39,6 @@ from vgi_cli.table.parquet.write import (
     parquet_pieces,
 )
 from vgi_cli.table.source import Block, Origin, Source, Whole
-
-__all__ = [
-    "Content",
-    "check_output",
-    "default_output",
-    "files_arrow",
-    "long_arrow",
-    "output_paths",
-    "refuse_clash",
-    "refuse_existing",
-    "write_blocks",
-    "write_imputed",
-]
 
 Say = Callable[[str], None]
 

@@ -42,8 +42,8 @@ from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.settings.problems import shown
 from vgi_cli.stages import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING
+from vgi_cli.table.base import Table
 from vgi_cli.table.outputs import output_format
-from vgi_cli.table.reader import Table
 from vgi_cli.table.writer import columns_bytes
 
 TIME_SHARE = 0.5

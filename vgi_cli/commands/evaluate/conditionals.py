@@ -28,7 +28,7 @@ from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.problems import Setting
 from vgi_cli.stages import COMPARING
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 ROWS = 300
 """Most rows on which the conditionals are looked at."""

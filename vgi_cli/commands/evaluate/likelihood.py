@@ -27,7 +27,7 @@ from vgi_cli.machine.signals import Stop
 from vgi_cli.maths.noise import mix64
 from vgi_cli.reporting import Reporter
 from vgi_cli.stages import ENCODER, ENCODING, LIKELIHOOD
-from vgi_cli.table.reader import Table
+from vgi_cli.table.base import Table
 
 DEQUANTISATION_DRAWS = 8
 SCORED_ROWS = 1000
