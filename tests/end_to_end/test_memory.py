@@ -17,10 +17,10 @@ PROGRAM = f"""
 import sys
 from vgi_cli.cli.app import main
 from vgi_cli.table.csv import rows as csv_rows
-from vgi_cli.table import opening
+from vgi_cli.table import source as row_blocks
 
 csv_rows.PIECE = 16384
-opening.block_rows = lambda width: {BLOCK}
+row_blocks.block_rows = lambda width: {BLOCK}
 for data in sys.argv[1:]:
     assert main(["impute", "--checkpoint", "run", data, "--m", "3", "-o", f"out-{{data}}", "-q"]) == 0
     peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))

@@ -30,9 +30,9 @@ import pyarrow.parquet as pq
 
 from tests.fuzz.tables import Case, csv_case, parquet_case
 from vgi_cli.cli.app import main
-from vgi_cli.table import opening
+from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
-from vgi_cli.table.parquet import source as parquet_source
+from vgi_cli.table.parquet import table as parquet_table
 from vgi_cli.table.parquet import write as write_parquet
 
 HOLES = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
@@ -78,9 +78,9 @@ def _small_blocks(rows: int) -> Iterator[None]:
         yield
         return
     with (
-        patch.object(opening, "block_rows", lambda width: rows),
+        patch.object(row_blocks, "block_rows", lambda width: rows),
         patch.object(csv_rows, "PIECE", 5),
-        patch.object(parquet_source, "BATCH", 2),
+        patch.object(parquet_table, "BATCH", 2),
         patch.object(write_parquet, "GROUP_CELLS", 20),
     ):
         yield

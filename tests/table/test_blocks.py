@@ -19,11 +19,11 @@ from vgi_cli.encoding.check import Check, check
 from vgi_cli.encoding.encoder import RowKeys, encode
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, VgiError
-from vgi_cli.table import opening
+from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import find_styles
-from vgi_cli.table.parquet import source as parquet_source
+from vgi_cli.table.parquet import table as parquet_table
 from vgi_cli.table.parquet import write as write_parquet
 from vgi_cli.table.reader import read_table
 from vgi_cli.table.source import block_rows, open_table
@@ -48,9 +48,9 @@ TEXT = "\ufeff\n" + "\n".join([HEADER, *ROWS]) + "\n\n"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rows to a block, a few bytes to a read."""
-    monkeypatch.setattr(opening, "block_rows", lambda width: 3)
+    monkeypatch.setattr(row_blocks, "block_rows", lambda width: 3)
     monkeypatch.setattr(csv_rows, "PIECE", 5)
-    monkeypatch.setattr(parquet_source, "BATCH", 2)
+    monkeypatch.setattr(parquet_table, "BATCH", 2)
     monkeypatch.setattr(write_parquet, "GROUP_CELLS", 20)
 
 
