@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.contracts.test_families import LAYOUTS, D, conditionals, rows
-from vgi_cli.conditionals.families import FAMILIES
 from vgi_cli.maths.laws import log_normal
+from vgi_cli.registry.names import FAMILIES
 
 every = pytest.mark.parametrize("family", FAMILIES)
 

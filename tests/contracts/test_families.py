@@ -3,22 +3,25 @@ layouts; a discrete one beside the named ones, to hold the contract to what it s
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from vgi_cli.conditionals.amortised import AmortisedConditionals
-from vgi_cli.conditionals.families import FAMILIES, FamilyEntry
 from vgi_cli.conditionals.families.base import Family, FamilySettings
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.errors import UsageError
-from vgi_cli.layout import Blocks
+from vgi_cli.layout import Layout
 from vgi_cli.maths.laws import WIDE_SCALE, WIDE_SHARE, Law, Points
 from vgi_cli.methods.vgi.build import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
+from vgi_cli.registry.entries import Entry, Plugin, active_with
+from vgi_cli.registry.names import FAMILIES
 
 D = 4
 SETTINGS = FamilySettings(steps=2, bins=5)
@@ -55,6 +58,14 @@ class LevelsFamily(Family):
 
     def law(self, params):
         return LevelsLaw(params.new_tensor([-1.0, 0.0, 2.0]), params.log_softmax(-1))
+
+
+@pytest.fixture
+def levels():
+    """Within a test `levels` is a name like those of the package."""
+    entries = {FAMILIES.word: {"levels": Entry("", "", None, given=LevelsFamily)}}
+    with active_with([Plugin(Path("levels.py"), "", entries)]):
+        yield
 
 
 KINDS = {name: entry.load() for name, entry in FAMILIES.items()} | {"levels": LevelsFamily}
@@ -210,12 +221,9 @@ def test_the_objective_of_a_discrete_law_is_a_sum_without_noise():
 
 
 @every
-def test_a_family_has_joint_laws_or_refuses_blocks(family, monkeypatch):
-    monkeypatch.setitem(FAMILIES, family, FamilyEntry("", "", "", KINDS[family]))
-    from vgi_cli.layout import Layout
-
+def test_a_family_has_joint_laws_or_refuses_blocks(family, levels):
     layout = Layout.plain(D).grouped([("0", "2")])
-    config = VgiConfig.model_construct(**{**VgiConfig().model_dump(), "conditional": family})
+    config = VgiConfig(conditional=family)
     if family == "levels":
         with pytest.raises(UsageError, match="LevelsFamily has no joint law") as caught:
             build_conditionals(config, layout)
@@ -225,6 +233,6 @@ def test_a_family_has_joint_laws_or_refuses_blocks(family, monkeypatch):
     assert build_conditionals(config, Layout.plain(D)).flat
 
 
-def test_flat_conditionals_are_of_single_columns():
-    q = conditionals("gaussian")
-    assert q.flat and q.members.tolist() == [[0], [1], [2], [3]] and Blocks.columns(D).W == 1
+def test_a_family_that_does_not_exist_is_refused():
+    with pytest.raises(ValidationError, match="should be 'gaussian' or 'spline'"):
+        VgiConfig(conditional="levels")

@@ -255,6 +255,25 @@ COMPLETERS = ExtensionPoint(
     plugins=False,
 )
 
+FAMILIES: ExtensionPoint[None] = ExtensionPoint(
+    "family of conditionals",
+    {
+        "gaussian": Entry(
+            "a normal",
+            "vgi_cli.conditionals.families.gaussian:NormalFamily",
+            None,
+            example="vgi fit data.csv --model flow --set method.conditional=gaussian",
+        ),
+        "spline": Entry(
+            "an affine map of splines of a normal",
+            "vgi_cli.conditionals.families.spline:SplineFamily",
+            None,
+            example="vgi fit data.csv --model flow --set method.conditional=spline",
+        ),
+    },
+    plugins=False,
+)
+
 NAMES_METHOD: Mapping[str, str] = {"method.imputer": "impute-then-fit"}
 """Settings that say by themselves which method is meant, where none is named."""
 

@@ -6,7 +6,6 @@ from vgi_cli.chains.moves import Moves
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.base import Conditionals
-from vgi_cli.conditionals.families import FAMILIES
 from vgi_cli.conditionals.families.base import FamilySettings
 from vgi_cli.conditionals.networks.heads import SKIP_UP_TO, HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
@@ -16,6 +15,7 @@ from vgi_cli.layout import Blocks, Layout
 from vgi_cli.methods.vgi.config import Layout as Networks
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate
+from vgi_cli.registry.names import FAMILIES
 
 BLOCKS_FROM = 64
 """Holes of an incomplete row, on average, from which `auto` redraws several columns together. So many holes need more
@@ -28,7 +28,7 @@ def build_conditionals(config: VgiConfig, layout: Layout) -> AmortisedConditiona
     """The conditionals that the settings describe, one for each block; parameters not yet initialised. UsageError for
     blocks and a family that has no joint law."""
     partition = layout.partition
-    kind = FAMILIES[config.conditional].load()
+    kind = FAMILIES.load(config.conditional)
     settings = FamilySettings(config.spline_steps, config.spline_bins)
     family = kind.build(settings) if partition.W == 1 else kind.of_blocks(partition.W, settings)
     network = _network(config, partition, family.width)

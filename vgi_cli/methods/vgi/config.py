@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from vgi_cli.chains.store.placement import Setting
 from vgi_cli.methods.optimisation import AscentConfig, GradientConfig
@@ -18,8 +21,18 @@ from vgi_cli.ranges import (
     Rate,
     WarmUp,
 )
+from vgi_cli.registry.names import FAMILIES
 
 Layout: TypeAlias = Literal["independent", "shared", "modulated"]
+
+
+def _family(name: object) -> object:
+    """The name of a family of conditionals; an error as of pydantic's Literal where there is none of that name."""
+    if not isinstance(name, str) or name not in FAMILIES:
+        *first, last = (repr(known) for known in FAMILIES)
+        expected = f"{', '.join(first)} or {last}"
+        raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+    return name
 
 
 class OptimConfig(GradientConfig):
@@ -51,7 +64,7 @@ class VgiConfig(AscentConfig):
     kernel           `standard` hides a column's previous value from its conditional, `extended` shows it
     layout           `independent` networks, a `shared` trunk with one head per column, or trunk and head shared, the
                      head `modulated` by an embedding of the column; `auto`: shared up to 64 columns, modulated beyond
-    conditional      family: `gaussian` or `spline`
+    conditional      family: `gaussian`, `spline` (registry/names.py)
     initial          f0: `empirical` marginals, or draws from a quick `em` fit of a Gaussian
     trunk, hidden    widths of the layers of the trunk and of the heads
     spline_steps, spline_bins   splines of each conditional and their bins
@@ -68,7 +81,7 @@ class VgiConfig(AscentConfig):
     gradient: Literal["objective", "accepted"] = "objective"
     kernel: Literal["standard", "extended"] = "standard"
     layout: Literal["auto"] | Layout = "auto"
-    conditional: Literal["gaussian", "spline"] = "gaussian"
+    conditional: Annotated[str, BeforeValidator(_family)] = "gaussian"
     initial: Literal["empirical", "em"] = "empirical"
     trunk: Layers = (64, 64)
     hidden: Layers = (32,)
