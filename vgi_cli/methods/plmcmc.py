@@ -102,7 +102,7 @@ def observed_range(table: TensorTable) -> Tensor:
 
 @torch.no_grad()
 def refresh(config: PlmcmcConfig, box: Tensor | None, state: GradientState) -> bool:
-    """A piece of what comes before an epoch: the next SEGMENT steps of the next chains. See Refresh."""
+    """A piece of what comes before an epoch: the next SEGMENT steps of the next chains (see Refresh)."""
     due = round_before(config, state.stage_epoch, state.epochs)
     if not (due.noise or due.steps):
         return False

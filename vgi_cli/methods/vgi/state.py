@@ -31,7 +31,7 @@ Objective = Callable[[Inference, Tensor, Tensor, Tensor, DrawNoise], Tensor]
 
 @final
 class VgiState(LoopState):
-    """See LoopState.
+    """What a fit by `vgi`, `vbgi` or `vbgi-m` keeps beside the state of the loop.
 
     optim_q   None: the conditionals have no parameters of their own
     moves     how the chains move
