@@ -10,14 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.table.helpers import from_text
+from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.lattice import find_levels, levels_at, mostly_gaps, numbers_of
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.writer import write_imputed
 
 RNG = np.random.default_rng(0)
 CODES = (1.0, 7.0, 13.0, 99.0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.columns.colour import Colour
-from tests.table.helpers import from_text
+from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -22,7 +22,6 @@ from vgi_cli.evaluation.imputation import number_scores, score_imputations
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import avoid_codes
-from vgi_cli.table.writer import write_imputed
 
 RNG = np.random.default_rng(0)
 EXAMPLES: dict[str, list[str]] = {

@@ -198,7 +198,7 @@ def test_bound_lies_below_the_marginal(name, D):
         elbo = model.elbo(x.expand(2000, -1, -1), draws)
         log_p = marginal_by_quadrature(model, x)
         rows = x[:, None].expand(-1, len(z), -1)
-        log_q = model.latent_log_q(rows, z.expand(len(x), -1, -1))
+        log_q = model.encode(rows).log_prob(z.expand(len(x), -1, -1))
         posterior = model.joint_log_prob(torch.cat([rows, z.expand(len(x), -1, -1)], -1)) - log_p[:, None]
         gap = (log_q.exp() * (log_q - posterior)).sum(1) * math.exp(volume)
     error = elbo.std(0) / 2000**0.5

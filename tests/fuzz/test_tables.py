@@ -13,12 +13,12 @@ import torch
 
 from tests.fuzz.tables import Case, csv_case, parquet, parquet_case
 from tests.fuzz.trial import attempt
+from tests.table.helpers import write_imputed
 from vgi_cli.encoding.encoder import box, decode, encode
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import VgiError
 from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.writer import write_imputed
 
 ONE = ("--model", "mixture", "--set", "model.components=1")
 FREE = (*ONE, "--unbounded", "all")

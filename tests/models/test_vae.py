@@ -29,7 +29,7 @@ def test_bound_of_the_linear_autoencoder_is_the_likelihood_of_factor_analysis() 
     assert bool(((elbo.mean(0) - exact.log_prob(x)).abs() < 4.5 * error).all())
     with torch.no_grad():  # log p(x, z) - log q(z | x) is log p(x) for every draw
         z = vae.encode(x).draw(noise[0])
-        weight = vae.joint_log_prob(torch.cat([x, z], 1)) - vae.latent_log_q(x, z)
+        weight = vae.joint_log_prob(torch.cat([x, z], 1)) - vae.encode(x).log_prob(z)
     torch.testing.assert_close(weight, exact.log_prob(x), rtol=0, atol=1e-9)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.table.helpers import write_imputed
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.columns.schema import Schema
@@ -18,7 +19,6 @@ from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame, to_frames
 from vgi_cli.table.pandas_notes import KEY, told_to_pandas
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.writer import write_imputed
 
 LARGE = 2**62 + 1
 MOST, LEAST = Decimal("9" * 38), Decimal("-" + "9" * 38)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.table.helpers import save
+from tests.table.helpers import save, write_imputed
 from vgi_cli.columns.numerals import SingleDecimals, shorten
 from vgi_cli.encoding.check import Check, check
 from vgi_cli.encoding.encoder import RowKeys, encode
@@ -27,7 +27,7 @@ from vgi_cli.table.parquet import table as parquet_table
 from vgi_cli.table.parquet import write as write_parquet
 from vgi_cli.table.reader import read_table
 from vgi_cli.table.source import block_rows, open_table
-from vgi_cli.table.writer import Content, write_blocks, write_imputed
+from vgi_cli.table.writer import Content, write_blocks
 
 ROWS = [
     'a,1.50,"3",7,x',

@@ -10,11 +10,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.table.helpers import from_text
+from tests.table.helpers import from_text, write_imputed
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.csv.text import quote
 from vgi_cli.table.texts import MISSING
-from vgi_cli.table.writer import write_imputed
 
 TOKENS = [*MISSING, "?"]
 

@@ -97,7 +97,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualTrunk(nn.Module):
-    """A linear layer and residual blocks: everything of a `ResidualNet` but its last layer."""
+    """A linear layer and residual blocks: in_features -> hidden (the conditioner of neural spline flows)."""
 
     def __init__(
         self, in_features: int, hidden: int, blocks: int, *, activation: Activation = "relu", dropout: float = 0.0
@@ -116,34 +116,6 @@ class ResidualTrunk(nn.Module):
         initialise_layers(self, generator)
         for block in self.blocks:
             initialise_linear(cast(ResidualBlock, block).second, generator, scale=1e-2)
-
-
-class ResidualNet(nn.Module):
-    """in_features -> hidden, residual blocks, -> out_features (the conditioner of neural spline flows)."""
-
-    def __init__(
-        self,
-        in_features: int,
-        hidden: int,
-        out_features: int,
-        blocks: int,
-        *,
-        activation: Activation = "relu",
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.trunk = ResidualTrunk(in_features, hidden, blocks, activation=activation, dropout=dropout)
-        self.outlet = zero_linear(hidden, out_features)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x [.., in_features] -> [.., out_features]."""
-        out: Tensor = self.outlet(self.trunk(x))
-        return out
-
-    def initialise(self, generator: torch.Generator, outlet_scale: float = 1.0) -> None:
-        """Draw the weights; `outlet_scale` near 0 makes the output start near 0."""
-        self.trunk.initialise(generator)
-        initialise_linear(self.outlet, generator, outlet_scale)
 
 
 class MLP(nn.Module):

@@ -177,10 +177,6 @@ class Latent(Model):
             out = torch.where(missing, self.decode(self.encode(out).mean).mean, x)
         return out
 
-    def latent_log_q(self, x: Tensor, z: Tensor) -> Tensor:
-        """log q(z | x), nats: [.., D], [.., L] -> [..]."""
-        return self.encode(x).log_prob(z)
-
     def joint_log_prob(self, xz: Tensor) -> Tensor:
         """log p(x | z) + log p(z), nats: [.., D + L] -> [..]."""
         x, z = self.split(xz)

@@ -71,7 +71,7 @@ def default_output(folder: Path, table: Described) -> Path:
 
 
 def output_paths(out: Path, table: Described, *, m: int, layout: OutputLayout) -> list[Path]:
-    """The files that `write_imputed` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
+    """The files that `write_blocks` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
     if layout != "files":
         return [out]
     stem, suffix = split_name(out)

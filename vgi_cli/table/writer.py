@@ -18,8 +18,8 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Format, Table
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
-from vgi_cli.table.draws import Draws, HeldDraws
-from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
+from vgi_cli.table.draws import Draws
+from vgi_cli.table.fills import Holes, Style, find_holes
 from vgi_cli.table.outputs import (
     OutputLayout,
     output_format,
@@ -38,7 +38,7 @@ from vgi_cli.table.parquet.write import (
     parquet_bytes,
     parquet_pieces,
 )
-from vgi_cli.table.source import Block, Origin, Source, Whole
+from vgi_cli.table.source import Block, Origin, Source
 
 Say = Callable[[str], None]
 
@@ -56,7 +56,7 @@ def check_output(
     format: Format | None = None,
     force: bool = False,
 ) -> list[Path]:
-    """What `write_imputed` would refuse, before any work: the paths that it would make (none for a stream).
+    """What `write_blocks` would refuse, before any work: the paths that it would make (none for a stream).
 
     Raises UsageError for existing outputs and for what cannot go to a stream, InputError when `long` would clash with
     columns of the table.
@@ -82,41 +82,6 @@ def refuse_clash(table: Table | Origin) -> None:
     if clash:
         message = f"{table.label}: has a column '{clash[0]}', which the long layout adds"
         raise InputError(message, "rename it, or use `--format files`")
-
-
-def write_imputed(
-    table: Table,
-    schema: Schema,
-    draws: Floats,
-    *,
-    layout: OutputLayout,
-    out: Path | BinaryIO,
-    format: Format | None = None,
-    original: bool = True,
-    force: bool = False,
-    say: Say = _unsaid,
-) -> list[Path]:
-    """Write the table with its holes filled; the paths written (none for a stream).
-
-    draws     [m, N, D] data units, columns as `schema.modelled`; only cells that are missing in the table are read
-    layout    `files`: one file per draw; `long`: all draws below each other with `.imp` and `.id`; `single`: one draw
-    out       a path (for `files` the pattern: `out.csv` makes `out.1.csv` …) or a binary stream (CSV only)
-    format    default: what the extension of `out` says, else the type of the input
-    original  whether `long` begins with the table and its holes, as `.imp` 0
-    force     whether existing files are overwritten
-    say       see `write_blocks`
-
-    Files are written aside, synced and renamed when all of them are whole. Raises what `check_output` raises.
-    """
-    draws = np.asarray(draws, np.float64)
-    shape = (table.N, len(schema.modelled))
-    if draws.ndim != 3 or draws.shape[1:] != shape or (layout == "single" and len(draws) != 1):
-        raise ValueError(f"expected draws [m, {shape[0]}, {shape[1]}] (m = 1 for a single table), got {draws.shape}")
-    for i, name in enumerate(schema.modelled):
-        if not np.isfinite(draws[:, table.missing(name), i]).all():
-            raise ValueError(f"a fill of column '{name}' is not finite")
-    content = Content(Whole(table), schema, find_styles([table], schema), HeldDraws(draws))
-    return write_blocks(content, layout=layout, out=out, format=format, original=original, force=force, say=say)
 
 
 class Content(NamedTuple):
@@ -150,9 +115,17 @@ def write_blocks(
     force: bool = False,
     say: Say = _unsaid,
 ) -> list[Path]:
-    """`write_imputed` in memory that does not grow with the table, which is read once for every draw.
+    """Write a table with its holes filled, block by block, in memory that does not grow with it; it is read once for
+    every draw. The paths written (none for a stream).
 
-    `say` is told, one line each, which columns of a Parquet file change their type, and why.
+    layout    `files`: one file per draw; `long`: all draws below each other with `.imp` and `.id`; `single`: one draw
+    out       a path (for `files` the pattern: `out.csv` makes `out.1.csv` …) or a binary stream (CSV only)
+    format    default: what the extension of `out` says, else the type of the input
+    original  whether `long` begins with the table and its holes, as `.imp` 0
+    force     whether existing files are overwritten
+    say       is told, one line each, which columns of a Parquet file change their type, and why
+
+    Files are written aside, synced and renamed when all of them are whole. Raises what `check_output` raises.
     """
     table, draws = content.source.origin, content.draws
     paths = check_output(table, layout=layout, out=out, m=draws.m, format=format, force=force)

@@ -210,13 +210,6 @@ def step_work(model: GaussianFamily, N: int) -> float:
     return float(N * K * ((L or D) ** 3 + D * max(L, 1) ** 2))
 
 
-@torch.no_grad()
-def weighted_loglik(model: GaussianFamily, table: EmTable) -> Tensor:
-    """Log-likelihood of the observed cells of a table, nats, summed over weighted rows."""
-    missing = table.patterns.missing[table.patterns.of_row]
-    return (model.marginal_log_prob(table.x, missing) * table.weights).sum()
-
-
 def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
     """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
