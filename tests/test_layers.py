@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout": _BASE,
     "data": _BASE | {"layout"},
     "maths": _BASE,
-    "columns": _BASE | {"layout"},
+    "columns": _BASE | {"layout", "registry"},
     "table": _CORE | {"columns"},
     "encoding": _CORE | {"columns", "table"},
     "models": _CORE,
@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "methods": _FITS | {"completers"},
     "evaluation": _FITS | {"columns", "samplers"},
     "registry": _BASE,  # the tables of names; whoever looks one up loads what it names
-    "registry.plugins": _CORE | {"models", "methods", "reporting"},
+    "registry.plugins": _CORE | {"columns", "conditionals", "models", "methods", "reporting"},
     "settings": _CORE | {"columns", "models", "methods", "reporting"},
     "machine": _CORE | {"chains", "reporting", "settings"},
     "runs": _CORE | {"methods", "settings"},

@@ -19,7 +19,13 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.api import Progress, Run, evaluate, finetune, fit, impute, load
-    from vgi_cli.registry.registration import register_method, register_model, register_sampler
+    from vgi_cli.registry.registration import (
+        register_family,
+        register_kind,
+        register_method,
+        register_model,
+        register_sampler,
+    )
 
 __all__ = [
     "Progress",
@@ -30,6 +36,8 @@ __all__ = [
     "fit",
     "impute",
     "load",
+    "register_family",
+    "register_kind",
     "register_method",
     "register_model",
     "register_sampler",

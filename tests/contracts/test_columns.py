@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +15,14 @@ from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.columns.schema import KINDS, Schema
+from vgi_cli.columns.schema import Schema, kind_of
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import box, decode, encode, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.evaluation.imputation import number_scores, score_imputations
+from vgi_cli.registry.entries import Entry, Plugin, active_with
+from vgi_cli.registry.names import KINDS
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import avoid_codes
@@ -41,8 +45,10 @@ TRANSFORMS: list[Transform] = ["linear", "normal"]
 
 
 @pytest.fixture(autouse=True)
-def colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "colour", Colour)
+def colour() -> Iterator[None]:
+    entry = Entry("colours #rrggbb", "tests.columns.colour:Colour", None, given=Colour)
+    with active_with([Plugin(Path("colour.py"), "", {"kind": {"colour": entry}})]):
+        yield
 
 
 def table(name: str, holes: int = 1) -> Table:
@@ -76,7 +82,7 @@ def test_every_kind_has_an_example() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_json_form_is_exact(name: str) -> None:
     _, schema, column = fitted(name)
-    assert KINDS[column.kind] is type(column)
+    assert kind_of(column.kind) is type(column)
     assert Schema.from_json(schema.to_json()) == schema
 
 

@@ -107,7 +107,8 @@ def test_files_that_are_no_plugins(write: Write, tmp_path: Path) -> None:
     assert refusal(tmp_path / "folder.py")[0] == f"plugin '{tmp_path}/folder.py': Is a directory"
     message, hint = refusal(write("x = 1\n"))
     assert message == "plugin p.py registers nothing"
-    assert hint == "call vgi_cli.register_model or vgi_cli.register_method or vgi_cli.register_sampler in it"
+    words = ("model", "method", "family", "sampler", "kind")
+    assert hint == f"call vgi_cli.{' or '.join(f'register_{word}' for word in words)} in it"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_two_plugins_that_do_not_go_together(write: Write, tmp_path: Path) -> No
 
 
 def test_registering_outside_a_plugin_is_refused() -> None:
-    for name in ("register_model", "register_method", "register_sampler"):
+    for name in ("register_model", "register_method", "register_family", "register_sampler", "register_kind"):
         with pytest.raises(UsageError, match=f"{name} is for plugins, and no plugin is being loaded") as caught:
             getattr(vgi_cli, name)("m", None, about="")
         assert caught.value.hint is not None and "--plugin FILE.py" in caught.value.hint

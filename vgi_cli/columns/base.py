@@ -151,7 +151,7 @@ class Column(ABC):
     """One column of a fitted table: what its cells are, and what the fit knows about them.
 
     name  its name
-    kind  the key of its class in KINDS (columns/schema.py)
+    kind  the name of its class in KINDS (registry/names.py)
     role  data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
     """
 

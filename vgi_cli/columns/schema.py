@@ -12,20 +12,12 @@ from pydantic.dataclasses import dataclass as strict_dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, ConstantColumn, ModelledColumn, Request, Role, Transform
 from vgi_cli.columns.carried import Carried, Empty
-from vgi_cli.columns.number import Constant, Number
+from vgi_cli.columns.number import Constant
 from vgi_cli.errors import InputError, RunError
 from vgi_cli.layout import Layout
+from vgi_cli.registry.names import KINDS
 
 T = TypeVar("T")
-
-KINDS: dict[str, type[Column]] = {
-    "carried": Carried,
-    "numeric": Number,
-    "integer": Number,
-    "constant": Constant,
-    "empty": Empty,
-}
-"""The class of each kind, by the name that schema.json has for it. A column is of the last one that takes it."""
 
 SCHEMA_FORMAT = 3
 """1: without spikes; 2: fills of all columns, unless `bounded` was false, stay in the observed range."""
@@ -43,9 +35,15 @@ _BLANKED = (Carried, Constant, Empty)
 """Format 3 writes these with all fields of a number: those that they do not have as in _BLANK."""
 
 
+def kind_of(name: str) -> type[Column]:
+    """The class of a kind."""
+    kind: type[Column] = KINDS.load(name)
+    return kind
+
+
 def kind_words() -> tuple[str, ...]:
     """What may be said after `--column NAME=`."""
-    return tuple(dict.fromkeys(word for kind in reversed(KINDS.values()) for word in kind.words))
+    return tuple(dict.fromkeys(word for name in reversed(list(KINDS)) for word in kind_of(name).words))
 
 
 def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
@@ -53,7 +51,8 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
     cells contradict what was asked."""
     if role != "data" or asked.kind in Carried.words:
         return Carried(cells.name, "carried", role)
-    kinds = [kind for kind in reversed(KINDS.values()) if asked.kind is None or asked.kind in kind.words]
+    known = [kind_of(name) for name in KINDS]
+    kinds = [kind for kind in reversed(known) if asked.kind is None or asked.kind in kind.words]
     for kind in dict.fromkeys([cast(type[Column], Empty), *kinds]):
         column = kind.infer(cells, asked)
         if column is not None:
@@ -152,19 +151,28 @@ def _checked(adapter: TypeAdapter[T], raw: Any, place: str = "") -> T:
         raise _damaged(f"{where.rstrip('.')}: {first['msg']}") from None
 
 
+def kinds_in(text: str) -> list[str]:
+    """The kinds of columns that a schema.json names, as far as it is whole."""
+    try:
+        return [str(column["kind"]) for column in json.loads(text)["columns"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
 def _damaged(what: str) -> RunError:
     return RunError(f"schema.json: damaged ({what})", "restore the run folder, or fit again")
 
 
 def _column_of(raw: dict[str, Any], place: str) -> Column:
     """A column from its JSON object; what `place` it has, for messages."""
-    kind = raw.get("kind")
+    kind = str(raw.get("kind"))
     if kind not in KINDS:
-        raise _damaged(f"{place}kind: expected one of {', '.join(KINDS)}, got {kind!r}")
-    if KINDS[kind] in _BLANKED:
-        own = {field.name for field in fields(KINDS[kind])}
+        raise _damaged(f"{place}kind: expected one of {', '.join(KINDS)}, got {raw.get('kind')!r}")
+    cls = kind_of(kind)
+    if cls in _BLANKED:
+        own = {field.name for field in fields(cls)}
         raw = {key: value for key, value in raw.items() if key in own or key not in _BLANK or value != _BLANK[key]}
-    column: Column = _checked(_adapter(KINDS[kind]), raw, place)
+    column: Column = _checked(_adapter(cls), raw, place)
     return column
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.driver import how_it_ended
@@ -103,7 +103,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
         return run
     if not run.fitted:
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
-    used = plugins.require(recipe.plugins, used_names(recipe), f"run '{run.path}'", reporter)
+    names = used_names(recipe, kinds_in(run.text(SCHEMA)))
+    used = plugins.require(recipe.plugins, names, f"run '{run.path}'", reporter)
     recipe = make_plan(as_settings(recipe.replace(plugins=used)), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
     reporter.plan([READING, TRAINING, *([REFITS] if refit_count(recipe) else []), SAVING])

@@ -77,7 +77,7 @@ def fit_rows(
     if rows.table.D == 0:
         return _nothing_to_fit(rows, recipe, said, keep, work)
     reporter = work.reporter
-    recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), reporter)
+    recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
     recipe, layout = choose_blocks(recipe, rows.table, reporter)
     device = resolve_device(recipe.device, "device")
     if device.type != "cpu" and not recipe.method.entry.traits.gpu:
@@ -150,9 +150,10 @@ def require_time(limit: TimeLimit, moment: str) -> None:
         )
 
 
-def _record_plugins(recipe: Recipe, reporter: Reporter) -> Recipe:
-    """The recipe with file name and SHA-256 of the plugins that give its model and its method."""
-    names = used_names(recipe)
+def _record_plugins(recipe: Recipe, rows: Rows, reporter: Reporter) -> Recipe:
+    """The recipe with file name and SHA-256 of the plugins that it uses."""
+    columns = () if rows.source is None else rows.source.schema.columns
+    names = used_names(recipe, [column.kind for column in columns])
     plugins.say_unused(names, reporter)
     return recipe.replace(plugins=plugins.in_use(names))
 
@@ -209,7 +210,7 @@ def _texts(job: Job) -> dict[str, str]:
 def _nothing_to_fit(rows: Rows, recipe: Recipe, said: Settings, keep: Keep, work: Work) -> Fitted:
     """The run of a table in which no column varies: it carries columns and fills constants."""
     device = resolve_device(recipe.device, "device")
-    recipe = _record_plugins(recipe, work.reporter).replace(device=str(device), threads=recipe.threads or 1)
+    recipe = _record_plugins(recipe, rows, work.reporter).replace(device=str(device), threads=recipe.threads or 1)
     job = Job(recipe, rows, None, device, work)
     with keep(_manifest(job, said, rows)) as run:
         run.save({}, {}, _texts(job))

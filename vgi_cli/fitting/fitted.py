@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import Tensor
 
-from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.choosing import layout_of
@@ -21,6 +21,7 @@ from vgi_cli.models.base import Model
 from vgi_cli.models.empty import EmptyModel
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
+from vgi_cli.registry.names import KINDS
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.store import SCHEMA, RunStore
@@ -69,7 +70,8 @@ class Fitted:
     def say_unused_plugins(self, reporter: Reporter, sampler: str | None = None) -> None:
         """A line for every plugin that this run does not use, nor the sampler that was asked for."""
         if not self.empty:
-            plugins.say_unused([*used_names(self.recipe), ("sampler", sampler)], reporter)
+            names = used_names(self.recipe, kinds_in(self.run.text(SCHEMA)))
+            plugins.say_unused([*names, ("sampler", sampler)], reporter)
 
     def sampler(self, name: str) -> str:
         """The sampler to use; UsageError where the run cannot offer it."""
@@ -85,9 +87,11 @@ class Fitted:
         return chosen
 
 
-def used_names(recipe: Recipe) -> list[tuple[str, str | None]]:
-    """What a recipe names that a plugin may give, by extension point."""
-    return [("model", recipe.model.name), ("method", recipe.method.name)]
+def used_names(recipe: Recipe, kinds: Iterable[str] = ()) -> list[tuple[str, str | None]]:
+    """What a fit names that a plugin may give, by extension point; `kinds`: of its columns."""
+    family = recipe.method.settings.get("conditional")
+    named = [("model", recipe.model.name), ("method", recipe.method.name), ("family", family)]
+    return [*named, *(("kind", kind) for kind in kinds)]
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,15 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
         goes_on = f"vgi fit --resume --out {run.name} goes on"
         reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
     recipe = run.recipe()
-    schema = Schema.from_json(run.text(SCHEMA))
+    text = run.text(SCHEMA)
+    names = used_names(recipe, kinds_in(text))
+    if recipe.plugins and any(kind not in KINDS for kind in kinds_in(text)):
+        plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
+    schema = Schema.from_json(text)
     if schema.modelled and run.record.command == "fit" and run.record.epochs == 0:
         reporter.warn(f"{run.name} was stopped before training had done one epoch: do not use this run")
     if schema.modelled:
-        used = plugins.require(recipe.plugins, used_names(recipe), f"run '{run.name}'", reporter)
+        used = plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
         recipe = recipe.replace(plugins=used)
         _check_settings(recipe, run.name)
     return FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)

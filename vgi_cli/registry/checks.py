@@ -68,13 +68,16 @@ def resolve(where: str, thing: Any) -> Any:
 
 def check_model(where: str, family: Any) -> None:
     """UsageError unless the class is a complete model."""
-    if not inspect.isclass(family) or not issubclass(family, Model):
-        raise UsageError(
-            f"{where}: expected a class derived from Model, got {family!r}",
-            "derive it from Model, Marginal or Bijective of vgi_cli.models.base",
-        )
-    _check_complete(where, family)
+    check_class(where, family, Model, "Model, Marginal or Bijective")
     _check_config(where, family, ModelConfig)
+
+
+def check_class(where: str, cls: Any, base: type, bases: str | None = None) -> None:
+    """UsageError unless it is a class of that kind with nothing left to define; `bases`: what to derive it from."""
+    if not inspect.isclass(cls) or not issubclass(cls, base):
+        hint = f"derive it from {bases or base.__name__} of {base.__module__}"
+        raise UsageError(f"{where}: expected a class derived from {base.__name__}, got {cls!r}", hint)
+    _check_complete(where, cls)
 
 
 def check_method(where: str, method: Any, makes: frozenset[str]) -> None:

@@ -164,6 +164,36 @@ METHODS = ExtensionPoint(
     },
 )
 
+FAMILIES: ExtensionPoint[None] = ExtensionPoint(
+    "family",
+    {
+        "gaussian": Entry(
+            "normal",
+            "vgi_cli.conditionals.families.gaussian:NormalFamily",
+            None,
+            example="vgi fit data.csv --model flow --set method.conditional=gaussian",
+        ),
+        "spline": Entry(
+            "an affine map of splines of a normal",
+            "vgi_cli.conditionals.families.spline:SplineFamily",
+            None,
+            example="vgi fit data.csv --model flow --set method.conditional=spline",
+        ),
+    },
+)
+
+KINDS: ExtensionPoint[None] = ExtensionPoint(
+    "kind",
+    {
+        "carried": Entry("a column that is not modelled", "vgi_cli.columns.carried:Carried", None),
+        "numeric": Entry("numbers", "vgi_cli.columns.number:Number", None),
+        "integer": Entry("whole numbers", "vgi_cli.columns.number:Number", None),
+        "constant": Entry("a number that does not vary", "vgi_cli.columns.number:Constant", None),
+        "empty": Entry("a column without a cell", "vgi_cli.columns.carried:Empty", None),
+    },
+)
+"""A column is of the last kind that takes it."""
+
 SAMPLERS = ExtensionPoint(
     "sampler",
     {
@@ -250,25 +280,6 @@ COMPLETERS = ExtensionPoint(
                 package=("LightGBM", "lightgbm"),
             ),
             example="vgi fit data.csv --model mixture --imputer miceforest",
-        ),
-    },
-    plugins=False,
-)
-
-FAMILIES: ExtensionPoint[None] = ExtensionPoint(
-    "family of conditionals",
-    {
-        "gaussian": Entry(
-            "a normal",
-            "vgi_cli.conditionals.families.gaussian:NormalFamily",
-            None,
-            example="vgi fit data.csv --model flow --set method.conditional=gaussian",
-        ),
-        "spline": Entry(
-            "an affine map of splines of a normal",
-            "vgi_cli.conditionals.families.spline:SplineFamily",
-            None,
-            example="vgi fit data.csv --model flow --set method.conditional=spline",
         ),
     },
     plugins=False,

@@ -23,7 +23,13 @@ from vgi_cli.registry import registration
 from vgi_cli.registry.entries import ExtensionPoint, Plugin, active, active_with
 from vgi_cli.reporting import Reporter
 
-POINTS: tuple[ExtensionPoint[Any], ...] = (registry.MODELS, registry.METHODS, registry.SAMPLERS)
+POINTS: tuple[ExtensionPoint[Any], ...] = (
+    registry.MODELS,
+    registry.METHODS,
+    registry.FAMILIES,
+    registry.SAMPLERS,
+    registry.KINDS,
+)
 """What a plugin can add to."""
 
 _imported: dict[tuple[Path, str], Plugin] = {}
@@ -114,7 +120,7 @@ def _run(path: Path, content: bytes, name: str) -> registration.Entries:
         del sys.modules[name]
         raise UsageError(
             f"plugin {path.name} registers nothing",
-            f"call {' or '.join(f'vgi_cli.register_{point.word}' for point in POINTS)} in it",
+            f"call vgi_cli.{' or '.join(f'register_{point.word}' for point in POINTS)} in it",
         )
     return entries
 
@@ -148,8 +154,8 @@ def flags() -> str:
 
 def say_unused(names: Names, reporter: Reporter) -> None:
     """A line for every active plugin that gives none of these names."""
-    said = dict(names)
-    used = in_use(said.items())
+    names = list(names)
+    said, used = dict(names), in_use(names)
     for file in dict.fromkeys(plugin.file for plugin in active() if plugin.file not in used):
         reporter.say(f"plugin {file} is not used: model {said.get('model')} by {said.get('method')}")
 

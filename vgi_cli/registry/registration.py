@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from vgi_cli.errors import UsageError
 from vgi_cli.registry.entries import Entry, ExtensionPoint, MethodTraits, ModelTraits, SamplerTraits
-from vgi_cli.registry.names import METHODS, MODELS, SAMPLERS
+from vgi_cli.registry.names import FAMILIES, KINDS, METHODS, MODELS, SAMPLERS
 
 Entries: TypeAlias = dict[str, dict[str, Entry[Any]]]
 """What a plugin has registered, by extension point and name."""
@@ -121,6 +121,42 @@ def register_sampler(
     example = f"vgi impute --checkpoint run1 --plugin FILE.py --sampler {name}"
     traits = SamplerTraits(precision, refits)
     _add(SAMPLERS, name, Entry(about, _source(build), traits, needed, frozenset(), example, build))
+
+
+def register_family(name: str, family: Any, *, about: str) -> None:
+    """Give a family of conditionals a name, `--set method.conditional=NAME`; called by a plugin (docs/extending.md).
+
+    family  a class derived from `vgi_cli.conditionals.families.base.Family`, or the text `module:attribute`
+    about   one line that says what it is
+
+    Raises UsageError for a name that is taken and a class that cannot be used.
+    """
+    from vgi_cli.conditionals.families.base import Family
+    from vgi_cli.registry.checks import check_class, resolve
+
+    where = _place("register_family", FAMILIES, name)
+    family = resolve(where, family)
+    check_class(where, family, Family)
+    example = f"vgi fit data.csv --plugin FILE.py --set method.conditional={name}"
+    _add(FAMILIES, name, Entry(about, _source(family), None, example=example, given=family))
+
+
+def register_kind(name: str, kind: Any, *, about: str) -> None:
+    """Give a kind of columns the name that schema.json has for it; called by a plugin (docs/extending.md). Columns are
+    looked at by the kinds of plugins first: whatever it takes is of this kind.
+
+    kind   a class derived from `vgi_cli.columns.base.Column`, or the text `module:attribute`
+    about  one line that says what it is
+
+    Raises UsageError for a name that is taken and a class that cannot be used.
+    """
+    from vgi_cli.columns.base import Column
+    from vgi_cli.registry.checks import check_class, resolve
+
+    where = _place("register_kind", KINDS, name)
+    kind = resolve(where, kind)
+    check_class(where, kind, Column)
+    _add(KINDS, name, Entry(about, _source(kind), None, example="vgi fit data.csv --plugin FILE.py", given=kind))
 
 
 def _source(thing: Any) -> str:
