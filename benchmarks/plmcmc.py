@@ -32,11 +32,11 @@ from torch import Tensor
 from works import curved_rows, table_rows
 
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.fitting.plan import merged
 from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.registry import names as registry
+from vgi_cli.settings.components import merged
 
 WIDE = {"auxiliary_std": 0.5, "perturb_std": 0.3}
 ENTRANTS: dict[str, tuple[str, dict[str, Any]]] = {

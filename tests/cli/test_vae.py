@@ -71,7 +71,7 @@ def test_validation_selects(vgi: Vgi, data: Path, select: str) -> None:
 
 
 def test_a_pilot_chooses_the_epochs(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgi_cli.methods.vgi.vgi.STEPS", 20)  # of the plan that the pilot cuts short
+    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 20)  # of the plan that the pilot cuts short
     Path("data.csv").write_text(text(rows=60))
     flags = [flag for i, flag in enumerate(VAE) if "--epochs" not in VAE[max(0, i - 1) : i + 1]]
     done = vgi("fit", "data.csv", *flags, "--out", "run")
