@@ -7,9 +7,10 @@ rule is able to fail.
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +61,26 @@ ALLOWED["api"] = ALLOWED["commands"] | {"commands"}
 ALLOWED["__init__"] = {"api", "registry.plugins", "version"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
+
+_ASCENT = {"base", "loop", "optimisation", "gradient", "start"}
+INSIDE: dict[str, set[str]] = {
+    # what a folder of a part may import of its own part, besides itself
+    "chains.store": set(),
+    "commands.evaluate": {"requests", "samplers", "impute", "finetune"},
+    "conditionals.families": set(),
+    "conditionals.networks": set(),
+    "evaluation.likelihood": set(),
+    "evaluation.truth": {"imputation"},
+    "methods.em": _ASCENT,
+    "methods.vgi": _ASCENT,
+    "models.flows": {"base"},
+    "models.gaussian": {"base"},
+    "models.vae": {"base"},
+    "table.csv": {"base", "texts", "fills", "inputs", "join"},
+    "table.parquet": {"base", "texts", "fills", "inputs", "join", "pandas_notes"},
+}
+LOADS_LATE = "vgi_cli.commands.requests"
+"""What asks for a command loads the command itself, and torch with it, when the request is carried out."""
 
 FRAMES = {"pandas", "pyarrow"}
 CONSOLE = {"typer", "rich", "click"}
@@ -120,6 +141,9 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
                 target = "__init__"  # a name that the package itself offers
             if target != part and target not in ALLOWED[part]:
                 yield f"{module}:{item.line}: {part} must not import {target}"
+            folder, (first, *_) = ".".join(module.split(".")[1:3]), [*item.name.split(".")[2:], ""]
+            if target == part and folder in INSIDE and f"{part}.{first}" != folder and first not in INSIDE[folder]:
+                yield f"{module}:{item.line}: {folder} must not import {part}.{first}"
         if top in FRAMES and part not in ("table", "api", "__init__"):
             yield f"{module}:{item.line}: {top} outside table/ and the Python API"
         if top in CONSOLE and part != "cli":
@@ -220,6 +244,28 @@ def loaded_with(start: str) -> dict[str, list[str]]:
     return seen
 
 
+def cycle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Modules that import each other in a ring, the first that is found; empty: the files can be read in one order."""
+    sorter = graphlib.TopologicalSorter(graph)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_two_files_import_each_other() -> None:
+    sources = {dotted(path)[0]: path for path in FILES}
+    graph = {}
+    for module, path in sources.items():
+        if module != LOADS_LATE:
+            found = imports(module, ast.parse(path.read_text(encoding="utf-8")), dotted(path)[1])
+            names = [item.name if item.name in sources else item.name.rpartition(".")[0] for item in found]
+            graph[module] = {name for name in names if name in sources} - {module, "vgi_cli"}
+    assert cycle(graph) == []
+    assert cycle({"a": ["b"], "b": ["c"], "c": ["a"]}) != []
+
+
 def test_no_torch_on_the_way_to_the_command_line() -> None:
     seen = loaded_with("vgi_cli.cli.app")
     assert len(seen) > 1
@@ -256,6 +302,10 @@ def test_importing_loads_no_torch(module: str) -> None:
             "conditionals must not import models",
         ),
         ("vgi_cli.maths.nets", "from vgi_cli.data import Blocks", "maths must not import data"),
+        ("vgi_cli.models.vae.vae", "from vgi_cli.models.gaussian.fa import x", "models.vae must not import models.gau"),
+        ("vgi_cli.methods.em.em", "from vgi_cli.methods.vgi import state", "methods.em must not import methods.vgi"),
+        ("vgi_cli.table.csv.rows", "import vgi_cli.table.parquet.types", "table.csv must not import table.parquet"),
+        ("vgi_cli.chains.store.link", "from vgi_cli.chains import moves", "chains.store must not import chains.moves"),
         ("vgi_cli.methods.vgi.vgi", "from vgi_cli.settings.recipe import Recipe", "methods must not import settings"),
         ("vgi_cli.fitting.driver", "from vgi_cli.cli import console", "fitting must not import cli"),
         ("vgi_cli.fitting.driver", "from vgi_cli import fit", "fitting must not import __init__"),
