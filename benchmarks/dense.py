@@ -6,37 +6,59 @@ parameters of all columns, all columns are redrawn, and the one that is wanted i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from vgi_cli.chains.store.packed import Batch, Chains
-from vgi_cli.conditionals.amortised import AmortisedConditionals, log_normal, put
-from vgi_cli.conditionals.base import Draw, Rows
+from vgi_cli.conditionals.amortised import AmortisedConditionals
+from vgi_cli.conditionals.base import Sweep
 from vgi_cli.conditionals.networks.trunk import SLOPE
+from vgi_cli.maths.laws import Law
+
+
+@dataclass(frozen=True)
+class Selected(Law):
+    """The laws of blocks [R], or [R, M], of which those of all S are computed."""
+
+    every: Law
+    block: Tensor
+
+    def draw(self, noise: Tensor) -> Tensor:
+        return self._own(self.every.draw(self._spread(noise)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        raise NotImplementedError("the baseline keeps every draw")
+
+    def entropy(self) -> Tensor | None:
+        entropy = self.every.entropy()
+        return None if entropy is None else self._own(entropy)
+
+    def draw_scored(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        value, log_q = self.every.draw_scored(self._spread(noise))
+        return self._own(value), self._own(log_q)
+
+    def _spread(self, noise: Tensor) -> Tensor:
+        """[R, S, 1] the noise of each row at its own blocks."""
+        j = self.block.view(len(self.block), -1, 1)
+        return noise.new_zeros(len(j), self.every.mean.shape[1], 1).scatter(1, j, noise.view(len(j), -1, 1))
+
+    def _own(self, every: Tensor) -> Tensor:
+        return every.gather(1, self.block.view(len(self.block), -1)).view(self.block.shape)
 
 
 class PlainConditionals(AmortisedConditionals):
     """The same parameters; all S conditionals of every row."""
 
-    def see(self, x: Tensor, missing: Tensor) -> Rows:
-        return Rows(x, missing, x.new_empty(len(x), 0))
+    def law(
+        self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False, first: Tensor | None = None
+    ) -> Law:
+        return Selected(self.family.law(self._every(x)), block)
 
-    def params(self, rows: Rows, j: Tensor) -> Tensor:
-        self._wanted = j
-        return self._every(rows.x)[:, None]
-
-    def fresh(self, params: Tensor, noise: Tensor) -> Tensor:
-        value, _ = self.family.to_value(params, noise.expand(-1, self.S))
-        return value.gather(1, self._wanted)[:, 0]
-
-    def draw(self, x: Tensor, missing: Tensor, j: Tensor, noise: Tensor) -> Draw:
-        params = self._every(x)
-        u = x.new_zeros(len(x), self.S).scatter(1, j, noise[..., 0])
-        value, log_det = self.family.to_value(params, u)
-        entropy = self.family.entropy(params)
-        log_q = log_normal(u) - log_det if entropy is None else -entropy
-        return Draw(put(x[:, None], j, value.gather(1, j)), log_q.gather(1, j))
+    def sweep(self, x: Tensor, missing: Tensor) -> Sweep:
+        return Sweep(self, x, missing)
 
     def _every(self, x: Tensor) -> Tensor:
         """[R, S, width] parameters of all columns."""
@@ -71,7 +93,7 @@ class Copies(Chains):
 
     def __init__(self, chains: Chains) -> None:
         self.x, self.missing, self.K, self.lines = chains.x, chains.missing, chains.K, chains.lines
-        self.incomplete, self.complete = chains.incomplete, chains.complete
+        self.layout, self.incomplete, self.complete = chains.layout, chains.incomplete, chains.complete
         self.copies = torch.stack([chains.completed(k) for k in range(chains.K)])
 
     def batch(self, incomplete: Tensor, complete: Tensor) -> Batch:

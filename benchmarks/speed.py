@@ -31,6 +31,7 @@ import torch
 from dense import Copies, PlainConditionals
 from works import Work, config, incomplete, works
 
+from vgi_cli.chains.moves import OfRows, sweep, sweep_noise
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
@@ -38,7 +39,6 @@ from vgi_cli.machine.device import set_threads
 from vgi_cli.methods.base import Events, Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
-from vgi_cli.methods.vgi.objective import sweep_noise, update_imputations
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns
 
@@ -240,11 +240,11 @@ def slopes(args: argparse.Namespace, device: torch.device) -> dict[str, float]:
         wide = work._replace(D=D, rows=lambda N, seed, D=D: torch.randn(N, D), build=lambda D=D: _normal(D))
         state = fit_state(wide, incomplete(wide, 640).to(device=device), accept="gibbs")
         batch = state.batch()
-        noise = sweep_noise(state.q, len(batch.x), 5, "gibbs", batch.x, state.generator(1))
+        moves = state.moves._replace(G=5)
+        noise = sweep_noise(state.q, len(batch.x), moves, batch.x, state.generator(1))
         sweeps[str(D)] = functools.partial(
-            update_imputations, state.log_p, state.q, batch.x, batch.missing, state.chains.K, noise,
-            accept="gibbs", scan="step",
-        )  # fmt: skip
+            sweep, noise, state.q, batch.x, batch.missing, OfRows(state.log_p), moves, state.chains.K
+        )
     seconds = medians(sweeps, args.repeats, device)
     out["sweep, 43 -> 172 columns (ratio)"] = seconds["172"] / seconds["43"]
     return out
