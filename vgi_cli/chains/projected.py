@@ -36,7 +36,7 @@ class Map(Protocol):
 
 class Rows(NamedTuple):
     """What stays as it is: x [R, D], of which the observed cells count; missing [R, D]; the range [2, D] that
-    imputations may not leave, none: they may be anything."""
+    imputations may not leave; None: they may be anything."""
 
     x: Tensor
     missing: Tensor
@@ -58,7 +58,7 @@ class Kernel(NamedTuple):
     auxiliary: float
 
 
-class StepNoise(NamedTuple):
+class ProjectedNoise(NamedTuple):
     """Randomness of one step: normal [R, D], choice [R] uniform, log_uniform [R] the log of a uniform."""
 
     normal: Tensor
@@ -98,7 +98,7 @@ def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
     return Latents(u, y, log_target)
 
 
-def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: StepNoise) -> Stepped:
+def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: ProjectedNoise) -> Stepped:
     """One Metropolis-Hastings step of every chain. A chain whose pi is 0 takes the first proposal where it is not."""
     fresh = (noise.choice < kernel.resample)[:, None]
     u = torch.where(fresh, kernel.resample_std * noise.normal, state.u + _column(kernel.perturb_std) * noise.normal)
@@ -140,11 +140,11 @@ def strain(rows: Rows, kernel: Kernel, y: Tensor) -> Tensor:
     return torch.where(count > 0, squares / count.clamp(min=1), 1.0)
 
 
-def draw_noise(like: Tensor, generator: torch.Generator) -> StepNoise:
+def draw_noise(like: Tensor, generator: torch.Generator) -> ProjectedNoise:
     """Randomness of one step for chains `like` [R, D]."""
     normal = torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
     uniform = torch.rand(2, len(like), generator=generator, dtype=like.dtype, device=like.device)
-    return StepNoise(normal, uniform[0], uniform[1].log())
+    return ProjectedNoise(normal, uniform[0], uniform[1].log())
 
 
 def _column(value: float | Tensor) -> float | Tensor:

@@ -227,7 +227,7 @@ SAMPLERS = ExtensionPoint(
         ),
         "plmcmc": Entry(
             "projected latent Markov chains, for flows without fitted conditionals",
-            "vgi_cli.samplers.projected:build",
+            "vgi_cli.samplers.plmcmc:build",
             SamplerTraits(),
             needs=frozenset({"bijective"}),
             example="vgi impute --checkpoint run1 --sampler plmcmc",

@@ -14,7 +14,7 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
-from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once, sweep_noise
+from vgi_cli.samplers.packing import Pack, cell_noise, chains_of, pack_of, packed, rows_at_once
 from vgi_cli.samplers.starts import Start, start_of
 
 GibbsStep = Callable[..., Tensor]
@@ -67,7 +67,7 @@ class GibbsImputer(Imputer):
         count = int(sweeps.max())
         for sweep in range(count):
             self.watch(part[0] + part[1] * sweep / count)
-            noise = sweep_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
+            noise = cell_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
             scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)

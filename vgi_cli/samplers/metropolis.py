@@ -21,7 +21,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Mixing, Record
-from vgi_cli.samplers.packing import PACK, Chains, Pack, chains_of, pack_of, padded, rows_at_once, sweep_noise
+from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, cell_noise, chains_of, pack_of, padded, rows_at_once
 from vgi_cli.samplers.starts import Start, start_of
 
 WALK_SHARE = 0.1
@@ -125,7 +125,7 @@ class MetropolisImputer(Imputer):
         self._mixing.add_states(middle, out, missing)
         return out
 
-    def _run(self, chains: Chains, box: Box) -> tuple[Tensor, Tensor]:
+    def _run(self, chains: ImputingChains, box: Box) -> tuple[Tensor, Tensor]:
         """States [Q, D] of the chains after their first half and at their end."""
         sides = torch.stack(box)
         first = self._burn_in.first(chains.missing.sum(1))
@@ -184,7 +184,7 @@ class MetropolisImputer(Imputer):
 
     def _advance(
         self,
-        chains: Chains,
+        chains: ImputingChains,
         state: _State,
         box: Tensor,
         order: Tensor,
@@ -228,7 +228,7 @@ class MetropolisImputer(Imputer):
         for sweep in range(least, most):
             self.watch(part[0] + part[1] * (sweep - least) / (most - least))
             active = (begin <= sweep) & (sweep < end)
-            noise = sweep_noise(pack.noise, sweep, self._q.cell_width + 3, x.dtype)
+            noise = cell_noise(pack.noise, sweep, self._q.cell_width + 3, x.dtype)
             scan = random_scan(allowed, noise.order[:, first], steps)
             at = Position(x, log_p, torch.zeros_like(allowed))
             for g in range(steps):

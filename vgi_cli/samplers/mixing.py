@@ -16,7 +16,7 @@ class Record:
     """
 
     def __init__(self, missing: Tensor, counts: Tensor | None = None) -> None:
-        """counts [4, Q, D]: what was recorded so far; none: nothing."""
+        """counts [4, Q, D]: what was recorded so far; None: nothing."""
         self.missing = missing
         zeros = torch.zeros(4, *missing.shape, dtype=torch.float64, device=missing.device)
         self.counts = zeros if counts is None else counts

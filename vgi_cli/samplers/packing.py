@@ -25,7 +25,7 @@ def rows_at_once(draws: int) -> int:
     return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
 
 
-class Chains(NamedTuple):
+class ImputingChains(NamedTuple):
     """Q chains, one for every draw of every row with a hole.
 
     x        [Q, D] first states
@@ -57,7 +57,7 @@ class Pack(NamedTuple):
     real: int
 
 
-def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Chains:
+def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> ImputingChains:
     """The chains of all (draw, row) with a hole, few holes first; states [n, R, D] completed rows, missing [R, D].
 
     The key of a chain is made of the keys of its row and its draw: a chain's randomness is the same in any pack.
@@ -71,10 +71,10 @@ def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> Chains:
     keys = mix64(noise.rows.to(row.device)[row] ^ mix64(noise.draws.to(row.device)[draw] + 1))
     one = torch.zeros(1, dtype=torch.int64, device=row.device)
     own = KeyedNoise(noise.seed, noise.columns, keys, one, f"{noise.purpose}/chains")
-    return Chains(states[draw, row], missing[row], own, draw, row)
+    return ImputingChains(states[draw, row], missing[row], own, draw, row)
 
 
-def packed(chains: Chains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
+def packed(chains: ImputingChains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
     """The chains of each pack, and which share of all came before and is in it."""
     Q = len(chains.row)
     for index in torch.arange(Q, device=chains.row.device).split(PACK):
@@ -82,7 +82,7 @@ def packed(chains: Chains) -> Iterator[tuple[Tensor, tuple[float, float]]]:
         yield index, (before, len(index) / max(Q, 1))
 
 
-def pack_of(chains: Chains, x: Tensor, index: Tensor) -> Pack:
+def pack_of(chains: ImputingChains, x: Tensor, index: Tensor) -> Pack:
     """The pack of at most PACK chains `index`, in the states x [Q, D]."""
     keys = padded(chains.noise.rows[index])
     own = KeyedNoise(chains.noise.seed, chains.noise.columns, keys, chains.noise.draws, chains.noise.purpose)
@@ -95,7 +95,7 @@ def padded(values: Tensor) -> Tensor:
     return torch.nn.functional.pad(values, sides)
 
 
-class SweepNoise(NamedTuple):
+class CellNoise(NamedTuple):
     """Randomness of one sweep over PACK chains, in which a column is visited at most once: all keyed by column name.
 
     order   [PACK, D] uniform: the order in which holes are visited
@@ -108,8 +108,8 @@ class SweepNoise(NamedTuple):
     accept: Tensor
 
 
-def sweep_noise(noise: KeyedNoise, sweep: int, width: int, dtype: torch.dtype) -> SweepNoise:
+def cell_noise(noise: KeyedNoise, sweep: int, width: int, dtype: torch.dtype) -> CellNoise:
     """The randomness of sweep `sweep` for proposals that need `width` normals."""
     at = noise.at(sweep)
     normal = torch.stack([at.at(f"normal{i}").normal()[0] for i in range(width)], -1)
-    return SweepNoise(at.at("order").uniform()[0], normal.to(dtype), at.at("accept").uniform()[0].log().to(dtype))
+    return CellNoise(at.at("order").uniform()[0], normal.to(dtype), at.at("accept").uniform()[0].log().to(dtype))

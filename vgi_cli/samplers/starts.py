@@ -88,7 +88,7 @@ class HeldChains:
     keys     [N] int64 row keys, as in KeyedNoise.rows; they must differ
     missing  [N, D] True where the fitted table has a hole
     packed   [C, K] values of the missing cells, row by row
-    d        data columns, where latents come after them; these are left out of `missing` and `values`; none: D
+    d        data columns, where latents come after them; these are left out of `missing` and `values`; None: D
     """
 
     def __init__(self, keys: Tensor, missing: Tensor, packed: Tensor, d: int | None = None) -> None:

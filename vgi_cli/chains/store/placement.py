@@ -21,7 +21,7 @@ SHARE = 0.6
 class MemoryBudget(NamedTuple):
     """What a machine has left for chains.
 
-    device  free bytes of a device that has memory of its own; none: the numbers are computed on the CPU, in RAM
+    device  free bytes of a device that has memory of its own; None: the numbers are computed on the CPU, in RAM
     ram     free bytes of the host
     mapped  makes chains in a file
     """

@@ -38,7 +38,7 @@ class JointLaw(Law):
     mean     [.., W], the value itself at cells that are given
     U        [.., W, W], the identity there
     wanted   [.., W] 1 where a cell is drawn, else 0
-    splines  the parameters of each [3 bins - 1, .., W]; none: a Gaussian
+    splines  the parameters of each [3 bins - 1, .., W]; empty: a Gaussian
     share    of the draws that are wide, all of their cells; noise is then [.., W + 1], and the last number chooses
     """
 

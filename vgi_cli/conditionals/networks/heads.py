@@ -30,7 +30,7 @@ class HeadNetwork(BlockNetwork):
     width   parameters of one conditional
     trunk   widths of the layers that all blocks share; empty: independent networks
     hidden  widths of the layers of each head
-    D       columns; none: as many as blocks
+    D       columns; None: as many as blocks
     locations  parameters, the first of a conditional's, that are locations
     """
 

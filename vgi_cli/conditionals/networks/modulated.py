@@ -24,7 +24,7 @@ class ModulatedNetwork(BlockNetwork):
     S       blocks
     width   parameters of one conditional
     trunk   widths of the layers before the block is named; hidden: of those after it
-    D       columns; none: as many as blocks
+    D       columns; None: as many as blocks
     locations  parameters, the first of a conditional's, that are locations
     """
 

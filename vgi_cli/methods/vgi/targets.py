@@ -42,13 +42,6 @@ class Inference(NamedTuple):
     estimate: Estimate
 
 
-class StepNoise(NamedTuple):
-    """All randomness of a step: of the chains' sweep, and of the estimate of the objective."""
-
-    moves: SweepNoise
-    fresh: DrawNoise
-
-
 class Target(ABC):
     """A target holds no parameters and no state. Rows x [R, D] have latent columns after those of the data.
 

@@ -15,7 +15,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import impute
-from vgi_cli.samplers.projected import ModelStart, ProjectedImputer
+from vgi_cli.samplers.plmcmc import ModelStart, ProjectedImputer
 
 
 class Bent(Bijective):

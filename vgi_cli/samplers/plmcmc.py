@@ -11,7 +11,7 @@ from typing import cast, final
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.projected import Kernel, Latents, Rows, StepNoise, at_base, projected, step
+from vgi_cli.chains.projected import Kernel, Latents, ProjectedNoise, Rows, at_base, projected, step
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
@@ -119,11 +119,11 @@ def _filled(rows: Rows, state: Latents) -> Tensor:
     return torch.where(torch.isneginf(state.log_target)[:, None], rows.x, projected(rows, state.y))
 
 
-def _randomness(noise: KeyedNoise, kernel: Kernel, like: Tensor) -> tuple[Kernel, StepNoise]:
+def _randomness(noise: KeyedNoise, kernel: Kernel, like: Tensor) -> tuple[Kernel, ProjectedNoise]:
     """The kernel of a step, with a size of perturbation for each chain, and the step's randomness, all keyed."""
     size, choice, accept = noise.at("step").uniform(("size", "choice", "accept"))[0].to(like).unbind(1)
     low, high = SCALES
-    drawn = StepNoise(noise.normal()[0].to(like), choice, accept.log())
+    drawn = ProjectedNoise(noise.normal()[0].to(like), choice, accept.log())
     return kernel._replace(perturb_std=low * (high / low) ** size), drawn
 
 
