@@ -285,7 +285,8 @@ class Sampling:
                 except OutOfTime:
                     raise self._time_up(watch) from None
                 self.keep_off_codes(drawn, block.table)
-                draws.add(block.first, rows.table.missing.numpy(), drawn)
+                holes = rows.table.layout.of_columns(rows.table.missing)
+                draws.add(block.first, holes.numpy(), drawn)
                 done += int(rows.table.missing.any(1).sum())
         self.finish()
 

@@ -137,7 +137,9 @@ def make(
     loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
     sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
     rounded = any(column.noisy for column in fitted.schema.encoded)
-    part = loglik_part(loglik, missing, log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0)
+    part = loglik_part(
+        loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0
+    )
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
     notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
