@@ -11,10 +11,14 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from tests.columns.colour import COLOUR, Colour
-from vgi_cli.columns.schema import KINDS
+from tests.columns.colour import COLOUR
 
 N = 120
+PLUGIN = """
+import vgi_cli
+
+vgi_cli.register_kind("colour", "tests.columns.colour:Colour", about="colours #rrggbb")
+"""
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -40,12 +44,12 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_a_wide_column_is_fitted_filled_and_scored(
     model: str, settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(KINDS, "colour", Colour)
     monkeypatch.chdir(tmp_path)
     whole, holes = tables()
     whole.to_csv("whole.csv", index=False)
     holes.to_csv("holes.csv", index=False)
-    run = vgi_cli.fit("holes.csv", out="run", model=model, seed=1, **settings)  # type: ignore[arg-type]
+    Path("colours.py").write_text(PLUGIN)
+    run = vgi_cli.fit("holes.csv", out="run", model=model, seed=1, plugins=["colours.py"], **settings)  # type: ignore[arg-type]
     schema = json.loads(Path("run/schema.json").read_text())
     assert schema["columns"][1] == {"name": "colour", "kind": "colour", "role": "data"}
     filled: list[Any] = run.impute(m=2)
