@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.samplers.chains_setup import D, make_setup, noise_for
-from vgi_cli.chains.captured import CapturedSteps
+from vgi_cli.chains.captured import CapturedSteps, cloned, flattened
+from vgi_cli.chains.moves import StepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.spline import SplineFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
@@ -88,6 +89,15 @@ def test_recorded_steps_draw_the_same_cells(name: str) -> None:
     assert sum(t.replayed for t in traced) > 10
     assert plain.diagnostics() == recorded.diagnostics()
     assert plain.diagnostics()["outside_range"] != 0
+
+
+def test_nested_inputs_are_recorded_tensor_by_tensor() -> None:
+    a, b, c, d = torch.arange(4.0)[:, None].unbind()
+    nested = (a, (StepNoise(b, c, d), a))
+    assert [float(tensor) for tensor in flattened(nested)] == [0.0, 1.0, 2.0, 3.0, 0.0]
+    copy = cloned(nested)
+    assert isinstance(copy[1][0], StepNoise) and torch.equal(copy[1][0].latents, d)
+    assert not any(x is y for x, y in zip(flattened(nested), flattened(copy), strict=True))
 
 
 @pytest.mark.gpu
