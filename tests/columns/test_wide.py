@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,10 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from tests.columns.colour import COLOUR
+from tests.test_extending import EXAMPLES
 
 N = 120
-PLUGIN = """
-import vgi_cli
-
-vgi_cli.register_kind("colour", "tests.columns.colour:Colour", about="colours #rrggbb")
-"""
+PLUGIN, COLOUR = EXAMPLES["colour"], re.compile("#[0-9a-f]{6}")
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:

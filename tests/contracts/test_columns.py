@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.columns.colour import Colour
 from tests.table.helpers import from_text, write_imputed
+from tests.test_extending import EXAMPLES as PLUGINS
 from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -21,8 +21,8 @@ from vgi_cli.encoding.encoder import box, decode, encode, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError
 from vgi_cli.evaluation.imputation import number_scores, score_imputations
-from vgi_cli.registry.entries import Entry, Plugin, active_with
 from vgi_cli.registry.names import KINDS
+from vgi_cli.registry.plugins import plugged
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import avoid_codes
@@ -45,9 +45,10 @@ TRANSFORMS: list[Transform] = ["linear", "normal"]
 
 
 @pytest.fixture(autouse=True)
-def colour() -> Iterator[None]:
-    entry = Entry("colours #rrggbb", "tests.columns.colour:Colour", None, given=Colour)
-    with active_with([Plugin(Path("colour.py"), "", {"kind": {"colour": entry}})]):
+def colour(tmp_path: Path) -> Iterator[None]:
+    """The plugin of docs/extending.md."""
+    (tmp_path / "colour.py").write_text(PLUGINS["colour"])
+    with plugged([] if "colour" in KINDS else [tmp_path / "colour.py"]):
         yield
 
 
