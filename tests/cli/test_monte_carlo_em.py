@@ -11,7 +11,7 @@ from tests.cli.test_refusals import text
 from tests.clocks import ticking
 from tests.program import Vgi
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.samplers import projected
+from vgi_cli.samplers import plmcmc
 
 PLMCMC = (
     *("--model", "flow", "--method", "plmcmc", "--epochs", "3", "--set", "model.steps=1", "--set", "model.hidden=4"),
@@ -26,8 +26,8 @@ MCEM = (
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains of `vgi impute` that are as short as these tests."""
-    monkeypatch.setattr(projected, "FEWEST_STEPS", 10)
-    monkeypatch.setattr(projected, "STEPS_PER_COLUMN", 1)
+    monkeypatch.setattr(plmcmc, "FEWEST_STEPS", 10)
+    monkeypatch.setattr(plmcmc, "STEPS_PER_COLUMN", 1)
 
 
 @pytest.fixture
