@@ -130,7 +130,7 @@ class CellsLaw(Law):
 
 @dataclass(frozen=True)
 class MappedLaw(Law):
-    """x = T(u), u standard normal and T increasing: one number a row, from noise [.., 1].
+    """x = T(u), u standard normal and T invertible; here of one number a row, from noise [.., 1].
 
     share  of the draws whose u has standard deviation WIDE_SCALE (`widened`); noise is then [.., 2], and the second
            number chooses

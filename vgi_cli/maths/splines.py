@@ -13,63 +13,30 @@ over a short last dimension, `softmax` above all, and `torch.where` run many tim
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-
-def rational_quadratic(
-    x: Tensor,
-    widths: Tensor,
-    heights: Tensor,
-    derivatives: Tensor,
-    *,
-    bound: float,
-    inverse: bool = False,
-    min_width: float = 1e-3,
-    min_height: float = 1e-3,
-    min_derivative: float = 1e-3,
-) -> tuple[Tensor, Tensor]:
-    """Map x through a monotone spline (or its inverse), element by element.
-
-    x            [...]
-    widths       [..., bins] logits of the bin widths (softmax inside); heights alike; bins >= 2
-    derivatives  [..., bins - 1] slopes at the inner knots before softplus, shifted so that 0 means slope 1
-    bound        the spline lives on [-bound, bound]; outside it is the identity
-    min_width, min_height   smallest width and height of a bin, as a share of the whole interval
-    min_derivative          smallest slope at a knot
-
-    The leading shapes broadcast. Any strides work; fastest are parameters that lie in memory with the bins outermost,
-    passed as `params.movedim(0, -1)`.
-
-    Returns y [...] and log|dy/dx| [...] of the map that was applied (for the inverse: of the inverse). All zeros give
-    the identity. Derivatives of first order only. The inverse is guarded against the rounding that makes a discriminant
-    negative, so finite arguments give finite results in float32 too.
-    """
-    bins = widths.shape[-1]
-    if bins < 2 or heights.shape[-1] != bins or derivatives.shape[-1] != bins - 1:
-        raise ValueError(
-            "expected widths and heights [..., bins] and derivatives [..., bins - 1] with bins >= 2, got "
-            f"{tuple(widths.shape)}, {tuple(heights.shape)} and {tuple(derivatives.shape)}"
-        )
-    if max(min_width, min_height) * bins >= 1:
-        raise ValueError(f"{bins} bins of at least {max(min_width, min_height)} of the interval do not fit into it")
-    leading = torch.broadcast_shapes(x.shape, widths.shape[:-1], heights.shape[:-1], derivatives.shape[:-1])
-    settings = _Settings(bins, bound, inverse, min_width, min_height, min_derivative)
-    parameters = (_bins_first(p, len(leading)) for p in (widths, heights, derivatives))
-    y, log_slope = _Spline.apply(x.expand(leading), settings, *parameters)
-    return y, log_slope
+SMALLEST = 1e-3
+"""Of the widths and heights of bins, as shares of the whole interval, and of the slopes at knots."""
 
 
 def packed_rational_quadratic(
     x: Tensor, parameters: Tensor, *, bound: float, inverse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`rational_quadratic` with all parameters in one tensor, bins first: the form that costs the fewest copies.
+    """Map x through a monotone spline (or its inverse), element by element.
 
     x           [...]
-    parameters  [3 * bins - 1, ...]: logits of the widths, of the heights, then slopes; trailing shape that of x, or 1s
+    parameters  [3 * bins - 1, ...] with bins >= 2: logits of the widths of the bins (softmax inside), of their heights,
+                then slopes at the inner knots before softplus, shifted so that 0 means slope 1; trailing shape that of
+                x, or 1s
+    bound       the spline lives on [-bound, bound]; outside it is the identity
+
+    Returns y [...] and log|dy/dx| [...] of the map that was applied (for the inverse: of the inverse). All zeros give
+    the identity. Derivatives of first order only. The inverse is guarded against the rounding that makes a discriminant
+    negative, so finite arguments give finite results in float32 too.
     """
     count = parameters.shape[0]
     if count < 5 or count % 3 != 2 or parameters.ndim != x.ndim + 1:
@@ -77,60 +44,40 @@ def packed_rational_quadratic(
             f"expected parameters [3 * bins - 1, ...] with bins >= 2 and {x.ndim} dimensions after the first, "
             f"got {tuple(parameters.shape)}"
         )
-    settings = _Settings((count + 1) // 3, bound, inverse, 1e-3, 1e-3, 1e-3)
-    y, log_slope = _Spline.apply(x, settings, parameters)
+    y, log_slope = _Spline.apply(x, parameters, bound, inverse)
     return y, log_slope
-
-
-class _Settings(NamedTuple):
-    """What `rational_quadratic` was called with, beside tensors."""
-
-    bins: int
-    bound: float
-    inverse: bool
-    min_width: float
-    min_height: float
-    min_derivative: float
-
-    def step_and_span(self, smallest: float) -> tuple[float, float]:
-        """A share p of the softmax makes a bin of size step + span * p."""
-        return 2 * self.bound * smallest, 2 * self.bound * (1 - self.bins * smallest)
 
 
 class _Spline(torch.autograd.Function):
     """The spline with its hand-written first derivatives.
 
-    Parameters are [bins, ...] with as many dimensions as x plus 1: three tensors, or all in one.
+    A share p of the softmax makes a bin of size step + span * p.
     `below` [bins - 1, ...] is 1 for the bins left of (below) the one that the element lies in, else 0.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, settings: _Settings, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        bins, bound, inverse, min_width, min_height, min_derivative = settings
-        step_w, span_w = settings.step_and_span(min_width)
-        step_h, span_h = settings.step_and_span(min_height)
-        packed = parameters[0].split([bins, bins, bins - 1]) if len(parameters) == 1 else parameters
-        share_w, share_h, slopes = _shares(packed[0]), _shares(packed[1]), packed[2]
+    def forward(ctx: Any, x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
+        bins = (parameters.shape[0] + 1) // 3
+        step, span = 2 * bound * SMALLEST, 2 * bound * (1 - bins * SMALLEST)
+        widths, heights, slopes = parameters.split([bins, bins, bins - 1])
+        share_w, share_h = _shares(widths), _shares(heights)
 
         inner = x.clamp(-bound, bound)
-        if inverse:
-            below = _bins_below((inner + bound).div_(span_h), share_h, step_h / span_h)
-        else:
-            below = _bins_below((inner + bound).div_(span_w), share_w, step_w / span_w)
+        below = _bins_below((inner + bound).div_(span), share_h if inverse else share_w, step / span)
         count = below.sum(0)
         own = count.long()[None]
         before_w, before_h = (below * share_w[:-1]).sum(0), (below * share_h[:-1]).sum(0)
         own_w, own_h = _pick(share_w, own), _pick(share_h, own)
-        w, h = own_w * span_w + step_w, own_h * span_h + step_h
-        x0 = before_w * span_w + (count * step_w - bound)
-        y0 = before_h * span_h + (count * step_h - bound)
+        w, h = own_w * span + step, own_h * span + step
+        start = count * step - bound
+        x0, y0 = before_w * span + start, before_h * span + start
 
         # Slopes at the two ends: softplus of the two logits that are needed, not of all. The outer logits are 0.
         left, right = (own - 1).clamp_(min=0), own.clamp(max=bins - 2)
-        shift = math.log(math.expm1(1 - min_derivative))
+        shift = math.log(math.expm1(1 - SMALLEST))
         raw0 = _pick(slopes, left).mul_(below[0]).add_(shift)
         raw1 = _pick(slopes, right).mul_(1 - below[-1]).add_(shift)
-        d0, d1 = F.softplus(raw0).add_(min_derivative), F.softplus(raw1).add_(min_derivative)
+        d0, d1 = F.softplus(raw0).add_(SMALLEST), F.softplus(raw1).add_(SMALLEST)
 
         s = h / w
         z = _solve((inner - y0).div_(h), s, d0, d1) if inverse else (inner - x0).div_(w).clamp_(0, 1)
@@ -140,8 +87,7 @@ class _Spline(torch.autograd.Function):
         y = (x0.addcmul_(w, z) if inverse else y0.addcmul_(h, ratio)).add_(x - inner)
         log_slope = log_slope.mul_(-inside if inverse else inside)
 
-        ctx.settings = settings
-        ctx.shapes = [p.shape for p in parameters]
+        ctx.span, ctx.inverse, ctx.shape = span, inverse, parameters.shape
         elements = (z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside)
         ctx.save_for_backward(*elements, share_w, share_h, below, own, left, right)
         return y, log_slope
@@ -152,9 +98,7 @@ class _Spline(torch.autograd.Function):
             raise NotImplementedError("splines have derivatives of first order only, got create_graph=True")
         z, w, h, s, d0, d1, raw0, raw1, before_w, before_h, own_w, own_h, inside = ctx.saved_tensors[:13]
         share_w, share_h, below, own, left, right = ctx.saved_tensors[13:]
-        bins = ctx.settings.bins
-        _, span_w = ctx.settings.step_and_span(ctx.settings.min_width)
-        _, span_h = ctx.settings.step_and_span(ctx.settings.min_height)
+        span, bins = ctx.span, len(share_w)
         grad_tail = grad_y - grad_y * inside
         grad_y = grad_y * inside
         grad_log = grad_log * inside
@@ -173,7 +117,7 @@ class _Spline(torch.autograd.Function):
         slope = s * den
         rise = full_top.mul_(w).mul_(slope).mul_(slope)
         log_z = log_z.mul_(grad_log)
-        if ctx.settings.inverse:
+        if ctx.inverse:
             # x(y, p) solves f(x, p) = y, hence dx/dy = 1 / f' and dx/dp = -(df/dp) / f'; the log is -log f'(x, p).
             grad_log, log_z = -grad_log, log_z.neg_()
             grad_x = (grad_y * w).add_(log_z).div_(rise)
@@ -193,25 +137,17 @@ class _Spline(torch.autograd.Function):
         grad_0 = cc.mul_(top_log).sub_(t2_log).addcmul_(grad_t, 1 - r)
         grad_1 = zz.mul_(top_log).sub_(t2_log).sub_(grad_t.mul_(r))
         grad_x0 = grad_z.div_(w)
-        grad_own_w = (grad_x0 * z).addcmul_(grad_s, s / w).mul_(-span_w)
-        grad_own_h = (grad_s / w).addcmul_(grad_y, r).mul_(span_h)
+        grad_own_w = (grad_x0 * z).addcmul_(grad_s, s / w).mul_(-span)
+        grad_own_h = (grad_s / w).addcmul_(grad_y, r).mul_(span)
 
-        gradient = z.new_empty(3 * bins - 1, *z.shape)  # in one piece, as the parameters mostly are
+        gradient = z.new_empty(3 * bins - 1, *z.shape)
         grad_widths, grad_heights, grad_slopes = gradient.split([bins, bins, bins - 1])
-        _to_logits(share_w, below, own, before_w, own_w, grad_x0 * -span_w, grad_own_w, out=grad_widths)
-        _to_logits(share_h, below, own, before_h, own_h, grad_y * span_h, grad_own_h, out=grad_heights)
+        _to_logits(share_w, below, own, before_w, own_w, grad_x0 * -span, grad_own_w, out=grad_widths)
+        _to_logits(share_h, below, own, before_h, own_h, grad_y * span, grad_own_h, out=grad_heights)
         grad_slopes.zero_()
         grad_slopes.scatter_add_(0, left, grad_0.mul_(torch.sigmoid(raw0)).mul_(below[0])[None])
         grad_slopes.scatter_add_(0, right, grad_1.mul_(torch.sigmoid(raw1)).mul_(1 - below[-1])[None])
-        gradients = (gradient,) if len(ctx.shapes) == 1 else (grad_widths, grad_heights, grad_slopes)
-        summed = (g.sum_to_size(shape) for g, shape in zip(gradients, ctx.shapes, strict=True))
-        return grad_x.add_(grad_tail), None, *summed
-
-
-def _bins_first(parameter: Tensor, leading: int) -> Tensor:
-    """[..., bins] -> [bins, ...] with `leading` dimensions after the first, so that it broadcasts with x (a view)."""
-    missing = leading + 1 - parameter.ndim
-    return parameter.movedim(-1, 0)[(slice(None),) + (None,) * missing]
+        return grad_x.add_(grad_tail), gradient.sum_to_size(ctx.shape), None, None
 
 
 def _shares(logits: Tensor) -> Tensor:

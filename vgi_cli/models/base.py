@@ -208,7 +208,6 @@ class Latent(Model):
         return self.elbo(x, self.noise(x))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n independent rows [n, D], without gradient."""
         parameter = next(self.parameters())
         device = parameter.device if generator is None else generator.device
         with torch.no_grad():

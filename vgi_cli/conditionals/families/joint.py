@@ -18,13 +18,13 @@ same parameters.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.families.base import BOUND, MAX_LOG_STD, BlockFamily
-from vgi_cli.maths.laws import WIDE_SCALE, WIDE_SHARE, Law, log_normal
+from vgi_cli.maths.laws import WIDE_SCALE, MappedLaw, log_normal
 from vgi_cli.maths.splines import packed_rational_quadratic
 
 JITTER = 10.0
@@ -32,36 +32,21 @@ JITTER = 10.0
 
 
 @dataclass(frozen=True)
-class JointLaw(Law):
+class JointLaw(MappedLaw):
     """The wanted cells of blocks; values [.., W] have the given ones where nothing is wanted.
 
     mean     [.., W], the value itself at cells that are given
     U        [.., W, W], the identity there
     wanted   [.., W] 1 where a cell is drawn, else 0
     splines  the parameters of each [3 bins - 1, .., W]; empty: a Gaussian
-    share    of the draws that are wide, all of their cells; noise is then [.., W + 1], and the last number chooses
+    share    as in MappedLaw: of the draws that are wide, all of their cells; noise is then [.., W + 1], and the last
+             number chooses
     """
 
     mean: Tensor
     U: Tensor
     wanted: Tensor
     splines: tuple[Tensor, ...]
-    share: float = 0.0
-
-    def draw(self, noise: Tensor) -> Tensor:
-        return self.to_value(self._base(noise))[0]
-
-    def draw_scored(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        u = self._base(noise)
-        value, log_det = self.to_value(u)
-        return value, self._log_base(u) - log_det
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        u, log_det = self.to_base(value)
-        return self._log_base(u) + log_det
-
-    def widened(self, share: float = WIDE_SHARE) -> JointLaw:
-        return replace(self, share=share)
 
     def to_value(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """(x [.., W], log|det dx/du| over the wanted cells [..]) for u [.., W]; given cells keep their value."""

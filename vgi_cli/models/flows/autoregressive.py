@@ -25,7 +25,6 @@ class AutoregressiveFlow(SplineFlow):
 
     @property
     def steps(self) -> list[SplineLayer]:
-        """The autoregressive layers, first to last."""
         return cast(list[SplineLayer], list(self.layers))
 
 
@@ -43,13 +42,10 @@ class AutoregressiveLayer(SplineLayer):
         self.net.initialise(generator, outlet_scale=0.1)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """[D, R] -> [D, R] and the log-determinant [R]."""
         Y, log_slopes = packed_rational_quadratic(X, self.net(X), bound=self.bound)
         return Y, log_slopes.sum(0)
 
     def inverse(self, Y: Tensor) -> Tensor:
-        """The inverse of `forward` without dropout: [D, R] -> [D, R]."""
-
         def column(i: int, splines: Tensor) -> Tensor:
             return packed_rational_quadratic(Y[i], splines, bound=self.bound, inverse=True)[0]
 

@@ -74,25 +74,21 @@ class SplineFlow(Bijective):
             layer.initialise(generator)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """log p(x), nats: [.., D] -> [..]."""
         u, log_det = self._forward(self._columns(x))
         log_base = -0.5 * (u.square().sum(0) + self.D * math.log(2 * math.pi))
         return (log_base + log_det).view(x.shape[:-1])
 
     def to_base(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """u [.., D] and log|det du/dx| [..]."""
         u, log_det = self._forward(self._columns(x))
         return u.t().reshape(x.shape), log_det.view(x.shape[:-1])
 
     def from_base(self, u: Tensor) -> Tensor:
-        """The inverse of `to_base`: [.., D] -> [.., D]."""
         X = self._columns(u)
         for index, layer in reversed(list(enumerate(self.steps, 1))):
             X = layer.inverse(self.linear.inverse(index, X))
         return self.linear.inverse(0, X).t().reshape(u.shape)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n independent rows [n, D], without gradient."""
         parameter = self.linear.bias
         device = parameter.device if generator is None else generator.device
         u = torch.randn(n, self.D, dtype=parameter.dtype, device=device, generator=generator)

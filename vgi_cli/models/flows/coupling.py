@@ -25,7 +25,6 @@ class Flow(SplineFlow):
 
     @property
     def steps(self) -> list[SplineLayer]:
-        """The coupling layers, first to last."""
         return cast(list[SplineLayer], list(self.couplings))
 
 
@@ -54,7 +53,6 @@ class Coupling(SplineLayer):
             initialise_linear(self.outlet, generator, scale=0.1)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """[D, R] -> [D, R] and the log-determinant [R]."""
         kept, moved = self._halves(X)
         new_kept, log_det = packed_rational_quadratic(kept, self.free, bound=self.bound)
         log_det = log_det.sum(0)
@@ -64,7 +62,6 @@ class Coupling(SplineLayer):
         return self._join(new_kept, new_moved), log_det + log_slopes.sum(0)
 
     def inverse(self, Y: Tensor) -> Tensor:
-        """The inverse of `forward`: [D, R] -> [D, R]."""
         kept, moved = self._halves(Y)
         kept, _ = packed_rational_quadratic(kept, self.free, bound=self.bound, inverse=True)
         if self.trunk is None:

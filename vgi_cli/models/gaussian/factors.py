@@ -163,7 +163,6 @@ class _FactorObserved(Observed):
         return torch.where(self.missing, self.means[k] + self.posterior.mean[k] @ self.F[k].mT, self.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
-        """See the abstract class: missing cells given the observed ones, by the factors' posterior."""
         cholesky = self.posterior.cholesky[k][self.patterns.of_row]
         z = self.posterior.mean[k] + torch.linalg.solve_triangular(cholesky.mT, factors[:, :, None], upper=True)[..., 0]
         filled = self.means[k] + z @ self.F[k].mT + torch.exp(0.5 * self.log_psi[k]) * columns

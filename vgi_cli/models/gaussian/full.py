@@ -155,7 +155,6 @@ class _FullObserved(Observed):
         return torch.where(self.missing, self.means[k] + self.delta[k], self.x)
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
-        """See the abstract class: missing cells given the observed ones."""
         free = columns.double() @ self.factor[k].mT  # Matheron's rule: a free draw, moved by its observed cells
         pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
         moved = apply_by_pattern(self.holes.padded[k], self.patterns.of_row, pull)

@@ -54,7 +54,6 @@ class Widened(Gaussians):
         self.learnt.maximise(statistics, scale, penalty)
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
-        """Those of the learnt components."""
         self.learnt.set_moments(mean, covariance)
 
     def set_broad(self, mean: Tensor, covariance: Tensor) -> None:
@@ -85,7 +84,6 @@ class Widened(Gaussians):
         return torch.where((component < self.K)[:, None], learnt, broad)
 
     def free_parameters(self) -> int:
-        """Those of the learnt components."""
         return self.learnt.free_parameters()
 
 
