@@ -87,6 +87,16 @@ CONSOLE = {"typer", "rich", "click"}
 BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
 """Packages of the extra `baselines`, and the file of completers/ that needs each: only `COMPLETERS.load` loads it."""
 FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
+MOST_PARAMETERS = 8
+LONG_STILL = {
+    "vgi_cli.evaluation.likelihood.estimate.observed_log_prob",
+    "vgi_cli.evaluation.likelihood.estimate._black_box",
+    "vgi_cli.evaluation.likelihood.estimate._simulated",
+    "vgi_cli.evaluation.likelihood.importance.importance_weighted",
+    "vgi_cli.evaluation.likelihood.units.data_log_prob",
+    "vgi_cli.maths.splines.rational_quadratic",
+}
+"""Functions that still have more."""
 CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 
 
@@ -164,7 +174,14 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: {item.name} can run code when it loads a file"
 
 
-def _call_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]:
+def _parameters(arguments: ast.arguments) -> list[str]:
+    """Names of the parameters, without self and cls."""
+    rest = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *rest]
+    return [one.arg for one in every if one.arg not in ("self", "cls")]
+
+
+def _other_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         text = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
         where = f"{module}:{getattr(node, 'lineno', 0)}"
@@ -181,6 +198,10 @@ def _call_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]:
             yield f"{where}: sys.stderr outside cli/"
         if text in ("sys.exit", "os._exit", "SystemExit", "exit", "quit") and part not in ("cli", "__main__"):
             yield f"{where}: the process is ended outside cli/"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and f"{module}.{node.name}" not in LONG_STILL:
+            count = len(_parameters(node.args))
+            if count > MOST_PARAMETERS:
+                yield f"{where}: {node.name} has {count} parameters"
         if not isinstance(node, ast.Call):
             continue
         call = ast.unparse(node.func)
@@ -203,7 +224,7 @@ def violations(module: str, source: str, is_package: bool = False) -> list[str]:
     tree = ast.parse(source)
     found = [
         *_import_violations(module, part, list(imports(module, tree, is_package))),
-        *_call_violations(module, part, tree),
+        *_other_violations(module, part, tree),
     ]
     if part != "notation" and any(f"| `{symbol}` " in source for symbol in "NdDSCKRMG"):
         found.append(f"{module}: symbols are defined in notation.py only")
@@ -337,6 +358,8 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.methods.em.em", "open('x')", "files are read and written in"),
         ("vgi_cli.methods.em.em", "path.read_text()", "files are read and written in"),
         ("vgi_cli.models.base", "hasattr(1, 'x')", "capabilities are types"),
+        ("vgi_cli.models.base", "def f(a, b, c, d, e, f, g, h, i):\n    pass", "f has 9 parameters"),
+        ("vgi_cli.models.base", "class A:\n    def f(self, a, b, c, d, *e, f, g, h, **i):\n        pass", "f has 9"),
         ("vgi_cli.runs.commit", "import pickle", "can run code"),
         ("vgi_cli.runs.commit", "from torch import load", "can run code"),
         ("vgi_cli.runs.commit", "torch.load('x')", "can run code"),
@@ -363,6 +386,7 @@ def test_a_broken_rule_is_found(module: str, source: str, reason: str) -> None:
         ("vgi_cli.machine.device", "import os\nn = os.environ.get('X')"),
         ("vgi_cli.machine.device", "import os\nn = hasattr(os, 'sched_getaffinity')"),
         ("vgi_cli.table.reader", "import pyarrow\nopen('x')"),
+        ("vgi_cli.models.base", "class A:\n    def f(self, a, b, c, d, e, f, g, h):\n        pass"),
         ("vgi_cli.completers.boosted", "import lightgbm"),
         ("vgi_cli.methods.em.em", "from vgi_cli.registry.names import COMPLETERS"),
         ("vgi_cli.runs.commit", "model.eval()"),

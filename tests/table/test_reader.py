@@ -36,7 +36,7 @@ def text_refusal(text: str | bytes, **options: object) -> str:
 
 def test_csv_cells() -> None:
     table = from_text('\ufeffa,"b ""x""",c\r\n1," NA ",+2\r\n\r\n2.50,"x\ny", 3 \r\n')
-    assert (table.names, table.N, table.format, table.label) == (("a", 'b "x"', "c"), 2, "csv", "standard input")
+    assert (table.names, table.N, table.origin.format, table.label) == (("a", 'b "x"', "c"), 2, "csv", "standard input")
     assert table.text("a").tolist() == ["1", "2.50"]
     assert table.text('b "x"').tolist() == [None, "x\ny"]
     np.testing.assert_array_equal(table.numeric("c"), [2.0, 3.0])
@@ -91,7 +91,7 @@ def test_files_by_extension(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "t.parquet")
     for name, suffix in [("t.csv", ".csv"), ("t.tsv", ".tsv"), ("t.csv.gz", ".csv.gz"), ("t.parquet", ".parquet")]:
         table = read_table([tmp_path / name])
-        assert (table.names, table.N, table.stem, table.suffix, table.label) == (("a", "b"), 2, "t", suffix, name)
+        assert (table.names, table.N, *table.origin[:2], table.label) == (("a", "b"), 2, "t", suffix, name)
         np.testing.assert_array_equal(table.numeric("a"), [1, 2])
         assert table.text("b").tolist() == ["x", "y"]
     assert read_table([tmp_path / "t.TSV.gz"]).names == ("a", "b")
@@ -129,7 +129,7 @@ def test_a_folder_of_parquet(tmp_path: Path) -> None:
     pd.DataFrame({"y": [1, 2], "x": [1, 2]}).to_parquet(tmp_path / "a.parquet")
     save(tmp_path, "_SUCCESS", "")
     table = read_table([tmp_path])
-    assert (table.label, table.suffix, table.names) == (tmp_path.name, ".parquet", ("y", "x"))
+    assert (table.label, table.origin.suffix, table.names) == (tmp_path.name, ".parquet", ("y", "x"))
     np.testing.assert_array_equal(table.numeric("x"), [1, 2, 3, 4])
     (tmp_path / "sub").mkdir()
     assert refusal([tmp_path / "sub"]).endswith(

@@ -192,17 +192,17 @@ class TestNames:
         ],
     )
     def test_numbered(self, table: Table, out: str, expected: str) -> None:
-        assert output_paths(Path("x") / out, table, m=2, layout="files")[1] == Path("x") / expected
-        assert output_paths(Path("x") / out, table, m=2, layout="long") == [Path("x") / out]
+        assert output_paths(Path("x") / out, table.origin, m=2, layout="files")[1] == Path("x") / expected
+        assert output_paths(Path("x") / out, table.origin, m=2, layout="long") == [Path("x") / out]
 
     def test_default(self, table: Table, tmp_path: Path) -> None:
-        assert default_output(Path("run"), table) == Path("run/my.data.csv")
+        assert default_output(Path("run"), table.origin) == Path("run/my.data.csv")
         (tmp_path / "folder").mkdir()
         pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "folder" / "p.parquet")
-        assert default_output(Path("run"), read_table([tmp_path / "folder"])) == Path("run/folder.parquet")
-        assert default_output(Path("run"), from_text("x\n1\n")) == Path("run/stdin.csv")
+        assert default_output(Path("run"), read_table([tmp_path / "folder"]).origin) == Path("run/folder.parquet")
+        assert default_output(Path("run"), from_text("x\n1\n").origin) == Path("run/stdin.csv")
         zipped = read_table([save(tmp_path, "z.tsv.gz", gzip.compress(b"x\ty\n1\t2\n"))])
-        assert default_output(Path("run"), zipped) == Path("run/z.tsv.gz")
+        assert default_output(Path("run"), zipped.origin) == Path("run/z.tsv.gz")
 
     def test_compressed(self, table: Table, schema: Schema, tmp_path: Path) -> None:
         (path,) = write_imputed(table, schema, DRAWS[:1], layout="files", out=tmp_path / "o.csv.gz")
@@ -223,7 +223,7 @@ class TestRefusals:
 
     def refused(self, table: Table, **options: object) -> str:
         with pytest.raises((UsageError, InputError)) as caught:
-            check_output(table, **{"layout": "files", "m": 3, **options})  # type: ignore[arg-type]
+            check_output(table.origin, **{"layout": "files", "m": 3, **options})  # type: ignore[arg-type]
         return f"{caught.value.message} | {caught.value.hint}"
 
     def test_existing_files(self, table: Table, schema: Schema, tmp_path: Path) -> None:
@@ -255,11 +255,11 @@ class TestRefusals:
         )
 
     def test_what_works_is_named(self, table: Table, tmp_path: Path) -> None:
-        assert check_output(table, layout="files", out=tmp_path / "o.csv", m=2) == [
+        assert check_output(table.origin, layout="files", out=tmp_path / "o.csv", m=2) == [
             tmp_path / "o.1.csv",
             tmp_path / "o.2.csv",
         ]
-        assert check_output(table, layout="long", out=io.BytesIO(), m=2) == []
+        assert check_output(table.origin, layout="long", out=io.BytesIO(), m=2) == []
 
 
 class TestWholeOrAbsent:

@@ -137,7 +137,7 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
     with reporter.stage(READING):
         table = fitted_or_new(fitted, request) if request.table is None else request.table
         if request.format == "long":
-            refuse_clash(table)
+            refuse_clash(table.origin)
         seen = survey(Whole(table), fitted.schema, reporter, request.strict)
     sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)

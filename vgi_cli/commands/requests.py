@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.evaluation.fail_if import Condition, parse
@@ -26,7 +26,7 @@ from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
-from vgi_cli.table.inputs import require_files, stem_of
+from vgi_cli.table.inputs import Origin, require_files, stem_of
 from vgi_cli.table.outputs import (
     OutputLayout,
     default_output,
@@ -146,14 +146,6 @@ class FinetuneRequest(RunRequest):
             return finetune(self, reporter)
 
 
-class _Named(NamedTuple):
-    """A table of which only the name is known (see `outputs.Described`); its format is not asked for here."""
-
-    stem: str
-    suffix: str
-    format: Any = "csv"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImputeRequest(RunRequest):
     """What `vgi impute` is asked for.
@@ -245,9 +237,9 @@ class ImputeRequest(RunRequest):
         named = self.said("data") or fitted
         if self.out == "-" or not named:
             return
-        table = _Named(*stem_of(Path(named[0])))
-        out = self.folder or default_output(self.beside("imputed"), table)
-        paths = output_paths(out, table, m=self.m or 1, layout=cast(OutputLayout, self.format))
+        origin = Origin(*stem_of(Path(named[0])))
+        out = self.folder or default_output(self.beside("imputed"), origin)
+        paths = output_paths(out, origin, m=self.m or 1, layout=cast(OutputLayout, self.format))
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:
             refuse_type(out)

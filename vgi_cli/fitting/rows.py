@@ -26,8 +26,9 @@ from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.inputs import Origin
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.source import Origin, Source, open_table
+from vgi_cli.table.source import Source, open_table
 
 
 class EncodedTable(NamedTuple):

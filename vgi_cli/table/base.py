@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +11,14 @@ import numpy.typing as npt
 from vgi_cli.columns.base import Cells
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
 from vgi_cli.errors import InputError, nearest
+from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import Tokens
-
-Format = Literal["csv", "parquet"]
 
 
 class Table(ABC):
     """N rows of named columns; cells are read on demand, column by column.
 
-    names    column names, in file order (an index column may have the empty name)
-    N        number of rows
-    format   what the table was read from
-    sha256   hash of the data: contents of the files in order, mask and extra missing tokens
-    label    the file's name, for messages
-    stem     the file's name without folder and extensions, for names of outputs
-    suffix   its extensions (`.csv`, `.tsv.gz`, `.parquet`)
+    origin   what is known of it without the cells; names, N, label and sha256 are also the table's own
     index    columns that number the rows (unnamed first column of a CSV, index of a pandas Parquet): carried
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
@@ -36,30 +28,11 @@ class Table(ABC):
 
     in_memory = False
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        N: int,
-        *,
-        format: Format,
-        sha256: str,
-        label: str,
-        stem: str,
-        suffix: str,
-        index: Iterable[str] = (),
-        hidden: Bools | None = None,
-        first: int = 0,
-        na_values: Sequence[str] = (),
-    ) -> None:
-        self.names = tuple(names)
-        self.N = N
-        self.format: Format = format
-        self.sha256 = sha256
-        self.label = label
-        self.stem = stem
-        self.suffix = suffix
+    def __init__(self, origin: Origin, index: Iterable[str], na_values: Sequence[str], first: int) -> None:
+        self.origin = origin
+        self.names, self.N, self.label, self.sha256 = origin.names, origin.N, origin.label, origin.sha256
         self.index = frozenset(index)
-        self.hidden = hidden
+        self.hidden: Bools | None = None
         self.first = first
         self.tokens = Tokens(na_values)
         self._place = {name: i for i, name in enumerate(self.names)}

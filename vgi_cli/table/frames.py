@@ -15,6 +15,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
 from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import find_styles
+from vgi_cli.table.inputs import Origin
 from vgi_cli.table.pandas_notes import row_index
 from vgi_cli.table.parquet.table import ParquetTable
 from vgi_cli.table.parquet.write import parquet_bytes
@@ -47,9 +48,7 @@ def from_frame(frame: Frame) -> ParquetTable:
         digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
     except pa.ArrowNotImplementedError as error:  # types that Parquet does not have
         raise InputError(f"the table in memory cannot be read: {error}", "drop the column or cast it") from None
-    table = ParquetTable(
-        arrow, index=index, na_values=(), sha256=digest, label="the table", stem="table", suffix=".parquet"
-    )
+    table = ParquetTable(arrow, Origin("table", ".parquet", "the table", digest), index)
     table.in_memory = True
     return table
 

@@ -12,13 +12,35 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 from vgi_cli.errors import InputError, UsageError, VgiError, nearest_file
 
 PARQUET = (".parquet", ".pq", ".parq")
 STANDARD_INPUT = "standard input"
 PIECE = 1 << 20
+Format = Literal["csv", "parquet"]
+
+
+class Origin(NamedTuple):
+    """What is known of a table without its cells.
+
+    stem    the file's name without folder and extensions, for names of outputs
+    suffix  its extensions (`.csv`, `.tsv.gz`, `.parquet`)
+    label   the file's name, for messages
+    sha256  hash of the data: contents of the files in order, mask and extra missing tokens
+    format  what the table was read from
+    names   column names, in file order (an index column may have the empty name)
+    N       number of rows
+    """
+
+    stem: str
+    suffix: str
+    label: str = ""
+    sha256: str = ""
+    format: Format = "csv"
+    names: tuple[str, ...] = ()
+    N: int = 0
 
 
 class TableFile:
@@ -66,6 +88,27 @@ class TableFile:
             same = _state(file) == self._state
         if not same:
             raise InputError(f"{self.label}: changed while it was being read", "start again when nothing writes to it")
+
+
+class TableFiles(NamedTuple):
+    """The files of a table, in order, of its mask if there is one, and its origin as far as it is known unread."""
+
+    files: Sequence[TableFile]
+    mask: TableFile | None
+    na_values: Sequence[str]
+    origin: Origin
+
+    @classmethod
+    def of(cls, file: TableFile) -> TableFiles:
+        """One file by itself."""
+        return cls([file], None, (), Origin("", "", file.label))
+
+    @property
+    def parquet(self) -> bool:
+        """Whether they are Parquet. InputError where only some are."""
+        if len({file.parquet for file in self.files}) > 1:
+            raise InputError("CSV and Parquet files cannot be joined into one table", "convert one of them")
+        return self.files[0].parquet
 
 
 def _state(file: BinaryIO) -> tuple[int, int, int]:

@@ -5,24 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal
 
 from vgi_cli.errors import UsageError, VgiError
-
-if TYPE_CHECKING:
-    from vgi_cli.table.base import Format
-
-
-class Described(Protocol):
-    """What a name needs of a table: see Table."""
-
-    @property
-    def format(self) -> Format: ...
-    @property
-    def stem(self) -> str: ...
-    @property
-    def suffix(self) -> str: ...
-
+from vgi_cli.table.inputs import Format, Origin
 
 OutputLayout = Literal["files", "long", "single"]
 """One file for each draw, all draws below each other in one, or one draw."""
@@ -33,8 +19,6 @@ EXTENSIONS: dict[str, Format] = {
     ".pq": "parquet",
     ".parq": "parquet",
 }
-
-
 OTHERS = frozenset(
     {".xls", ".xlsx", ".ods", ".json", ".jsonl", ".arrow", ".feather", ".orc", ".avro", ".h5", ".hdf5", ".npy", ".npz"}
     | {".pkl", ".rds", ".dta", ".sav", ".zip", ".bz2", ".xz", ".zst"}
@@ -49,9 +33,9 @@ def split_name(path: Path) -> tuple[str, str]:
     return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
 
 
-def output_format(out: Path, table: Described) -> Format:
+def output_format(out: Path, origin: Origin) -> Format:
     """The type that the extension of an output picks, otherwise the input's."""
-    return EXTENSIONS.get(_extension(out), table.format)
+    return EXTENSIONS.get(_extension(out), origin.format)
 
 
 def refuse_type(out: Path) -> None:
@@ -65,18 +49,18 @@ def _extension(out: Path) -> str:
     return split_name(out)[1].lower().removesuffix(".gz")
 
 
-def default_output(folder: Path, table: Described) -> Path:
+def default_output(folder: Path, origin: Origin) -> Path:
     """Where imputations of a table go without `-o`: `<folder>/<table>` with the input's extension."""
-    return folder / f"{table.stem}{table.suffix}"
+    return folder / f"{origin.stem}{origin.suffix}"
 
 
-def output_paths(out: Path, table: Described, *, m: int, layout: OutputLayout) -> list[Path]:
+def output_paths(out: Path, origin: Origin, *, m: int, layout: OutputLayout) -> list[Path]:
     """The files that `write_blocks` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
     if layout != "files":
         return [out]
     stem, suffix = split_name(out)
     if suffix in ("", ".gz"):
-        suffix = table.suffix if not suffix else f".csv{suffix}"
+        suffix = origin.suffix if not suffix else f".csv{suffix}"
     return [out.with_name(f"{stem}.{i}{suffix}") for i in range(1, m + 1)]
 
 

@@ -7,32 +7,16 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
-from vgi_cli.errors import InputError, UsageError
+from vgi_cli.errors import UsageError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import split_csv
-from vgi_cli.table.inputs import TableFile, find_files, stem_of
+from vgi_cli.table.inputs import Origin, TableFiles, find_files, stem_of
 from vgi_cli.table.join import join_csv, join_parquet
 from vgi_cli.table.mask import hidden_cells, mask_delimiter
 from vgi_cli.table.parquet.table import ParquetTable
-
-
-class Named(NamedTuple):
-    """The files of a table, what it is called, and the hash of all that it is read from.
-
-    files   of the table, in order
-    mask    the file of the mask, if there is one
-    """
-
-    files: list[TableFile]
-    mask: TableFile | None
-    na_values: tuple[str, ...]
-    label: str
-    stem: str
-    suffix: str
-    sha256: str
 
 
 def name_table(
@@ -41,7 +25,7 @@ def name_table(
     na_values: Sequence[str],
     delimiter: str | None,
     stdin: BinaryIO | None = None,
-) -> Named:
+) -> TableFiles:
     """Find the files of a table; see `read_table`."""
     if not paths:
         raise UsageError("no table is given", "name at least one file, or - for standard input")
@@ -53,7 +37,6 @@ def name_table(
     extra = json.dumps(list(na_values)).encode()
     digest.update(len(extra).to_bytes(8, "little") + extra)
     first = Path(str(paths[0]))
-    stem, suffix = stem_of(first)
     label = files[0].label if len(files) == 1 else f"{files[0].label} and {len(files) - 1} more"
     if first.is_dir():
         label = first.name
@@ -61,7 +44,7 @@ def name_table(
     if mask is not None:
         (hiding,) = find_files([mask], mask_delimiter(mask, delimiter))
         hiding.hash_into(digest)
-    return Named(files, hiding, tuple(na_values), label, stem, suffix, digest.hexdigest())
+    return TableFiles(files, hiding, tuple(na_values), Origin(*stem_of(first), label, digest.hexdigest()))
 
 
 def read_table(
@@ -85,11 +68,11 @@ def read_table(
     return table_in_memory(name_table(paths, mask, na_values, delimiter, stdin))
 
 
-def table_in_memory(named: Named) -> Table:
+def table_in_memory(named: TableFiles) -> Table:
     """The whole table. InputError for whatever cannot be read as one rectangular table."""
-    table = _join(named.files, named.na_values, named.label, named.stem, named.suffix, named.sha256)
+    table = _join(named)
     if named.mask is not None:
-        table.hidden = hidden_cells(table, _join([named.mask], (), named.mask.label, "mask", ".csv", ""))
+        table.hidden = hidden_cells(table, _join(TableFiles.of(named.mask)))
     return table
 
 
@@ -102,17 +85,10 @@ def _delimiter(text: str) -> str:
     return text
 
 
-def _join(
-    files: Sequence[TableFile], na_values: Sequence[str], label: str, stem: str, suffix: str, sha256: str
-) -> Table:
-    if len({file.parquet for file in files}) > 1:
-        raise InputError("CSV and Parquet files cannot be joined into one table", "convert one of them")
-    if files[0].parquet:
+def _join(named: TableFiles) -> Table:
+    if named.parquet:
         with ExitStack() as stack:
-            arrow, index = join_parquet([(file.label, stack.enter_context(file.open())) for file in files])
-        return ParquetTable(
-            arrow, index=index, na_values=na_values, sha256=sha256, label=label, stem=stem, suffix=suffix
-        )
-    texts = [split_csv(file.read(), file.label, file.delimiter) for file in files]
-    joined, sources = join_csv(texts)
-    return CsvTable(joined, sources=sources, na_values=na_values, sha256=sha256, label=label, stem=stem, suffix=suffix)
+            arrow, index = join_parquet([(file.label, stack.enter_context(file.open())) for file in named.files])
+        return ParquetTable(arrow, named.origin, index, named.na_values)
+    joined, sources = join_csv([split_csv(file.read(), file.label, file.delimiter) for file in named.files])
+    return CsvTable(joined, named.origin, sources, named.na_values)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from vgi_cli.columns.numerals import SingleDecimals
 from vgi_cli.errors import InputError
-from vgi_cli.table.base import Format, Table
+from vgi_cli.table.base import Table
 from vgi_cli.table.csv.rows import csv_tables
-from vgi_cli.table.inputs import TableFile
+from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.mask import hidden_cells
 from vgi_cli.table.parquet.table import parquet_frame, parquet_tables
-from vgi_cli.table.reader import Named, name_table, table_in_memory
+from vgi_cli.table.reader import name_table, table_in_memory
 
 BLOCK_CELLS = 1 << 17
 LEAST_ROWS = 256
@@ -24,18 +24,6 @@ LEAST_ROWS = 256
 def block_rows(width: int) -> int:
     """Rows of a block of a table with so many columns."""
     return max(LEAST_ROWS, BLOCK_CELLS // max(width, 1))
-
-
-class Origin(NamedTuple):
-    """What is known of a table without its cells; see Table for the fields."""
-
-    names: tuple[str, ...]
-    N: int
-    format: Format
-    sha256: str
-    label: str
-    stem: str
-    suffix: str
 
 
 class Block(NamedTuple):
@@ -60,7 +48,7 @@ class Whole(Source):
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self.origin = Origin(table.names, table.N, table.format, table.sha256, table.label, table.stem, table.suffix)
+        self.origin = table.origin
 
     def blocks(self) -> Iterator[Block]:
         yield Block(0, self._table)
@@ -89,29 +77,26 @@ def open_table(
 class _Files(Source):
     """The rows of files. A table of one block is read once and kept."""
 
-    def __init__(self, named: Named) -> None:
+    def __init__(self, named: TableFiles) -> None:
         self._named = named
-        files = named.files
-        if len({file.parquet for file in files}) > 1:
-            raise InputError("CSV and Parquet files cannot be joined into one table", "convert one of them")
         self._decimals: dict[str, int | None] = {}
-        if files[0].parquet:
-            self._width = parquet_frame(files)[0].num_columns
-            self._decimals = _single_decimals(files, self._width)
+        if named.parquet:
+            self._width = parquet_frame(named.files)[0].num_columns
+            self._decimals = _single_decimals(named, self._width)
         else:
-            self._width = _columns(files[0])
+            table = next(csv_tables(TableFiles.of(named.files[0]), repeat(1)), None)
+            self._width = 1 if table is None else len(table.names)
+        self.origin = named.origin
         self._kept: Block | None = None
         kept: Block | None = None
-        N, names = 0, tuple[str, ...]()
         for block in self._read():
+            N = self.origin.N
             kept = block if N == 0 else None
-            N, names = N + block.table.N, block.table.names
-        if N == 0:
-            raise InputError(f"{named.label}: the file has columns but no rows", "expected at least one row of data")
+            self.origin = block.table.origin._replace(N=N + block.table.N)
+        if self.origin.N == 0:
+            label = self.origin.label
+            raise InputError(f"{label}: the file has columns but no rows", "expected at least one row of data")
         self._kept = kept
-        self.origin = Origin(
-            names, N, "parquet" if files[0].parquet else "csv", named.sha256, named.label, named.stem, named.suffix
-        )
 
     def blocks(self) -> Iterator[Block]:
         if self._kept is not None:
@@ -123,8 +108,7 @@ class _Files(Source):
         named = self._named
         first = 0
         masks = None if named.mask is None else _Masks(named.mask)
-        for table in self._tables(named.files, named.na_values, repeat(block_rows(self._width))):
-            table.label = named.label
+        for table in _tables(named, repeat(block_rows(self._width)), self._decimals):
             if masks is not None:
                 table.hidden = hidden_cells(table, masks.take(table.N))
             yield Block(first, table)
@@ -134,10 +118,9 @@ class _Files(Source):
         for file in (*named.files, *([] if named.mask is None else [named.mask])):
             file.require_unchanged()
 
-    def _tables(self, files: Sequence[TableFile], na_values: Sequence[str], rows: Iterator[int]) -> Iterator[Table]:
-        if files[0].parquet:
-            return parquet_tables(files, na_values, rows, self._decimals)
-        return csv_tables(files, na_values, rows)
+
+def _tables(named: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None]) -> Iterator[Table]:
+    return parquet_tables(named, rows, decimals) if named.parquet else csv_tables(named, rows)
 
 
 class _Masks:
@@ -147,7 +130,7 @@ class _Masks:
         self._label = file.label
         self._wanted = 1
         rows = iter(lambda: self._wanted, 0)
-        self._tables = parquet_tables([file], (), rows, {}) if file.parquet else csv_tables([file], (), rows)
+        self._tables = _tables(TableFiles.of(file), rows, {})
 
     def take(self, rows: int) -> Table:
         """The next rows. InputError where the mask has fewer."""
@@ -164,16 +147,10 @@ class _Masks:
             raise InputError(f"{self._label}: the mask has more rows than the table", "give both the same rows")
 
 
-def _columns(file: TableFile) -> int:
-    """Number of columns of a CSV file."""
-    table = next(csv_tables([file], (), repeat(1)), None)
-    return 1 if table is None else len(table.names)
-
-
-def _single_decimals(files: Sequence[TableFile], width: int) -> dict[str, int | None]:
+def _single_decimals(named: TableFiles, width: int) -> dict[str, int | None]:
     """The decimals of the float32 columns of Parquet files (see SingleDecimals)."""
     found: dict[str, SingleDecimals] = {}
-    for table in parquet_tables(files, (), repeat(block_rows(width)), {}):
+    for table in parquet_tables(named._replace(na_values=()), repeat(block_rows(width)), {}):
         for name in filter(table.single, table.names):
             found.setdefault(name, SingleDecimals()).add(table.numeric(name))
     return {name: decimals.found for name, decimals in found.items()}

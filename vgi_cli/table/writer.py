@@ -15,11 +15,11 @@ import pyarrow as pa
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.table.base import Format, Table
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
 from vgi_cli.table.draws import Draws
 from vgi_cli.table.fills import Holes, Style, find_holes
+from vgi_cli.table.inputs import Format, Origin
 from vgi_cli.table.outputs import (
     OutputLayout,
     output_format,
@@ -38,7 +38,7 @@ from vgi_cli.table.parquet.write import (
     parquet_bytes,
     parquet_pieces,
 )
-from vgi_cli.table.source import Block, Origin, Source
+from vgi_cli.table.source import Block, Source
 
 Say = Callable[[str], None]
 
@@ -48,7 +48,7 @@ def _unsaid(line: str) -> None:
 
 
 def check_output(
-    table: Table | Origin,
+    origin: Origin,
     *,
     layout: OutputLayout,
     out: Path | BinaryIO,
@@ -62,7 +62,7 @@ def check_output(
     columns of the table.
     """
     if layout == "long":
-        refuse_clash(table)
+        refuse_clash(origin)
     if not isinstance(out, Path):
         if layout == "files":
             raise UsageError(
@@ -71,16 +71,16 @@ def check_output(
         if format == "parquet":
             raise UsageError("Parquet cannot go to standard output", "use `-o FILE.parquet`")
         return []
-    paths = output_paths(out, table, m=m, layout=layout)
+    paths = output_paths(out, origin, m=m, layout=layout)
     refuse_existing(paths, force=force)
     return paths
 
 
-def refuse_clash(table: Table | Origin) -> None:
+def refuse_clash(origin: Origin) -> None:
     """InputError when `long` would add a column that the table has."""
-    clash = [name for name in (".imp", ".id") if name in table.names]
+    clash = [name for name in (".imp", ".id") if name in origin.names]
     if clash:
-        message = f"{table.label}: has a column '{clash[0]}', which the long layout adds"
+        message = f"{origin.label}: has a column '{clash[0]}', which the long layout adds"
         raise InputError(message, "rename it, or use `--format files`")
 
 
@@ -127,16 +127,16 @@ def write_blocks(
 
     Files are written aside, synced and renamed when all of them are whole. Raises what `check_output` raises.
     """
-    table, draws = content.source.origin, content.draws
-    paths = check_output(table, layout=layout, out=out, m=draws.m, format=format, force=force)
+    origin, draws = content.source.origin, content.draws
+    paths = check_output(origin, layout=layout, out=out, m=draws.m, format=format, force=force)
     if not isinstance(out, Path):
-        for pieces in _contents(content, layout, "csv", table.suffix, original, say):
+        for pieces in _contents(content, layout, "csv", origin.suffix, original, say):
             for piece in pieces:
                 out.write(piece)
         out.flush()
         return []
     suffix = split_name(paths[0])[1].lower()
-    contents = _contents(content, layout, format or output_format(out, table), suffix, original, say)
+    contents = _contents(content, layout, format or output_format(out, origin), suffix, original, say)
     packed = (_compressed(pieces) for pieces in contents) if suffix.endswith(".gz") else contents
     write_whole(paths, packed, force=force)
     return paths

@@ -110,7 +110,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
             return report
         folder = request.folder
         if folder is None:
-            own = request.beside("evaluations") / table.stem
+            own = request.beside("evaluations") / table.origin.stem
             folder = own if request.force else _claim(own)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / "report.json", report.json_text().encode())
@@ -406,4 +406,4 @@ def _write_per_row(path: Path, table: Table, fitted: FittedTable, values: Tensor
         value if count and there else None for value, count, there in zip(values.tolist(), counts, known, strict=True)
     ]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    write_atomic(path, columns_bytes(columns, output_format(path, table), delimiter))
+    write_atomic(path, columns_bytes(columns, output_format(path, table.origin), delimiter))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import CsvText, Lines, byte_order_marks, find_lines, line_number, rewrite, split_csv
-from vgi_cli.table.inputs import TableFile
+from vgi_cli.table.inputs import TableFiles
 from vgi_cli.table.join import same_names
 
 PIECE = 1 << 20
@@ -109,9 +109,9 @@ def _last_line(text: bytes, end: int) -> int:
     return max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, max(end - 1, 0))) + 1
 
 
-def csv_tables(files: Sequence[TableFile], na_values: Sequence[str], rows: Iterator[int]) -> Iterator[Table]:
+def csv_tables(whole: TableFiles, rows: Iterator[int]) -> Iterator[Table]:
     """The rows of all files, as many at a time as `rows` says (fewer at the end of a file), columns as in the first."""
-    first = 0
+    first, files = 0, whole.files
     names: tuple[str, ...] = ()
     delimiter, newline = files[0].delimiter, b""
     for number, one in enumerate(files):
@@ -125,16 +125,6 @@ def csv_tables(files: Sequence[TableFile], na_values: Sequence[str], rows: Itera
                     lines += line_number(csv.text, csv.header[2]) - 1 if begin == 0 else 0
                     csv = rewrite(csv, names, delimiter)
                     begin = csv.header[2]
-                table = CsvTable(
-                    csv,
-                    sources=[(0, one.label, begin, lines)],
-                    na_values=na_values,
-                    sha256="",
-                    label=one.label,
-                    stem="",
-                    suffix="",
-                    first=first,
-                    several=len(files) > 1,
-                )
-                yield table
-                first += table.N
+                sources = [(0, one.label, begin, lines)]
+                yield CsvTable(csv, whole.origin, sources, whole.na_values, first, several=len(files) > 1)
+                first += csv.N

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from vgi_cli.columns.numerals import Bools, Ints, Numbers, Spelling
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
+from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import MISSING, parse, spelling
 
 _MISSING = pa.array(MISSING, pa.large_string())
@@ -23,33 +24,16 @@ class CsvTable(Table):
     def __init__(
         self,
         csv: CsvText,
-        *,
+        origin: Origin,
         sources: Sequence[tuple[int, str, int, int]],
         na_values: Sequence[str],
-        sha256: str,
-        label: str,
-        stem: str,
-        suffix: str,
-        hidden: Bools | None = None,
         first: int = 0,
         several: bool = False,
     ) -> None:
         """`sources`: (first row, label, first byte, lines before it) of each joined file. Where these are rows of a
         larger table: `first`, how many come before them, and `several`, whether it is of several files."""
         index = [csv.names[0]] if not csv.names[0].strip() else []
-        super().__init__(
-            csv.names,
-            csv.N,
-            format="csv",
-            sha256=sha256,
-            label=label,
-            stem=stem,
-            suffix=suffix,
-            index=index,
-            hidden=hidden,
-            first=first,
-            na_values=na_values,
-        )
+        super().__init__(origin._replace(format="csv", names=csv.names, N=csv.N), index, na_values, first)
         self.csv = csv
         self._several = several or len(sources) > 1
         self._sources = tuple(sources)

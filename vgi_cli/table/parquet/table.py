@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling, at_decimals, plain, shorten
 from vgi_cli.table.base import Table
-from vgi_cli.table.inputs import TableFile
+from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
 from vgi_cli.table.texts import parse
 
@@ -39,31 +39,15 @@ class ParquetTable(Table):
     def __init__(
         self,
         arrow: pa.Table,
-        *,
+        origin: Origin,
         index: Sequence[str],
-        na_values: Sequence[str],
-        sha256: str,
-        label: str,
-        stem: str,
-        suffix: str,
-        hidden: Bools | None = None,
+        na_values: Sequence[str] = (),
         first: int = 0,
         decimals: Mapping[str, int | None] | None = None,
     ) -> None:
         """`decimals`: those of float32 columns, where these are rows of a larger table."""
-        super().__init__(
-            arrow.column_names,
-            arrow.num_rows,
-            format="parquet",
-            sha256=sha256,
-            label=label,
-            stem=stem,
-            suffix=suffix,
-            index=index,
-            hidden=hidden,
-            first=first,
-            na_values=na_values,
-        )
+        origin = origin._replace(format="parquet", names=tuple(arrow.column_names), N=arrow.num_rows)
+        super().__init__(origin, index, na_values, first)
         self._decimals = decimals
         self.arrow = arrow
 
@@ -162,27 +146,12 @@ def parquet_frame(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     return concatenate([table for _, table in empty], files[0].label), index
 
 
-def parquet_tables(
-    files: Sequence[TableFile],
-    na_values: Sequence[str],
-    rows: Iterator[int],
-    decimals: Mapping[str, int | None],
-) -> Iterator[Table]:
+def parquet_tables(table: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None]) -> Iterator[Table]:
     """The rows of all files, as many at a time as `rows` says (fewer at the end); decimals: see ParquetTable."""
-    frame, index = parquet_frame(files)
+    frame, index = parquet_frame(table.files)
     first = 0
-    for part in _cut(_batches(files, frame), rows):
-        yield ParquetTable(
-            part,
-            index=index,
-            na_values=na_values,
-            sha256="",
-            label=files[0].label,
-            stem="",
-            suffix="",
-            first=first,
-            decimals=decimals,
-        )
+    for part in _cut(_batches(table.files, frame), rows):
+        yield ParquetTable(part, table.origin, index, table.na_values, first, decimals)
         first += part.num_rows
 
 
