@@ -39,24 +39,22 @@ def missforest(
         n_jobs=1,
         random_state=seed,
     )
-    return on_varying_columns(
-        lambda x, missing: _iterate(x, missing, seed, settings["iterations"], PredictOnce(forest, give_up)), x, missing
-    )
 
+    def chained(x: Values, missing: Holes) -> Values:
+        imputer = IterativeImputer(
+            estimator=PredictOnce(forest, give_up),
+            max_iter=settings["iterations"],
+            imputation_order="ascending",
+            initial_strategy="mean",
+            skip_complete=True,
+            random_state=seed,
+        )
+        with warnings.catch_warnings():  # forests need not settle within the rounds that were asked for
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            filled: Values = imputer.fit_transform(np.where(missing, np.nan, x))
+        return filled
 
-def _iterate(x: Values, missing: Holes, seed: int, rounds: int | None, regressor: Any) -> Values:
-    imputer = IterativeImputer(
-        estimator=regressor,
-        max_iter=rounds,
-        imputation_order="ascending",
-        initial_strategy="mean",
-        skip_complete=True,
-        random_state=seed,
-    )
-    with warnings.catch_warnings():  # forests need not settle within the rounds that were asked for
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        filled: Values = imputer.fit_transform(np.where(missing, np.nan, x))
-    return filled
+    return on_varying_columns(chained, x, missing)
 
 
 class PredictOnce(BaseEstimator):  # type: ignore[misc]

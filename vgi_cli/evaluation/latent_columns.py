@@ -9,7 +9,6 @@ where q is the encoder's law beside a share of the prior (importance.py). The la
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,19 +30,12 @@ FEW = 20.0
 """Effective draws below which p(x_j | rest) is itself not known."""
 
 
-class EstimatedLaw(NamedTuple):
-    """The law of one column of R rows given the others, and the effective number of draws behind it, [R]."""
-
-    law: ColumnLaw
-    ess: Tensor
-
-
 @torch.no_grad()
 def latent_column_laws(
     model: Latent, proposal: EncoderProposal, x: Tensor, column: int, seed: int = 0
-) -> Iterator[tuple[slice, EstimatedLaw]]:
-    """The law of a column of completed rows x [R, D] (encoded), float64 on the CPU, a few rows at a time; deterministic
-    given the seed."""
+) -> Iterator[tuple[slice, tuple[ColumnLaw, Tensor]]]:
+    """The law of a column of completed rows x [R, D] (encoded) given the others, and the effective number of draws
+    behind it [R]: float64 on the CPU, a few rows at a time; deterministic given the seed."""
     like = next(model.parameters())
     rows = x.to(like)
     hidden = torch.zeros_like(rows, dtype=torch.bool)
@@ -58,7 +50,7 @@ def latent_column_laws(
 
 def _law(
     model: Latent, proposal: EncoderProposal, x: Tensor, hidden: Tensor, column: int, noise: KeyedNoise
-) -> EstimatedLaw:
+) -> tuple[ColumnLaw, Tensor]:
     q = proposal(x, hidden)
     with frozen(model):
         z, log_q = proposed(model, q, noise, x)
@@ -70,4 +62,4 @@ def _law(
     over = decoded.over(x.expand(DRAWS, *x.shape))
     mean, sd = (part[..., column].double().T.cpu() for part in (over.mean, over.scale))
     weights = log_w - log_w.logsumexp(0)
-    return EstimatedLaw(ColumnLaw(weights.T.cpu(), mean, sd), effective(log_w).cpu())
+    return ColumnLaw(weights.T.cpu(), mean, sd), effective(log_w).cpu()

@@ -25,14 +25,15 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
     if whole is None:
         return {}
     holes = missing.any(1)
-    out: dict[str, Any] = {**_summary(whole), "estimator": loglik.estimator, "rows": whole.rows}
-    fully_missing = int(missing.all(1).sum())
-    if fully_missing:
+    rows, *numbers = whole
+    out: dict[str, Any] = dict(zip(Summary._fields[1:], numbers, strict=True))
+    out |= {"estimator": loglik.estimator, "rows": rows}
+    if fully_missing := int(missing.all(1).sum()):
         out["rows_left_out"] = fully_missing
     for name, chosen in {"complete": ~holes, "incomplete": holes}.items():
         part = summarise(loglik.values[chosen], missing[chosen], log_scale)
         if part is not None:
-            out[name] = {"rows": part.rows, **_summary(part)}
+            out[name] = part._asdict()
     if dequantised:
         out["dequantisation_draws"] = dequantised
     seen = ~missing.all(1)
@@ -46,10 +47,6 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
     if loglik.warning is not None:
         out["warning"] = loglik.warning
     return out
-
-
-def _summary(s: Summary) -> dict[str, Any]:
-    return {"mean": s.mean, "se": s.se, "standardised": s.standardised, "per_cell": s.per_cell}
 
 
 def imputation_part(scores: ImputationScores) -> dict[str, Any]:
@@ -108,26 +105,19 @@ def _clean(value: Mapping[str, Any], prefix: str, dropped: list[str]) -> dict[st
 def markdown(report: Mapping[str, Any], title: str) -> str:
     """The report as Markdown."""
     lines = [f"# {title}", "", f"{report['rows']} row{'s' * (report['rows'] != 1)}."]
-    loglik = report.get("loglik")
-    if loglik:
+    if loglik := report.get("loglik"):
         lines += ["", "## Log-likelihood of the observed cells", "", *_loglik_table(loglik)]
         lines += ["", *_estimator_lines(loglik)]
     if "objective" in report:
-        lines += [
-            "",
-            "## VGI objective",
-            "",
-            f"{report['objective']:.4f} (fine-tuned; not comparable with a log-likelihood)",
-        ]
-    imputation = report.get("imputation")
-    if imputation:
+        value = f"{report['objective']:.4f} (fine-tuned; not comparable with a log-likelihood)"
+        lines += ["", "## VGI objective", "", value]
+    if imputation := report.get("imputation"):
         lines += ["", "## Imputations", "", *_imputation_table(imputation)]
-    sampler = report.get("sampler")
-    if sampler:
+    if sampler := report.get("sampler"):
         lines += ["", "## Sampler", ""]
         lines += [f"- {key.replace('_', ' ')}: {_show(v)}" for key, v in sampler.items() if not isinstance(v, Mapping)]
-    if report.get("truth"):
-        lines += ["", "## Distance from the truth", "", *truth_lines(report["truth"])]
+    if truth := report.get("truth"):
+        lines += ["", "## Distance from the truth", "", *truth_lines(truth)]
     if report.get("conditionals"):
         lines += ["", "## Conditionals", "", *conditional_lines(report["conditionals"])]
     if report.get("notes"):
@@ -159,8 +149,7 @@ _ESTIMATORS = {
 
 
 def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
-    lines = []
-    lines.append("- " + _ESTIMATORS[loglik["estimator"]].format(**loglik))
+    lines = ["- " + _ESTIMATORS[loglik["estimator"]].format(**loglik)]
     if loglik["estimator"] != "exact":
         if "ess" in loglik:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
@@ -214,11 +203,9 @@ def truth_lines(truth: Mapping[str, Any]) -> list[str]:
         se = f" (standard error {truth['kl_se']:.2g})" if "kl_se" in truth else ""
         how = "closed form" if exact else f"Monte Carlo, {truth['samples']} rows of the truth"
         lines.append(f"- KL(truth ‖ model): {truth['kl']:.5g} nats{se}, {how}")
-    w2 = truth.get("wasserstein2_squared")
-    if w2:
+    if w2 := truth.get("wasserstein2_squared"):
         lines.append(f"- squared 2-Wasserstein distance: {_units(w2)}")
-    sliced = truth.get("sliced_wasserstein")
-    if sliced:
+    if sliced := truth.get("sliced_wasserstein"):
         shown = ", ".join(f"{name} {value:.4g}" for name, value in sliced.items())
         lines.append(f"- sliced 1-Wasserstein distance: {shown} (`noise`: between two samples of the truth)")
     for name, error in truth.get("rmse", {}).items():
@@ -249,15 +236,11 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
         lines.append(f"| {name} | {cells} |")
     if "left_out" in part:
-        lines += [
-            "",
-            f"Left out, as without a hole in the fit no conditional is trained: {', '.join(part['left_out'])}.",
-        ]
+        names = ", ".join(part["left_out"])
+        lines += ["", f"Left out, as without a hole in the fit no conditional is trained: {names}."]
     if "ess" in part:
-        lines += [
-            "",
-            f"Effective draws of the latents: median {part['ess']['median']:.4g}, 10 % {part['ess']['q10']:.4g}.",
-        ]
+        ess = part["ess"]
+        lines += ["", f"Effective draws of the latents: median {ess['median']:.4g}, 10 % {ess['q10']:.4g}."]
     if "warning" in part:
         lines += ["", f"**warning**: {part['warning']}"]
     return lines

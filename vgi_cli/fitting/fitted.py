@@ -17,8 +17,7 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.layout import Layout
-from vgi_cli.models.base import Model
-from vgi_cli.models.empty import EmptyModel
+from vgi_cli.models.base import EmptyModel, Model
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.registry.names import KINDS

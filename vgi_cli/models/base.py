@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, final
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -66,6 +66,22 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n independent rows [n, D]."""
+
+
+@final
+class EmptyModel(Model):
+    """The density over no column, log p = 0: what a run holds when no column of its table varies."""
+
+    Config = ModelConfig
+
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """There is nothing to set."""
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[:-1])
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        return torch.zeros(n, 0)
 
 
 class ConditionalDistribution(ABC):

@@ -139,29 +139,9 @@ def _black_box(
     ess[todo] = effective(weights)
     bracket = None
     if budget.simulated > 0:
-        bracket = _simulated(model, annealer, x, missing[todo], rows[todo], budget, seed, generator, silent)
+        bracket = _bracket(model, annealer, x, missing[todo], rows[todo], budget, seed, generator, silent)
     warning = distrust(ess[todo] / P, (values - half)[todo], bracket)
     return LogLik(values, "annealed", ess, half, bracket, P, warning)
-
-
-def _simulated(
-    model: Model,
-    annealer: Annealer,
-    like: Tensor,
-    missing: Tensor,
-    rows: Tensor,
-    budget: Budget,
-    seed: int,
-    generator: torch.Generator,
-    progress: Progress,
-) -> Bracket:
-    """The bracket on rows simulated from the model, with the holes of some of these rows [R, D]."""
-    pick = (torch.arange(budget.simulated, device=like.device) * len(missing) // budget.simulated).unique()
-    simulated = model.sample(len(pick), generator).to(like)
-    draws = torch.arange(budget.bracketed or budget.particles)
-    columns = tuple(str(c) for c in range(like.shape[1]))
-    noise = KeyedNoise(seed, columns, rows[pick], draws, "loglik/simulated")
-    return _bracket(annealer, simulated, missing[pick], noise, budget, progress)
 
 
 def prepared(
@@ -192,7 +172,7 @@ def simulated_bracket(
         return None
     generator = torch.Generator(like.device).manual_seed(seed + 1)
     with frozen(model):
-        return _simulated(model, annealer, like, missing[todo], rows[todo], budget, seed, generator, progress)
+        return _bracket(model, annealer, like, missing[todo], rows[todo], budget, seed, generator, progress)
 
 
 def make_annealer(
@@ -208,13 +188,13 @@ def make_annealer(
 
 
 def _estimate(
-    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress = silent
+    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress
 ) -> tuple[Tensor, Tensor]:
     """Log weights [P, R] and the effort of each row [R, 2]; every row has a hole and an observed cell."""
     P, R = len(noise.draws), len(x)
     efforts = torch.zeros(R, 2, dtype=torch.int64, device=x.device)
     pilot = replace(noise.at("pilot"), draws=torch.arange(budget.pilot))
-    for index in _batches(torch.arange(R, device=x.device), budget.pilot, budget):
+    for index in torch.arange(R, device=x.device).split(max(1, budget.batch // budget.pilot)):
         progress(0.0)
         g = annealer.conditional(x[index], missing[index])
         weights = annealer.forward(g, pilot.select(rows=index), 1)
@@ -243,23 +223,34 @@ def effort(log_weights: Tensor, holes: Tensor, budget: Budget) -> Tensor:
     return torch.stack([T.long(), B.long()], 1)
 
 
-def _batches(index: Tensor, particles: int, budget: Budget) -> Iterator[Tensor]:
-    yield from index.split(max(1, budget.batch // particles))
-
-
 def _groups(efforts: Tensor, P: int, budget: Budget) -> Iterator[tuple[int, int, Tensor]]:
     """Rows of equal effort: (T, B, index)."""
     for T, B in efforts.unique(dim=0).tolist():
         same = (efforts == torch.tensor([T, B], device=efforts.device)).all(1)
-        for index in _batches(same.nonzero()[:, 0], P * B, budget):
+        for index in same.nonzero()[:, 0].split(max(1, budget.batch // (P * B))):
             yield T, B, index
 
 
 def _bracket(
-    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress = silent
+    model: Model,
+    annealer: Annealer,
+    like: Tensor,
+    missing: Tensor,
+    rows: Tensor,
+    budget: Budget,
+    seed: int,
+    generator: torch.Generator,
+    progress: Progress,
 ) -> Bracket:
-    """Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
+    """The bracket on rows simulated from the model, with the holes of some of these rows [R, D].
+
+    Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
+    pick = (torch.arange(budget.simulated, device=like.device) * len(missing) // budget.simulated).unique()
+    x, missing = model.sample(len(pick), generator).to(like), missing[pick]
+    draws = torch.arange(budget.bracketed or budget.particles)
+    columns = tuple(str(c) for c in range(like.shape[1]))
+    noise = KeyedNoise(seed, columns, rows[pick], draws, "loglik/simulated")
     weights, efforts = _estimate(annealer, x, missing, noise, budget, lambda done: progress(0.9 * done))
     back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     again = noise.at("reverse")

@@ -14,6 +14,7 @@ import math
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.moves import normal
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, silent
 from vgi_cli.maths.laws import LatentLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
@@ -69,8 +70,7 @@ class EncoderProposal:
     def elbo(self, model: Latent, x: Tensor, missing: Tensor, seed: int) -> float:
         """Mean ELBO of the observed cells with this law of z, over JUDGED draws a row."""
         generator = torch.Generator(x.device).manual_seed(seed)
-        size = (JUDGED, len(x), model.latents)
-        noise = torch.randn(size, generator=generator, dtype=x.dtype, device=x.device)
+        noise = normal((JUDGED, len(x), model.latents), x, generator)
         total = 0.0
         for rows in _pieces(x):
             q = self(x[rows], missing[rows])

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.moves import normal
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, better_proposal
 from vgi_cli.evaluation.likelihood.loglik import Progress, silent
 from vgi_cli.models.base import Latent
@@ -107,13 +108,9 @@ def _climb(
         for number, index in enumerate(torch.randperm(len(x), generator=generator, device=x.device).split(BATCH)):
             done = (epoch + number / batches) / epochs
             optimiser.param_groups[0]["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * done))
-            noise = _normal(len(index), tuned.latents, x, generator)
+            noise = normal((len(index), tuned.latents), x, generator)
             optimiser.zero_grad(set_to_none=True)  # what only the decoder uses gets no gradient and stays
             q = tuned.encode(rows[index], None if holes is None else holes[index])
             (-decoder.elbo(x[index], noise, missing[index], q).mean()).backward()
             optimiser.step()
         yield
-
-
-def _normal(n: int, width: int, like: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.randn(n, width, generator=generator, dtype=like.dtype, device=like.device)

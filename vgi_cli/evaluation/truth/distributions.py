@@ -117,7 +117,7 @@ class FittedLaw(Law):
     columns  the order of its columns: a permutation of `schema.modelled`
     steps    [D] resolution of the columns that are rounded and modelled as spread over it, 0 elsewhere
     sd       [D] standard deviation of each column in the table that was fitted
-    learnt   `normals` without the components of fixed shape (models/gaussian/widened.py)
+    learnt   `normals` without the components of fixed shape, which come last (models/gaussian/widened.py)
     """
 
     def __init__(self, model: Model, schema: Schema, columns: Sequence[str]) -> None:
@@ -134,11 +134,11 @@ class FittedLaw(Law):
         self.steps = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
         self.obstacle = _obstacle(self._model, self._columns)
         self.normals, self.learnt, self.factors = None, None, None
-        if self.obstacle is None:
+        if self.obstacle is None and isinstance(self._model, GaussianFamily):
             centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
             normals, factors = _parameters(self._model)
-            self.normals = None if normals is None else normals.at(self._place).moved(centre, self.sd)
-            self.learnt = None if self.normals is None else self.normals.first(_learnt(self._model))
+            self.normals = normals.at(self._place).moved(centre, self.sd)
+            self.learnt = self.normals.first(self._model.gaussians.K)
             self.factors = None if factors is None else factors.at(self._place).moved(centre, self.sd)
 
     def rounded(self, x: Tensor) -> Tensor:
@@ -169,28 +169,18 @@ def _obstacle(model: Model, columns: Sequence[Number]) -> str | None:
         return "the model is no mixture of Gaussians"
     for column in columns:
         if column.scale.knots:
-            return (
-                f"column '{column.name}' is bent by the normal transform, so the density is not Gaussian in data units"
-            )
+            why = "is bent by the normal transform"
+            return f"column '{column.name}' {why}, so the density is not Gaussian in data units"
     for column in columns:
         if column.step:
-            return (
-                f"column '{column.name}' is rounded to {column.step:g} and modelled as spread over that, "
-                "so the density is not Gaussian in data units"
-            )
+            why = f"is rounded to {column.step:g} and modelled as spread over that"
+            return f"column '{column.name}' {why}, so the density is not Gaussian in data units"
     return None
 
 
-def _learnt(model: Model) -> int:
-    """How many components of a mixture of Gaussians are learnt: those of fixed shape come after them."""
-    return model.gaussians.K if isinstance(model, GaussianFamily) else 0
-
-
 @torch.no_grad()
-def _parameters(model: Model) -> tuple[Normals | None, Factors | None]:
-    """The parameters of a model of the Gaussian family, encoded units; as a factor model where it is one."""
-    if not isinstance(model, GaussianFamily):
-        return None, None
+def _parameters(model: GaussianFamily) -> tuple[Normals, Factors | None]:
+    """The parameters of a model, encoded units; as a factor model where it is one."""
     parts = model.gaussians.moments()
     mean = parts.mean.detach()
     normals = Normals(model.log_weights().exp(), mean, parts.covariance)

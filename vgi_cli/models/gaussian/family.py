@@ -54,8 +54,8 @@ def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTab
     weights = x.new_ones(x.shape[0]) if weights is None else weights.to(x.dtype)
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)
-    sorted_patterns = Patterns(patterns.missing, patterns.of_row[order])
-    return EmTable(x[order], order, sorted_patterns, weights[order], Scale(mean, variance, x.shape[0]))
+    patterns = patterns._replace(of_row=patterns.of_row[order])
+    return EmTable(x[order], order, patterns, weights[order], Scale(mean, variance, x.shape[0]))
 
 
 class EmValue(NamedTuple):
@@ -146,10 +146,11 @@ class GaussianFamily(Marginal):
         return torch.logsumexp(self.gaussians.log_prob(flat) + self.log_weights(), -1).reshape(x.shape[:-1])
 
     def marginal_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
+        whole = patterns_of(missing)
+        order = torch.argsort(whole.of_row, stable=True)
         parts = []
-        order, chunks = _chunks(missing, self.gaussians.footprint())
-        for rows, patterns in chunks:
-            observed = self.gaussians.observe(x[rows].to(self.gaussians.means().dtype), patterns)
+        for rows, patterns in _sorted_chunks(whole._replace(of_row=whole.of_row[order]), self.gaussians.footprint()):
+            observed = self.gaussians.observe(x[order[rows]].to(self.gaussians.means().dtype), patterns)
             parts.append(torch.logsumexp(observed.log_prob + self.log_weights(), -1))
         return torch.cat(parts)[torch.argsort(order)] if parts else x.new_zeros(0)
 
@@ -226,14 +227,6 @@ def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[s
                 rows = slice(begin, min(begin + most, ends[last - 1]))
                 yield rows, Patterns(patterns.missing[first:last], patterns.of_row[rows] - first)
             first, start = last, ends[last - 1]
-
-
-def _chunks(missing: Tensor, footprint: Footprint) -> tuple[Tensor, Iterator[tuple[Tensor, Patterns]]]:
-    """The rows' order by pattern, and pieces of it."""
-    patterns = patterns_of(missing)
-    order = torch.argsort(patterns.of_row, stable=True)
-    pieces = _sorted_chunks(Patterns(patterns.missing, patterns.of_row[order]), footprint)
-    return order, ((order[rows], piece) for rows, piece in pieces)
 
 
 class GaussianConditional(ConditionalDistribution):

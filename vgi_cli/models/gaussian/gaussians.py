@@ -48,13 +48,6 @@ class Footprint(NamedTuple):
     row: int
 
 
-class Noise(NamedTuple):
-    """Standard normals for n draws of R rows: one a column [n, R, D], one a factor [n, R, L]."""
-
-    columns: Tensor
-    factors: Tensor
-
-
 class Moments(NamedTuple):
     """Means [K, D] and covariances [K, D, D]; loadings: F [K, D, L] and psi [K, D] where the family holds a covariance
     as F F' + diag(psi)."""
@@ -155,6 +148,7 @@ def by_component(factors: Tensor, z: Tensor, component: Tensor) -> Tensor:
     return out
 
 
-def draw_noise(noise: KeyedNoise, L: int) -> Noise:
-    """The noise of `Observed.draw`: by column, and in another stream (a column may have any name) by factor."""
-    return Noise(noise.normal(), noise.at("factors").normal(numbered("factor", L)))
+def draw_noise(noise: KeyedNoise, L: int) -> tuple[Tensor, Tensor]:
+    """The noise of `Observed.draw` for n draws of R rows: by column [n, R, D], and in another stream (a column may have
+    any name) by factor [n, R, L]."""
+    return noise.normal(), noise.at("factors").normal(numbered("factor", L))
