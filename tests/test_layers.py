@@ -31,11 +31,10 @@ _OUTER = _FITS | {
     "encoding",
     "evaluation",
     "reporting",
-    "stages",
 }
 ALLOWED: dict[str, set[str]] = {
     # what each part of the package may import, besides itself
-    **{part: set[str]() for part in ("errors", "notation", "ranges", "version", "reporting", "stages")},
+    **{part: set[str]() for part in ("errors", "notation", "ranges", "version", "reporting")},
     "layout": _BASE,
     "data": _BASE | {"layout"},
     "maths": _BASE,
@@ -360,9 +359,9 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.models.base", "hasattr(1, 'x')", "capabilities are types"),
         ("vgi_cli.models.base", "def f(a, b, c, d, e, f, g, h, i):\n    pass", "f has 9 parameters"),
         ("vgi_cli.models.base", "class A:\n    def f(self, a, b, c, d, *e, f, g, h, **i):\n        pass", "f has 9"),
-        ("vgi_cli.runs.commit", "import pickle", "can run code"),
-        ("vgi_cli.runs.commit", "from torch import load", "can run code"),
-        ("vgi_cli.runs.commit", "torch.load('x')", "can run code"),
+        ("vgi_cli.runs.files", "import pickle", "can run code"),
+        ("vgi_cli.runs.files", "from torch import load", "can run code"),
+        ("vgi_cli.runs.files", "torch.load('x')", "can run code"),
         ("vgi_cli.models.base", '"""| `K` | chains |"""', "symbols are defined in notation.py only"),
         ("vgi_cli.helpers.misc", "", "has no place in the layers"),
     ],
@@ -389,7 +388,7 @@ def test_a_broken_rule_is_found(module: str, source: str, reason: str) -> None:
         ("vgi_cli.models.base", "class A:\n    def f(self, a, b, c, d, e, f, g, h):\n        pass"),
         ("vgi_cli.completers.boosted", "import lightgbm"),
         ("vgi_cli.methods.em.em", "from vgi_cli.registry.names import COMPLETERS"),
-        ("vgi_cli.runs.commit", "model.eval()"),
+        ("vgi_cli.runs.files", "model.eval()"),
         ("vgi_cli", "import pandas"),
     ],
 )

@@ -8,6 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+# the stages that commands go through, by the names under which progress is told
+READING = "reading the table"
+SIZE = "choosing the size of the model"
+PILOT = "finding how long to train"
+TRAINING = "training"
+REFITS = "refitting to resampled rows"
+SAVING = "saving"
+DRAWING = "filling the holes"
+WRITING = "writing the tables"
+ENCODING = "preparing the rows"
+ENCODER = "tuning the encoder to the rows"
+LIKELIHOOD = "scoring the rows"
+SCORING = "filling hidden cells to compare"
+COMPARING = "comparing the conditionals"
+OBJECTIVE = "tuning the conditionals"
+
 
 class Progress(NamedTuple):
     """Where a command stands.
@@ -19,8 +35,8 @@ class Progress(NamedTuple):
     done    units done, where they are counted
     total   units to do, where that is known
     unit    what is counted: `epochs`, `rows`; empty: nothing is
-    rate    units a second; none: not known yet
-    left    seconds until the end of the stage; none: not known yet
+    rate    units a second; None: not known yet
+    left    seconds until the end of the stage; None: not known yet
     note    what an expert wants to see of the work (the objective); may be empty
     """
 

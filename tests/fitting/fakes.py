@@ -15,7 +15,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.layout import Layout
-from vgi_cli.machine.signals import Stop
+from vgi_cli.machine.work import Stop
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, State, StepEnd
 from vgi_cli.models.base import Model, ModelConfig
 from vgi_cli.reporting import Silent

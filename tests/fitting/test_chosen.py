@@ -13,10 +13,9 @@ import yaml
 from tests.program import Vgi, vgi
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.runs.provenance import provenance, said
 from vgi_cli.settings.gather import load_recipe
 from vgi_cli.settings.recipe import as_settings
-from vgi_cli.version import __version__
+from vgi_cli.version import __version__, provenance, said
 
 __all__ = ["vgi"]
 

@@ -22,7 +22,7 @@ from tests.tensors import same_tensors
 from vgi_cli.completers.base import never
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.fitting import driver
-from vgi_cli.machine.signals import Stop
+from vgi_cli.machine.work import Stop
 from vgi_cli.methods.base import EpochEnd, Events, State, StepEnd
 from vgi_cli.runs.folder import RunFolder
 

@@ -19,8 +19,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fit_rows import fit_rows
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
-from vgi_cli.machine.clock import TimeLimit, TimeUp
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.reporting import Lines, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather

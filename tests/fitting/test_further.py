@@ -11,8 +11,7 @@ import pytest
 import vgi_cli
 from vgi_cli.fitting import further, refits
 from vgi_cli.fitting.fitted import load_run
-from vgi_cli.machine.clock import TimeLimit, TimeUp
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.reporting import Silent
 
 SMALL = {"model": "fa", "threads": 1}

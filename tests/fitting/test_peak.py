@@ -26,7 +26,7 @@ from vgi_cli.models.gaussian.fa import FactorAnalysis, FaConfig
 from vgi_cli.runs.folder import RunFolder, claim
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.reporting import Silent
-from vgi_cli.machine.signals import Stop
+from vgi_cli.machine.work import Stop
 from vgi_cli.fitting.fit_rows import chain_context
 
 D, BATCH = 24, 1024

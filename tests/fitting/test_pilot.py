@@ -14,7 +14,7 @@ from tests.clocks import ticking
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.fitting import pilot
-from vgi_cli.machine.clock import TimeUp
+from vgi_cli.machine.work import TimeUp
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
 

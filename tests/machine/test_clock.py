@@ -33,8 +33,7 @@ from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
-from vgi_cli.machine.clock import OutOfTime, TimeLimit, TimeUp, giving_up
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.methods.base import Events, State, StepEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits
 from vgi_cli.methods.em.em import EmConfig

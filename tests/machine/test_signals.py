@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from vgi_cli.errors import Interrupted
-from vgi_cli.machine.signals import watch_signals
+from vgi_cli.machine.work import watch_signals
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -15,10 +15,9 @@ from tests.fitting.fakes import new_run
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, RunError, UsageError
 from vgi_cli.fitting.plan import find_run
-from vgi_cli.runs import commit as checkpoint
+from vgi_cli.runs import files as checkpoint
 from vgi_cli.runs import folder as directory
-from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit
-from vgi_cli.runs.files import write_atomic, write_synced
+from vgi_cli.runs.files import COMMITTED, PENDING, commit, finish_commit, write_atomic, write_synced
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}

@@ -17,8 +17,7 @@ from vgi_cli.cli import help
 from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.errors import VgiError, closest, nearest
-from vgi_cli.runs.provenance import said
-from vgi_cli.version import __version__
+from vgi_cli.version import __version__, said
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot parse (the class is that of the click inside it)."""

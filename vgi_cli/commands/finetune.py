@@ -21,17 +21,14 @@ from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
 from vgi_cli.fitting.rows import match, rows_of, training_rows
 from vgi_cli.fitting.validation import observed_box
-from vgi_cli.machine.clock import TimeUp, limit_of
 from vgi_cli.machine.memory import memory_for_chains, say_where
-from vgi_cli.machine.signals import watch_signals
+from vgi_cli.machine.work import TimeUp, limit_of, watch_signals
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import Reporter
+from vgi_cli.reporting import READING, SAVING, TRAINING, Reporter
 from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim, sole_writer
-from vgi_cli.runs.provenance import provenance
-from vgi_cli.stages import READING, SAVING, TRAINING
+from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.table.base import Table
-from vgi_cli.version import __version__
 
 
 def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
@@ -164,16 +161,12 @@ def _manifest(
     before = fitted.run.record
     paths = request.said("data")
     mask = request.said("mask")
-    return {
-        "format": 1,
-        "version": __version__,
-        "command": "finetune",
-        "status": "running",
-        "stopped_by": None,
-        "checkpoint": fitted.run.address,
-        "seeds": {**before.seeds, "finetune": seed},
-        "chosen": before.chosen,
-        "data": {
+    return new_manifest(
+        "finetune",
+        checkpoint=fitted.run.address,
+        seeds={**before.seeds, "finetune": seed},
+        chosen=before.chosen,
+        data={
             "paths": [] if paths is None else [absolute(path) for path in paths],
             "mask": None if mask is None else absolute(mask),
             "label": table.label,
@@ -181,11 +174,9 @@ def _manifest(
             "rows": table.N,
             "rows_fitted": int((~data.missing.all(1)).sum()),
         },
-        "model": before.model,
-        "method": before.method,
-        "plugins": fitted.recipe.plugins,
-        "device": str(device),
-        "threads": torch.get_num_threads(),
-        **provenance(),
-        "metrics_bytes": 0,
-    }
+        model=before.model,
+        method=before.method,
+        plugins=fitted.recipe.plugins,
+        device=str(device),
+        threads=torch.get_num_threads(),
+    )

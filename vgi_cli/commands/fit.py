@@ -16,18 +16,15 @@ from vgi_cli.fitting.fitted import FittedTable, load, used_names
 from vgi_cli.fitting.plan import absolute, find_run, finished, make_plan, merge
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows, check_same_data, check_same_held, held_out, match, new_schema, read, rows_of
-from vgi_cli.machine.clock import limit_of
 from vgi_cli.machine.device import set_threads
-from vgi_cli.machine.signals import watch_signals
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.reporting import READING, REFITS, SAVING, TRAINING, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
-from vgi_cli.stages import READING, REFITS, SAVING, TRAINING
 from vgi_cli.table.base import Table
 
 READ, KNOWN = 0.4, 0.7

@@ -24,18 +24,15 @@ from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, check_same_data, open_blocks, read, rows_of, survey
-from vgi_cli.machine.clock import OutOfTime, TimeUp, giving_up, limit_of
 from vgi_cli.machine.device import available, resolve_device, set_threads
-from vgi_cli.machine.signals import watch_signals
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.reporting import Reporter, Stage
+from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.options import Frame
 from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
-from vgi_cli.stages import DRAWING, READING, WRITING
 from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes

@@ -21,12 +21,11 @@ from vgi_cli.methods.em.sizing import FEWEST_ROWS, choose_size, open_size
 from vgi_cli.models.gaussian.full import FEWEST
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import Reporter
+from vgi_cli.reporting import SIZE, Reporter
 from vgi_cli.settings import components
 from vgi_cli.settings.gather import MOST_IN_BLOCK
 from vgi_cli.settings.problems import Settings, raise_problems
 from vgi_cli.settings.recipe import Recipe, as_settings
-from vgi_cli.stages import SIZE
 
 FLOW_ROWS = 20_000
 FLOW_ROWS_PER_COLUMN = 500

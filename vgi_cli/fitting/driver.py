@@ -20,12 +20,10 @@ from torch import Tensor
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
-from vgi_cli.machine.clock import OutOfTime
-from vgi_cli.machine.signals import Stop
+from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
-from vgi_cli.reporting import Reporter, Stage
+from vgi_cli.reporting import TRAINING, Reporter, Stage
 from vgi_cli.runs.store import RunStore
-from vgi_cli.stages import TRAINING
 
 CHECKPOINT_SECONDS = 20.0
 PUBLISHED = ("model", "conditionals")

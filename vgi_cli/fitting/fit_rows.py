@@ -22,20 +22,18 @@ from vgi_cli.fitting.plan import DONE, stream
 from vgi_cli.fitting.refits import Refitted, refit, refit_count, split_bootstrap
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.validation import make_validator
-from vgi_cli.machine.clock import TimeLimit, TimeUp
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import Reporter
+from vgi_cli.reporting import PILOT, REFITS, SAVING, SIZE, TRAINING, Reporter
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import ModelChoice, Recipe
-from vgi_cli.stages import PILOT, REFITS, SAVING, SIZE, TRAINING
 
 TIME_SHARE = 0.6
 """Of the time that is left under a time limit, for training where refits come after it."""

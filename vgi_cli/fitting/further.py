@@ -9,8 +9,7 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import check_same_data, held_out, read, rows_of
-from vgi_cli.machine.clock import TimeUp
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.models.base import Model
 from vgi_cli.table.base import Table
 

@@ -22,13 +22,12 @@ from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
-from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import OutOfTime, TimeLimit, Work, giving_up
 from vgi_cli.methods.base import EpochEnd, State
 from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
+from vgi_cli.reporting import PILOT
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
-from vgi_cli.stages import PILOT
 
 FEWEST, MOST = 50, 20_000
 """With fewer rows nothing can be held out; with more, the planned number of epochs is too small to overfit."""

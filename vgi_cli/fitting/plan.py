@@ -10,7 +10,7 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
-from vgi_cli.runs.commit import COMMITTED
+from vgi_cli.runs.files import COMMITTED
 from vgi_cli.runs.folder import RunFolder, vacant
 from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.settings import components

@@ -16,8 +16,8 @@ from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.reporting import REFITS
 from vgi_cli.settings.recipe import Recipe
-from vgi_cli.stages import REFITS
 
 PREFIX = "bootstrap/"
 COUNT = 20

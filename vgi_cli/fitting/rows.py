@@ -97,7 +97,7 @@ def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) 
 
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
     """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
-    statistics come from (none: all)."""
+    statistics come from (None: all)."""
     settings = recipe.table
     schema, notes = infer_schema(
         table,

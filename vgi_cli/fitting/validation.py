@@ -14,7 +14,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.driver import Validator
 from vgi_cli.fitting.rows import Rows
-from vgi_cli.machine.clock import OutOfTime, giving_up
+from vgi_cli.machine.work import OutOfTime, giving_up
 from vgi_cli.methods.base import EpochEnd, State, Tuning
 from vgi_cli.settings.recipe import Recipe
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.runs.commit import COMMITTED, PENDING, commit, finish_commit
-from vgi_cli.runs.files import file_sha256, json_bytes, sha256, write_synced
+from vgi_cli.runs.files import COMMITTED, PENDING, commit, file_sha256, finish_commit, json_bytes, sha256, write_synced
 from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, sealed
 from vgi_cli.runs.store import RunStore
 

@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vgi_cli.errors import RunError
 from vgi_cli.ranges import Seed, Threads
-from vgi_cli.runs.provenance import provenance
 from vgi_cli.settings.problems import shown, validate
-from vgi_cli.version import __version__
+from vgi_cli.version import __version__, provenance
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -31,17 +31,14 @@ from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import match, read, rows_of
-from vgi_cli.machine.clock import OutOfTime, TimeUp, limit_of
-from vgi_cli.machine.signals import watch_signals
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import OutOfTime, TimeUp, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import Reporter, Silent
+from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter, Silent
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.settings.problems import shown
-from vgi_cli.stages import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING
 from vgi_cli.table.base import Table
 from vgi_cli.table.outputs import output_format
 from vgi_cli.table.writer import columns_bytes

@@ -19,15 +19,13 @@ from vgi_cli.evaluation.conditional_quality import conditional_part, conditional
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
-from vgi_cli.machine.clock import giving_up
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.reporting import Reporter
+from vgi_cli.reporting import COMPARING, Reporter
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.problems import Setting
-from vgi_cli.stages import COMPARING
 from vgi_cli.table.base import Table
 
 ROWS = 300

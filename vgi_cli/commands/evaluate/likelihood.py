@@ -22,11 +22,9 @@ from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined, 
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
-from vgi_cli.machine.clock import OutOfTime, TimeLimit, giving_up
-from vgi_cli.machine.signals import Stop
+from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, giving_up
 from vgi_cli.maths.noise import mix64
-from vgi_cli.reporting import Reporter
-from vgi_cli.stages import ENCODER, ENCODING, LIKELIHOOD
+from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
 from vgi_cli.table.base import Table
 
 DEQUANTISATION_DRAWS = 8
