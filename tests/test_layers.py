@@ -90,7 +90,6 @@ MOST_PARAMETERS = 8
 LONG_STILL = {
     "vgi_cli.evaluation.likelihood.estimate.observed_log_prob",
     "vgi_cli.evaluation.likelihood.estimate._black_box",
-    "vgi_cli.evaluation.likelihood.estimate._simulated",
     "vgi_cli.evaluation.likelihood.importance.importance_weighted",
     "vgi_cli.evaluation.likelihood.units.data_log_prob",
     "vgi_cli.maths.splines.rational_quadratic",

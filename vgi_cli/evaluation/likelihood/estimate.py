@@ -9,7 +9,7 @@ an exact draw of p(x_mis | x_obs) is known and gives an upper value too (Grosse,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -139,7 +139,9 @@ def _black_box(
     ess[todo] = effective(weights)
     bracket = None
     if budget.simulated > 0:
-        bracket = _bracket(model, annealer, x, missing[todo], rows[todo], budget, seed, generator, silent)
+        bracket = _bracket(
+            lambda n: model.sample(n, generator).to(x), annealer, missing[todo], rows[todo], budget, seed, silent
+        )
     warning = distrust(ess[todo] / P, (values - half)[todo], bracket)
     return LogLik(values, "annealed", ess, half, bracket, P, warning)
 
@@ -172,7 +174,9 @@ def simulated_bracket(
         return None
     generator = torch.Generator(like.device).manual_seed(seed + 1)
     with frozen(model):
-        return _bracket(model, annealer, like, missing[todo], rows[todo], budget, seed, generator, progress)
+        return _bracket(
+            lambda n: model.sample(n, generator).to(like), annealer, missing[todo], rows[todo], budget, seed, progress
+        )
 
 
 def make_annealer(
@@ -232,24 +236,22 @@ def _groups(efforts: Tensor, P: int, budget: Budget) -> Iterator[tuple[int, int,
 
 
 def _bracket(
-    model: Model,
+    draw: Callable[[int], Tensor],
     annealer: Annealer,
-    like: Tensor,
     missing: Tensor,
     rows: Tensor,
     budget: Budget,
     seed: int,
-    generator: torch.Generator,
     progress: Progress,
 ) -> Bracket:
-    """The bracket on rows simulated from the model, with the holes of some of these rows [R, D].
+    """The bracket on rows that `draw` simulates from the model, with the holes of some of these rows [R, D].
 
     Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
-    pick = (torch.arange(budget.simulated, device=like.device) * len(missing) // budget.simulated).unique()
-    x, missing = model.sample(len(pick), generator).to(like), missing[pick]
+    pick = (torch.arange(budget.simulated, device=missing.device) * len(missing) // budget.simulated).unique()
+    x, missing = draw(len(pick)), missing[pick]
     draws = torch.arange(budget.bracketed or budget.particles)
-    columns = tuple(str(c) for c in range(like.shape[1]))
+    columns = tuple(str(c) for c in range(x.shape[1]))
     noise = KeyedNoise(seed, columns, rows[pick], draws, "loglik/simulated")
     weights, efforts = _estimate(annealer, x, missing, noise, budget, lambda done: progress(0.9 * done))
     back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
