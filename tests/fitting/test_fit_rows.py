@@ -109,8 +109,9 @@ def test_rows_that_come_encoded_are_fitted_as_they_are(empty: Path) -> None:
                 parameter.sub_(step)
 
 
-def test_rows_that_come_encoded_are_piloted_and_scored(empty: Path) -> None:
+def test_rows_that_come_encoded_are_piloted_and_scored(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a table behind them: the pilot and held-out rows are scored in encoded units."""
+    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 20)  # of the plan that the pilot cuts short
     small = {"steps": 1, "hidden": 4, "bins": 3, "blocks": 1}
     method = MethodChoice("complete")
     complete = Rows.of(rows()._replace(missing=torch.zeros(200, 3, dtype=torch.bool)))
