@@ -46,7 +46,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="vgi",
         help=help.TOP,
-        epilog=help.top_epilog(),
+        epilog=help.TOP_EPILOG,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -54,7 +54,7 @@ def build_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_top)
     for name, command in COMMANDS.items():
-        app.command(name, help=command.help, epilog=command.epilog())(command.function())
+        app.command(name, help=command.help, epilog=command.epilog)(command.function())
     return app
 
 

@@ -52,7 +52,7 @@ class Command:
     tables: tuple[Any, ...]
     show: Callable[[Any, Any], None]
     help: str
-    epilog: Callable[[], str]
+    epilog: str
     of_run: bool = True
     several: bool = True
     demands: bool = True
@@ -98,17 +98,17 @@ def _option(field: Field) -> inspect.Parameter:
 
 COMMANDS = {
     "fit": Command(
-        "FitRequest", (options.FitOptions,), _print_path, help.FIT, help.fit_epilog, of_run=False, demands=False
+        "FitRequest", (options.FitOptions,), _print_path, help.FIT, help.FIT_EPILOG, of_run=False, demands=False
     ),
     "finetune": Command(
-        "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.finetune_epilog
+        "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.FINETUNE_EPILOG
     ),
     "impute": Command(
         "ImputeRequest",
         (options.ImputeOptions,),
         _print_paths,
         help.IMPUTE,
-        help.impute_epilog,
+        help.IMPUTE_EPILOG,
         several=False,
         demands=False,
         data="A table, or - (CSV on stdin). Default: the table that was fitted.",
@@ -118,6 +118,6 @@ COMMANDS = {
         (options.EvaluateOptions, options.EvaluateConsoleOptions),
         _print_report,
         help.EVALUATE,
-        help.evaluate_epilog,
+        help.EVALUATE_EPILOG,
     ),
 }

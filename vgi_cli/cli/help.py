@@ -38,83 +38,56 @@ def _examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def models() -> str:
-    """Every model by name."""
-    auto = {"auto": "mixture by em; one Gaussian where nothing is to be filled (default)"}
-    return _table("Models (--model)", auto | {name: entry.about for name, entry in MODELS.items()})
+_MODELS = _table(
+    "Models (--model)",
+    {"auto": "mixture by em; one Gaussian where nothing is to be filled (default)"}
+    | {name: entry.about for name, entry in MODELS.items()},
+)
+_METHODS = _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
+_IMPUTERS = _table(
+    "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in COMPLETERS.items()}
+)
+_SAMPLERS = _table(
+    "Samplers (vgi impute --sampler)",
+    {"auto": "the first of these that the run allows (default)"}
+    | {name: entry.about for name, entry in SAMPLERS.items()},
+)
 
-
-def methods() -> str:
-    """Every method by name."""
-    return _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})
-
-
-def imputers() -> str:
-    """Every imputer of `impute-then-fit` by name."""
-    return _table(
-        "Imputers (--imputer, for --method impute-then-fit)", {name: entry.about for name, entry in COMPLETERS.items()}
-    )
-
-
-def samplers() -> str:
-    """Every sampler by name."""
-    auto = {"auto": "the first of these that the run allows (default)"}
-    return _table("Samplers (vgi impute --sampler)", auto | {name: entry.about for name, entry in SAMPLERS.items()})
-
-
-def top_epilog() -> str:
-    """All names, two examples."""
-    return "\n\n".join(
-        [
-            models(),
-            methods(),
-            imputers(),
-            samplers(),
-            _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
-            "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
-        ]
-    )
-
-
-def fit_epilog() -> str:
-    """Models, methods and imputers, two examples."""
-    return "\n\n".join(
-        [
-            models(),
-            methods(),
-            imputers(),
-            _examples(
-                "vgi fit data.csv --id patient --out run1",
-                "vgi fit data.parquet --model flow --method vgi --val 0.1 --time-limit 30m",
-            ),
-        ]
-    )
-
-
-def finetune_epilog() -> str:
-    """Two examples."""
-    return _examples(
-        "vgi finetune --checkpoint run1 new.csv", "vgi finetune --checkpoint run1 new.csv --epochs 50 --out run2"
-    )
-
-
-def impute_epilog() -> str:
-    """Samplers, two examples."""
-    return "\n\n".join(
-        [
-            samplers(),
-            _examples(
-                "vgi impute --checkpoint run1 --m 20 --format long -o imputed.csv",
-                "vgi impute --checkpoint run1 new.csv --point mean -o - > filled.csv",
-            ),
-        ]
-    )
-
-
-def evaluate_epilog() -> str:
-    """Examples."""
-    return _examples(
-        "vgi evaluate --checkpoint run1 test.csv --json",
-        "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
-        "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
-    )
+TOP_EPILOG = "\n\n".join(
+    [
+        _MODELS,
+        _METHODS,
+        _IMPUTERS,
+        _SAMPLERS,
+        _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
+        "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
+    ]
+)
+FIT_EPILOG = "\n\n".join(
+    [
+        _MODELS,
+        _METHODS,
+        _IMPUTERS,
+        _examples(
+            "vgi fit data.csv --id patient --out run1",
+            "vgi fit data.parquet --model flow --method vgi --val 0.1 --time-limit 30m",
+        ),
+    ]
+)
+FINETUNE_EPILOG = _examples(
+    "vgi finetune --checkpoint run1 new.csv", "vgi finetune --checkpoint run1 new.csv --epochs 50 --out run2"
+)
+IMPUTE_EPILOG = "\n\n".join(
+    [
+        _SAMPLERS,
+        _examples(
+            "vgi impute --checkpoint run1 --m 20 --format long -o imputed.csv",
+            "vgi impute --checkpoint run1 new.csv --point mean -o - > filled.csv",
+        ),
+    ]
+)
+EVALUATE_EPILOG = _examples(
+    "vgi evaluate --checkpoint run1 test.csv --json",
+    "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
+    "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
+)

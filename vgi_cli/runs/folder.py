@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.files import COMMITTED, PENDING, commit, file_sha256, finish_commit, json_bytes, sha256, write_synced
-from vgi_cli.runs.manifest import HINT, MANIFEST, Manifest, parse, sealed
+from vgi_cli.runs.manifest import HINT, MANIFEST, parse, sealed
 from vgi_cli.runs.store import RunStore
 
 if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
@@ -144,18 +144,10 @@ class RunFolder(RunStore):
     def __init__(self, path: Path, manifest: dict[str, Any], claimed: Claim | None = None) -> None:
         """`claimed`: the folder of a new run, as long as it may be given back."""
         self.path = path
+        self.name = str(path)
+        self.address = str(path.resolve())
         self.manifest = manifest
         self._claimed = claimed
-
-    @property
-    def name(self) -> str:
-        """Its path as it was said."""
-        return str(self.path)
-
-    @property
-    def address(self) -> str:
-        """Its path from everywhere."""
-        return str(self.path.resolve())
 
     @classmethod
     def open(cls, path: Path, verify: bool = True) -> RunFolder:
@@ -194,25 +186,17 @@ class RunFolder(RunStore):
                 )
 
     def _sha256(self, name: str, length: int | None) -> str | None:
-        """SHA-256 of a file, wherever it lies; none where it is missing."""
+        """SHA-256 of a file, wherever it lies; None where it is missing."""
         return wherever(self.path, name, lambda file: file_sha256(file, length))
 
     @property
-    def record(self) -> Manifest:
-        """The manifest by its types: of a run that was opened."""
-        return Manifest.of(self.manifest)
-
-    @property
     def fitted(self) -> bool:
-        """Whether a checkpoint with a model has been written."""
         return "model.safetensors" in self.manifest.get("files", {})
 
     def text(self, name: str) -> str:
-        """The recipe or the schema."""
         return self.file(name).read_text(encoding="utf-8")
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """The tensors of one file, empty when the run has no such file."""
         from vgi_cli.runs.tensors import read_tensors
 
         return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
@@ -254,27 +238,22 @@ class RunFolder(RunStore):
         (self.path / METRICS).touch()
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
-        """Write the metrics of an epoch."""
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
 
     def publish(self) -> None:
-        """There is a model: the run that this one replaces goes."""
         if self._claimed is not None:
             self._claimed.commit()
 
     def withdraw(self) -> None:
-        """Remove a new run and put back what it replaces."""
         if self._claimed is not None:
             self._claimed.rollback()
 
     @property
     def replaces(self) -> bool:
-        """Whether another run comes back when this one is withdrawn."""
         return self._claimed is not None and self._claimed.replaces
 
     def last_metrics(self) -> dict[str, Any]:
-        """The last value of every metric that was logged; some are not logged in every epoch."""
         last: dict[str, Any] = {}
         with self.file(METRICS).open(encoding="utf-8") as lines:
             for line in lines:
@@ -297,7 +276,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def wherever(path: Path, name: str, read: Callable[[Path], Read]) -> Read | None:
-    """What `read` makes of a file of a run, in the commit or else at the top; none where it is in neither. In this
+    """What `read` makes of a file of a run, in the commit or else at the top; None where it is in neither. In this
     order: a file that is moved into place between two looks is at the top."""
     for folder in (path / COMMITTED, path):
         with contextlib.suppress(FileNotFoundError):

@@ -25,24 +25,18 @@ class RunStore(ABC):
     """A run: its tensors, its recipe, its schema, the metrics of its epochs, and a manifest that says what it is.
 
     manifest  its values (docs/run-folder.md)
+    name      what messages call it
+    address   where another process finds it; None: nowhere
     """
 
     manifest: dict[str, Any]
+    name: str
+    address: str | None
 
     @property
-    @abstractmethod
-    def name(self) -> str:
-        """What messages call it."""
-
-    @property
-    @abstractmethod
-    def address(self) -> str | None:
-        """Where another process finds it; None: nowhere."""
-
-    @property
-    @abstractmethod
     def record(self) -> Record:
         """The manifest by its types."""
+        return Record.of(self.manifest)
 
     @abstractmethod
     def text(self, name: str) -> str:
@@ -121,21 +115,13 @@ class RunInMemory(RunStore):
         self._metrics: dict[str, Any] = {}
 
     @property
-    def record(self) -> Record:
-        """The manifest by its types."""
-        return Record.of(self.manifest)
-
-    @property
     def fitted(self) -> bool:
-        """Whether a checkpoint with a model has been kept."""
         return "model" in self._parts
 
     def text(self, name: str) -> str:
-        """The recipe or the schema, as they are written."""
         return self._texts[name]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """The tensors of one of STEMS, empty where the run has none."""
         return dict(self._parts.get(stem, {}))
 
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
@@ -150,11 +136,9 @@ class RunInMemory(RunStore):
         """Nothing has to be made ready."""
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
-        """Keep the metrics of an epoch: the last value of each."""
         self._metrics |= line
 
     def last_metrics(self) -> dict[str, Any]:
-        """The last value of every metric."""
         return dict(self._metrics)
 
     def publish(self) -> None:

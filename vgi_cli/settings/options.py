@@ -187,7 +187,7 @@ Seed = Annotated[int | None, Option("Seed (fit: 0; afterwards: the run's).", "N"
 Device = Annotated[str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]", "NAME", "device")]
 Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", "N", "threads")]
 _COMPILE = "Capture the steps as CUDA graphs, or in `vgi fit` compile the density on a CPU: auto, off or on."
-Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile")]
+Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile", after="threads")]
 _PLUGIN = "Python file that registers models or methods; it is run (repeatable)."
 Plugged = Annotated[Plugins | None, Option(_PLUGIN, "FILE.py", flag="--plugin", accept=as_files)]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
@@ -203,10 +203,25 @@ class ConsoleOptions(TypedDict, total=False):
     debug: Annotated[bool, Option("Show the traceback of an error.")]
 
 
-# --- the commands, their options in the order of `--help` ---
+# --- the commands, their options in the order of `--help` (those of CommonOptions come last) ---
 
 
-class FitOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
+    """Of every command, also in Python."""
+
+    mask: Mask
+    na_values: NaValues
+    delimiter: Delimiter
+    seed: Seed
+    device: Device
+    threads: Threads
+    plugins: Plugged
+    out: Out
+    say: Say
+    progress: Tell
+
+
+class FitOptions(CommonOptions, total=False):
     """Of `vgi fit`."""
 
     model: Annotated[str | None, Option("Model; see below. Default: auto.", "NAME", "model.name")]
@@ -279,38 +294,18 @@ class FitOptions(TypedDict, total=False):
             accept=_groups,
         ),
     ]
-    mask: Mask
-    na_values: NaValues
-    delimiter: Delimiter
-    seed: Seed
-    device: Device
-    threads: Threads
     compile: Compile
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
-class FinetuneOptions(TypedDict, total=False):
+class FinetuneOptions(CommonOptions, total=False):
     """Of `vgi finetune`."""
 
     epochs: Epochs
     time_limit: TimeLimit
     force: Force
-    mask: Mask
-    na_values: NaValues
-    delimiter: Delimiter
-    seed: Seed
-    device: Device
-    threads: Threads
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
-class ImputeOptions(TypedDict, total=False):
+class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
     m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", "N")]
@@ -338,20 +333,10 @@ class ImputeOptions(TypedDict, total=False):
     strict: Annotated[bool, Option("Write nothing and exit 1 where holes would stay (columns that are not modelled).")]
     time_limit: TimeLimit
     force: Force
-    mask: Mask
-    na_values: NaValues
-    delimiter: Delimiter
-    seed: Seed
-    device: Device
-    threads: Threads
     compile: Compile
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
-class EvaluateOptions(TypedDict, total=False):
+class EvaluateOptions(CommonOptions, total=False):
     """Of `vgi evaluate`."""
 
     truth: Annotated[
@@ -379,16 +364,6 @@ class EvaluateOptions(TypedDict, total=False):
     ]
     time_limit: TimeLimit
     force: Force
-    mask: Mask
-    na_values: NaValues
-    delimiter: Delimiter
-    seed: Seed
-    device: Device
-    threads: Threads
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
 class EvaluateConsoleOptions(TypedDict, total=False):
@@ -408,7 +383,11 @@ class EvaluateConsoleOptions(TypedDict, total=False):
 
 def fields_of(*tables: Any) -> dict[str, Field]:
     """The options of one or more tables by name, in the order of `--help`."""
-    hints = {name: hint for table in tables for name, hint in get_type_hints(table, include_extras=True).items()}
+    hints: dict[str, Any] = {}
+    for table in tables:
+        own = get_type_hints(table, include_extras=True)
+        common = {name: own.pop(name) for name in CommonOptions.__annotations__ if name in own}
+        hints |= own | common
     fields = {name: Field(name, *get_args(hint)) for name, hint in hints.items()}
     order = [name for name, field in fields.items() if field.option.after is None]
     for name, field in fields.items():

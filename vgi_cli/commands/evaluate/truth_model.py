@@ -55,25 +55,20 @@ def load_truth(path: Path, fitted: FittedTable, reporter: Reporter) -> Truth:
 
 def _refuse_spikes(fitted: FittedTable) -> None:
     """UsageError where values of a column have a probability: a law of numbers has no density there."""
+    run = f"run '{fitted.run.name}'"
     for column in fitted.schema.encoded:
         if not isinstance(column, Number):
-            raise UsageError(
-                f"--truth-model: column '{column.name}' of run '{fitted.run.name}' holds no numbers, so that its law "
-                "has no density to compare",
-                "leave --truth-model out, or --exclude the column from both fits",
-            )
-        if column.spikes:
-            raise UsageError(
-                f"--truth-model: run '{fitted.run.name}' gives {column.spikes[0].value:g} in column '{column.name}' a "
-                "probability of its own, so that its law has no density to compare",
-                "leave --truth-model out, or --exclude the column from both fits",
-            )
-        if column.levels:
-            raise UsageError(
-                f"--truth-model: run '{fitted.run.name}' fills column '{column.name}' with the few values that "
-                "occur, so that its law has no density to compare",
-                "leave --truth-model out, or --exclude the column from both fits",
-            )
+            what = f"column '{column.name}' of {run} holds no numbers"
+        elif column.spikes:
+            what = f"{run} gives {column.spikes[0].value:g} in column '{column.name}' a probability of its own"
+        elif column.levels:
+            what = f"{run} fills column '{column.name}' with the few values that occur"
+        else:
+            continue
+        raise UsageError(
+            f"--truth-model: {what}, so that its law has no density to compare",
+            "leave --truth-model out, or --exclude the column from both fits",
+        )
 
 
 class Parameters(NamedTuple):
@@ -236,16 +231,12 @@ def _require_density(fitted: FittedTable, prefix: str = "") -> None:
 
 def _require_columns(path: Path, columns: Sequence[str], fitted: FittedTable) -> None:
     """InputError unless the truth is about the columns that the run models, in any order."""
-    modelled = fitted.schema.modelled
+    modelled, run = fitted.schema.modelled, f"run '{fitted.run.name}'"
     for name in modelled:
         if name not in columns:
-            raise InputError(
-                f"--truth-model: {path} lacks the column '{name}', which run '{fitted.run.name}' models",
-                nearest(name, columns),
-            )
+            what = f"lacks the column '{name}', which {run} models"
+            raise InputError(f"--truth-model: {path} {what}", nearest(name, columns))
     for name in columns:
         if name not in modelled:
-            raise InputError(
-                f"--truth-model: {path} has a column '{name}', which run '{fitted.run.name}' does not model",
-                nearest(name, modelled),
-            )
+            what = f"has a column '{name}', which {run} does not model"
+            raise InputError(f"--truth-model: {path} {what}", nearest(name, modelled))
