@@ -21,11 +21,11 @@ import torch
 from density6d import COLUMNS, Density6D, mcar
 from torch import Tensor
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.evaluation.imputation import fair_crps
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.methods.start import empirical
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.state import VgiState

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table, missing_together
 from vgi_cli.fitting.fit_rows import observed_quantiles
 from vgi_cli.layout import Blocks, Layout
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.methods.start import empirical
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.starts import EmpiricalStart
 

@@ -54,7 +54,7 @@ def run(flow: LinearFlow | BentFlow, rows: Rows, kernel: Kernel, u: Tensor, step
     g = torch.Generator().manual_seed(seed)
     state = at_base(flow, rows, kernel, u)
     for _ in range(steps):
-        state = step(flow, rows, kernel, state, draw_noise(u, g)).state
+        state = step(flow, rows, kernel, state, draw_noise(u, g))[0]
     assert (strain(rows, kernel, state.y).mean() - 1).abs() < 0.25  # at rest, where nothing is left of the start
     return state.y
 
@@ -164,7 +164,7 @@ def test_a_density_that_is_no_number_is_never_accepted() -> None:
     rows = Rows(x, torch.ones(n, 2, dtype=torch.bool))
     state = at_base(Broken(), rows, Kernel(0.5, 1.0, 0.3, 1.0), x - 1)
     for _ in range(50):
-        state = step(Broken(), rows, Kernel(0.5, 1.0, 0.3, 1.0), state, draw_noise(x, g)).state
+        state = step(Broken(), rows, Kernel(0.5, 1.0, 0.3, 1.0), state, draw_noise(x, g))[0]
     assert (state.u[:, 0] <= 0.5).all() and torch.isfinite(state.log_target).all()
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from vgi_cli.data import make_table
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete
 from vgi_cli.methods.em.steps import climb
+from vgi_cli.methods.gradient import COMPLETE
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import em_table
@@ -49,8 +49,8 @@ def test_em_on_complete_rows_is_scikit_learns_factor_analysis() -> None:
 def test_gradients_on_complete_rows_reach_scikit_learns_factor_analysis() -> None:
     x = complete_rows()
     config = AscentConfig.model_validate({"epochs": 40, "optim": {"batch_size": 64}})
-    state = complete.METHOD.init(fa(), make_table(x, torch.zeros_like(x, dtype=torch.bool)), config, torch.Generator())
-    for _ in complete.METHOD.run(state):
+    state = COMPLETE.init(fa(), make_table(x, torch.zeros_like(x, dtype=torch.bool)), config, torch.Generator())
+    for _ in COMPLETE.run(state):
         pass
     reference = Reference(2, tol=1e-3, max_iter=20000, svd_method="lapack").fit(x.numpy())
     assert abs(state.model.log_prob(x).mean().item() - reference.score(x.numpy())) < 1e-3

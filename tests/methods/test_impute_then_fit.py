@@ -14,9 +14,8 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.gradient import GradientState
+from vgi_cli.methods.gradient import COMPLETE, GradientState
 from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
@@ -48,8 +47,8 @@ def fitted(table: TensorTable, seed: int = 0, **settings: Any) -> GradientState:
 def test_without_holes_it_is_maximum_likelihood_on_the_complete_table() -> None:
     table = rows(share=0.0)
     config = AscentConfig.model_validate({"epochs": 3, "optim": {"batch_size": 64}})
-    other = complete.METHOD.init(fa(), table, config, torch.Generator().manual_seed(0))
-    for _ in complete.METHOD.run(other):
+    other = COMPLETE.init(fa(), table, config, torch.Generator().manual_seed(0))
+    for _ in COMPLETE.run(other):
         pass
     for mine, value in zip(
         fitted(table, epochs=3, imputer="empirical").model.parameters(), other.model.parameters(), strict=True

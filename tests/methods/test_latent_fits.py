@@ -11,7 +11,7 @@ from tests.methods.linear_bounds import linear_bound_optimum
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete
+from vgi_cli.methods.gradient import COMPLETE
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
@@ -42,9 +42,9 @@ def rows(N: int) -> Tensor:
 def test_complete_reaches_the_optimum_of_factor_analysis() -> None:
     x = rows(600)
     table = make_table(x, torch.zeros(600, D, dtype=torch.bool))
-    config = complete.METHOD.Config.model_validate({"epochs": 200, "optim": {"lr": 0.05, "batch_size": 600}})
-    state = complete.METHOD.init(linear(), table, config, torch.Generator().manual_seed(0))
-    for _ in complete.METHOD.run(state):
+    config = COMPLETE.Config.model_validate({"epochs": 200, "optim": {"lr": 0.05, "batch_size": 600}})
+    state = COMPLETE.init(linear(), table, config, torch.Generator().manual_seed(0))
+    for _ in COMPLETE.run(state):
         pass
     assert isinstance(state.model, VariationalAutoencoder)
     em = registry.METHODS.load("em")

@@ -22,7 +22,7 @@ from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
 from vgi_cli.methods.vgi.objective import Estimate
 from vgi_cli.methods.vgi.targets import Columns, Inference
-from vgi_cli.methods.vgi.vbgi import VBGI, VBGI_M
+from vgi_cli.methods.vgi.vgi import VBGI, VBGI_M
 from vgi_cli.models.flows.coupling import Flow
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 

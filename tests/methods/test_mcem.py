@@ -8,10 +8,9 @@ import torch
 from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em import em, mcem
-from vgi_cli.methods.gradient import GradientState
+from vgi_cli.methods.gradient import COMPLETE, GradientState
 from vgi_cli.models.base import Marginal
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
@@ -82,7 +81,7 @@ def test_without_holes_it_is_complete() -> None:
     data = table(share=0.0)
     settings = {"epochs": 3, "optim": {"batch_size": 64}}
     models = []
-    for method in (mcem.METHOD, complete.METHOD):
+    for method in (mcem.METHOD, COMPLETE):
         model = FactorAnalysis.build(FaConfig(factors=2), Layout.plain(5)).double()
         state = method.init(model, data, method.Config.model_validate(settings), torch.Generator().manual_seed(3))
         events(method, state)

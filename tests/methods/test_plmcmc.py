@@ -11,9 +11,9 @@ from torch import Tensor
 from tests.contracts.test_methods import events
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.layout import Layout
-from vgi_cli.methods import complete, plmcmc
+from vgi_cli.methods import plmcmc
 from vgi_cli.methods.base import EpochEnd
-from vgi_cli.methods.gradient import GradientState
+from vgi_cli.methods.gradient import COMPLETE, GradientState
 from vgi_cli.methods.plmcmc import PlmcmcConfig, round_before
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 
@@ -145,10 +145,10 @@ def test_without_holes_it_is_complete() -> None:
     data = table(share=0.0)
     states = [start(data)]
     flow = Flow.build(FlowConfig(**SMALL), Layout.plain(3)).double()
-    config = complete.METHOD.Config.model_validate({"epochs": 4, "optim": {"batch_size": 64}})
-    states.append(complete.init(flow, data, config, torch.Generator().manual_seed(1)))
+    config = COMPLETE.Config.model_validate({"epochs": 4, "optim": {"batch_size": 64}})
+    states.append(COMPLETE.init(flow, data, config, torch.Generator().manual_seed(1)))
     for state in states:
-        events(complete.METHOD, state)
+        events(COMPLETE, state)
     one, other = (state.model.state_dict() for state in states)
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 

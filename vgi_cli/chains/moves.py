@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vgi_cli.chains.scans import Scan, block_scan, holes_scan, random_scan
 from vgi_cli.conditionals.base import Conditionals, Sweep
+from vgi_cli.conditionals.latent_blocks import Autoencoder
 from vgi_cli.maths.laws import WIDE_SHARE, LatentLaw
 from vgi_cli.notation import LogDensity
 
@@ -131,13 +132,6 @@ class OfRows:
     def both(self, x: Tensor, new: Tensor, missing: Tensor, noise: Tensor) -> tuple[Weighed, Weighed]:
         old, end = self.log_p(torch.cat([x, new]), torch.cat([missing, missing])).chunk(2)
         return Weighed(old), Weighed(end)
-
-
-class Autoencoder(Protocol):
-    """What latents that are carried need of a model (`Latent` in models/base.py)."""
-
-    def encode(self, x: Tensor, /) -> LatentLaw: ...
-    def joint_log_prob(self, xz: Tensor, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)

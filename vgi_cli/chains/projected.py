@@ -24,6 +24,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.moves import normal
+
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -74,13 +76,6 @@ class Latents(NamedTuple):
     log_target: Tensor
 
 
-class Stepped(NamedTuple):
-    """After a step: the states, and which chains accepted [R]."""
-
-    state: Latents
-    accepted: Tensor
-
-
 def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
     """The states at u [R, D]. Where a density is no number, or an imputation outside the range, pi is 0.
 
@@ -98,15 +93,16 @@ def at_base(flow: Map, rows: Rows, kernel: Kernel, u: Tensor) -> Latents:
     return Latents(u, y, log_target)
 
 
-def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: ProjectedNoise) -> Stepped:
-    """One Metropolis-Hastings step of every chain. A chain whose pi is 0 takes the first proposal where it is not."""
+def step(flow: Map, rows: Rows, kernel: Kernel, state: Latents, noise: ProjectedNoise) -> tuple[Latents, Tensor]:
+    """One Metropolis-Hastings step of every chain: the states, and which chains accepted [R]. A chain whose pi is 0
+    takes the first proposal where it is not."""
     fresh = (noise.choice < kernel.resample)[:, None]
     u = torch.where(fresh, kernel.resample_std * noise.normal, state.u + _column(kernel.perturb_std) * noise.normal)
     new = at_base(flow, rows, kernel, u)
     back, there = log_proposal(kernel, u, state.u), log_proposal(kernel, state.u, u)
     accepted = noise.log_uniform < new.log_target - state.log_target + back - there  # False where it is NaN
     u, y = (torch.where(accepted[:, None], a, b) for a, b in zip(new[:2], state[:2], strict=True))
-    return Stepped(Latents(u, y, torch.where(accepted, new.log_target, state.log_target)), accepted)
+    return Latents(u, y, torch.where(accepted, new.log_target, state.log_target)), accepted
 
 
 def log_proposal(kernel: Kernel, start: Tensor, end: Tensor) -> Tensor:
@@ -142,9 +138,9 @@ def strain(rows: Rows, kernel: Kernel, y: Tensor) -> Tensor:
 
 def draw_noise(like: Tensor, generator: torch.Generator) -> ProjectedNoise:
     """Randomness of one step for chains `like` [R, D]."""
-    normal = torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+    normals = normal(like.shape, like, generator)
     uniform = torch.rand(2, len(like), generator=generator, dtype=like.dtype, device=like.device)
-    return ProjectedNoise(normal, uniform[0], uniform[1].log())
+    return ProjectedNoise(normals, uniform[0], uniform[1].log())
 
 
 def _column(value: float | Tensor) -> float | Tensor:

@@ -24,10 +24,11 @@ from vgi_cli.maths.nets import MLP
 
 
 class Autoencoder(Protocol):
-    """What is needed of the model (`Latent` in models/base.py)."""
+    """What conditionals and chains need of a model with latents (`Latent` in models/base.py)."""
 
     def encode(self, x: Tensor, /) -> LatentLaw: ...
     def decode(self, z: Tensor, /) -> CellsLaw: ...
+    def joint_log_prob(self, xz: Tensor, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Events, Method
 from vgi_cli.methods.gradient import GradientState, Objective, chains_of, run
 from vgi_cli.methods.optimisation import AscentConfig
-from vgi_cli.methods.start import initial_rows
+from vgi_cli.methods.start import empirical, initial_rows
 from vgi_cli.models.base import Latent, Model, Relaxable, only_encoder
 from vgi_cli.ranges import Draws, Positive
 

@@ -1,6 +1,7 @@
 """Gradient ascent on an objective of one batch after the other: what the methods without conditionals have in common.
 
-A method hands in the objective of a batch, and where it has imputations, how they are refreshed.
+A method hands in the objective of a batch, and where it has imputations, how they are refreshed. The simplest is here:
+`complete`, maximum likelihood on a complete table, the yardstick of every method for holes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from vgi_cli.chains.store.packed import Batch, Chains, make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
-from vgi_cli.methods.base import Events, Standing, StepEnd
+from vgi_cli.errors import UsageError
+from vgi_cli.methods.base import Events, Method, Standing, StepEnd
 from vgi_cli.methods.loop import LoopState, Stage, batches, epochs
 from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig, ascend, prefixed, rate_factor
 from vgi_cli.models.base import Model
@@ -131,3 +133,24 @@ def _refreshed(state: GradientState) -> Events:
 def log_likelihood(state: GradientState, batch: Batch, generator: torch.Generator) -> Tensor:
     """Weighted log-likelihood of the completed rows of a batch."""
     return (batch.weight * state.theta.log_prob(batch.x)).sum()
+
+
+def check_complete(table: TensorTable) -> None:
+    """UsageError where a cell is missing."""
+    holes = int(torch.count_nonzero(table.missing))
+    if holes:
+        raise UsageError(
+            f"method 'complete' fits complete tables, and {holes:,} cells of this one are missing",
+            "leave out --method, or take --method vgi or impute-then-fit",
+        )
+
+
+def init_complete(model: Model, table: TensorTable, config: AscentConfig, generator: torch.Generator) -> GradientState:
+    """State before the first step. Raises UsageError as `check_complete`."""
+    check_complete(table)
+    seed = int(torch.randint(2**62, (), generator=generator))
+    model.initialise(table.x.cpu(), generator)
+    return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
+
+
+COMPLETE = Method(Config=AscentConfig, init=init_complete, run=run, check_table=check_complete)

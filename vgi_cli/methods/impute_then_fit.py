@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import torch
 from pydantic import model_validator
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.chains.store.placement import Setting
 from vgi_cli.completers.base import GivenUp, never
@@ -20,7 +19,7 @@ from vgi_cli.methods import gradient
 from vgi_cli.methods.base import EpochEnd, Events, Method, Resources, Unusable
 from vgi_cli.methods.gradient import GradientState, log_likelihood
 from vgi_cli.methods.optimisation import AscentConfig
-from vgi_cli.methods.start import initial_rows
+from vgi_cli.methods.start import empirical, initial_rows
 from vgi_cli.models.base import Model
 from vgi_cli.ranges import Depth, Imputations, Neighbours, Rounds, Trees
 from vgi_cli.registry.names import COMPLETERS, INSTALL, not_installed

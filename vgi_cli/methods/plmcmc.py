@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from vgi_cli.chains.moves import normal
 from vgi_cli.chains.projected import Kernel, Rows, at_base, draw_noise, projected, step, strain
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Method, Resources
@@ -119,7 +120,7 @@ def refresh(config: PlmcmcConfig, box: Tensor | None, state: GradientState) -> b
     missing = chains.missing[index].repeat_interleave(K, 0)
     rows = Rows(chains.x[index].repeat_interleave(K, 0), missing, box if config.outside == "reject" else None)
     if due.noise:
-        y = torch.randn(rows.x.shape, generator=generator, dtype=rows.x.dtype, device=rows.x.device)
+        y = normal(rows.x.shape, rows.x, generator)
     else:
         steps = min(SEGMENT, due.steps - segment * SEGMENT)
         y = _advance(state, rows, config.kernel(), steps, generator, begin=segment == 0)
@@ -139,11 +140,7 @@ def _advance(
     the data space. The states wait in `state.work`, from which also an unbroken fit takes them up."""
     flow = cast(Bijective, state.theta)
     flow.eval()  # the chain's target has no dropout
-    u = (
-        state.work["u"]
-        if not begin
-        else torch.randn(rows.x.shape, generator=generator, dtype=rows.x.dtype, device=rows.x.device)
-    )
+    u = normal(rows.x.shape, rows.x, generator) if begin else state.work["u"]
     now = at_base(flow, rows, kernel, u)
     accepted = torch.zeros((), dtype=torch.int64, device=u.device)
     for _ in range(steps):

@@ -88,7 +88,7 @@ METHODS = ExtensionPoint(
         ),
         "vbgi": Entry(
             "variational Gibbs inference by blocks: columns missing together; latents and missing cells of a vae",
-            "vgi_cli.methods.vgi.vbgi:VBGI",
+            "vgi_cli.methods.vgi.vgi:VBGI",
             MethodTraits(like="vgi", blocks="auto", own_blocks=frozenset({"latent"})),
             needs=frozenset({"bound"}),
             provides=frozenset({"conditionals", "imputations"}),
@@ -96,7 +96,7 @@ METHODS = ExtensionPoint(
         ),
         "vbgi-m": Entry(
             "variational Gibbs inference by blocks with the missing cells integrated out of the decoder, for vae",
-            "vgi_cli.methods.vgi.vbgi:VBGI_M",
+            "vgi_cli.methods.vgi.vgi:VBGI_M",
             MethodTraits(like="vgi"),
             needs=frozenset({"bound", "latent"}),
             provides=frozenset({"imputations"}),
@@ -120,7 +120,7 @@ METHODS = ExtensionPoint(
         ),
         "complete": Entry(
             "maximum likelihood by gradients, for tables without holes",
-            "vgi_cli.methods.complete:METHOD",
+            "vgi_cli.methods.gradient:COMPLETE",
             MethodTraits(),
             needs=frozenset({"bound"}),
             example="vgi fit data.csv --model flow --method complete",

@@ -14,7 +14,7 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.augmented import AugmentedImputer, LatentStart
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
-from vgi_cli.samplers.packing import Pack, cell_noise, chains_of, pack_of, packed, rows_at_once
+from vgi_cli.samplers.packing import Pack, PackedImputer, cell_noise, chains_of, pack_of, packed
 from vgi_cli.samplers.starts import Start, start_of
 
 GibbsStep = Callable[..., Tensor]
@@ -23,7 +23,7 @@ gives x anew."""
 
 
 @final
-class GibbsImputer(Imputer):
+class GibbsImputer(PackedImputer):
     """One chain per draw and row, of max(minimum, per_hole · holes) sweeps; draws of q outside the box are refused (the
     cell keeps its value until the next sweep) and counted."""
 
@@ -42,9 +42,6 @@ class GibbsImputer(Imputer):
         self._minimum = minimum
         self._per_hole = per_hole
         self._tally = torch.zeros(2, dtype=torch.int64)  # draws, refusals; on the device: it must not wait
-
-    def rows_at_once(self, draws: int) -> int:
-        return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         box = Box(box.low.to(x), box.high.to(x))

@@ -16,9 +16,9 @@ from vgi_cli.errors import FitError
 from vgi_cli.maths.laws import CellsLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
-from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
+from vgi_cli.samplers.packing import Pack, PackedImputer, chains_of, pack_of, packed
 
 SWEEPS = 100
 """Sweeps of each chain before its last state is the draw."""
@@ -38,7 +38,7 @@ class _State(NamedTuple):
 
 
 @final
-class LatentImputer(Imputer):
+class LatentImputer(PackedImputer):
     """One chain per draw and row; the last state of each is the draw. A sweep is
 
     1. x_mis ~ p(x_mis | z), truncated to the box;
@@ -55,9 +55,6 @@ class LatentImputer(Imputer):
         self._chains = 0
         self._accepted = {"encoder": 0, "walk": 0}
         self._columns: tuple[str, ...] = ()
-
-    def rows_at_once(self, draws: int) -> int:
-        return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """FitError when the model's law of a missing cell is not a number."""

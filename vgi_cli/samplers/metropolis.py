@@ -19,9 +19,9 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Mixing, Record
-from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, cell_noise, chains_of, pack_of, padded, rows_at_once
+from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, PackedImputer, cell_noise, chains_of, pack_of, padded
 from vgi_cli.samplers.starts import Start, start_of
 
 WALK_SHARE = 0.1
@@ -75,7 +75,7 @@ class _State(NamedTuple):
 
 
 @final
-class MetropolisImputer(Imputer):
+class MetropolisImputer(PackedImputer):
     """One chain per draw and row, never successive states of one; the last state of each is the draw."""
 
     def __init__(
@@ -101,9 +101,6 @@ class MetropolisImputer(Imputer):
         self._mixing = Mixing()
         self._outside = torch.zeros((), dtype=torch.int64)  # on the device: it must not wait
         self._columns: tuple[str, ...] = ()
-
-    def rows_at_once(self, draws: int) -> int:
-        return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """FitError when the model's density is not a positive number at any state that a chain visits.

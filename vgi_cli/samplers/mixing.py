@@ -9,10 +9,9 @@ from torch import Tensor
 class Record:
     """What Q chains record, also in parts: a part of some chains is cut out, sweeps, and is put back.
 
-    missing             [Q, D]
-    proposed, accepted  [Q, D] over all sweeps so far
-    run                 [Q, D] rejections since the last acceptance
-    longest             [Q, D] longest run of rejections
+    missing  [Q, D]
+    counts   [4, Q, D] over all sweeps so far: proposals, accepted ones, rejections since the last acceptance, and the
+             longest run of rejections
     """
 
     def __init__(self, missing: Tensor, counts: Tensor | None = None) -> None:
@@ -20,21 +19,6 @@ class Record:
         self.missing = missing
         zeros = torch.zeros(4, *missing.shape, dtype=torch.float64, device=missing.device)
         self.counts = zeros if counts is None else counts
-
-    @property
-    def proposed(self) -> Tensor:
-        """[Q, D] number of proposals."""
-        return self.counts[0]
-
-    @property
-    def accepted(self) -> Tensor:
-        """[Q, D] number of accepted proposals."""
-        return self.counts[1]
-
-    @property
-    def longest(self) -> Tensor:
-        """[Q, D] longest run of rejections."""
-        return self.counts[3]
 
     def sweep(self, active: Tensor, accepted: Tensor) -> None:
         """After a sweep: active [Q] chains that took part, accepted [Q, D]."""
@@ -47,8 +31,8 @@ class Record:
 
     def acceptance(self) -> Tensor:
         """[Q] share of accepted proposals of each chain so far (1 where there was none)."""
-        proposed = self.proposed.sum(1)
-        return torch.where(proposed > 0, self.accepted.sum(1) / proposed.clamp(min=1), 1.0)
+        proposed, accepted = self.counts[:2].sum(2)
+        return torch.where(proposed > 0, accepted / proposed.clamp(min=1), 1.0)
 
 
 FEWEST_DEGREES = 20
@@ -90,7 +74,7 @@ class Mixing:
 
     def __init__(self) -> None:
         self._memory = Memory()
-        self._totals: dict[str, Tensor] = {}
+        self._totals = torch.zeros(2, 1, dtype=torch.float64)  # proposed and accepted, by column
         self._longest = 0.0
         self._sweeps = 0.0
         self._chains = 0
@@ -98,9 +82,8 @@ class Mixing:
 
     def add(self, record: Record, sweeps: Tensor, extended: Tensor) -> None:
         """What Q finished chains recorded; their sweeps, and whether they were extended [Q]."""
-        self._sum("proposed", record.proposed.sum(0))
-        self._sum("accepted", record.accepted.sum(0))
-        self._longest = max(self._longest, float(record.longest.max()))
+        self._totals = self._totals + record.counts[:2].sum(1).cpu()
+        self._longest = max(self._longest, float(record.counts[3].max()))
         self._sweeps += float(sweeps.sum())
         self._chains += len(sweeps)
         self._extended += int(extended.sum())
@@ -108,15 +91,11 @@ class Mixing:
     def add_states(self, middle: Tensor, end: Tensor, missing: Tensor) -> None:
         self._memory.add(middle, end, missing)
 
-    def _sum(self, key: str, value: Tensor) -> None:
-        value = value.cpu()
-        self._totals[key] = self._totals[key] + value if key in self._totals else value
-
     def summary(self, columns: tuple[str, ...]) -> dict[str, object]:
         """For the report; columns without a hole are left out. `memory`: see Memory."""
         if self._chains == 0:
             return {}
-        proposed, accepted = self._totals["proposed"], self._totals["accepted"]
+        proposed, accepted = self._totals
         out: dict[str, object] = {
             "chains": self._chains,
             "sweeps": self._sweeps / self._chains,

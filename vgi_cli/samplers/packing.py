@@ -13,16 +13,18 @@ import torch
 from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise, mix64
-from vgi_cli.samplers.base import ROW_BLOCK
+from vgi_cli.samplers.base import ROW_BLOCK, Imputer
 
 PACK = 512
 AT_ONCE = 16384
 """So many chains are sorted together: enough for packs whose chains are alike, and for a last pack that is full."""
 
 
-def rows_at_once(draws: int) -> int:
-    """Rows whose chains are sorted together: a multiple of ROW_BLOCK."""
-    return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
+class PackedImputer(Imputer):
+    """An imputer that runs a chain for every draw and row, in packs."""
+
+    def rows_at_once(self, draws: int) -> int:
+        return max(1, AT_ONCE // max(draws, 1) // ROW_BLOCK) * ROW_BLOCK
 
 
 class ImputingChains(NamedTuple):

@@ -15,9 +15,9 @@ from vgi_cli.chains.projected import Kernel, Latents, ProjectedNoise, Rows, at_b
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
-from vgi_cli.samplers.packing import Pack, chains_of, pack_of, packed, rows_at_once
+from vgi_cli.samplers.packing import Pack, PackedImputer, chains_of, pack_of, packed
 from vgi_cli.samplers.starts import Start
 
 AUXILIARY = 0.5
@@ -43,7 +43,7 @@ class ModelStart(Start):
 
 
 @final
-class ProjectedImputer(Imputer):
+class ProjectedImputer(PackedImputer):
     """One chain per draw and row, of max(FEWEST_STEPS, STEPS_PER_COLUMN · D) steps; its last state is the draw.
     Proposals outside the box are rejected."""
 
@@ -54,9 +54,6 @@ class ProjectedImputer(Imputer):
         self._memory = Memory()
         self._columns: tuple[str, ...] = ()
         self._chains = self._taken = self._accepted = self._stuck = 0
-
-    def rows_at_once(self, draws: int) -> int:
-        return rows_at_once(draws)
 
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """A chain that finds no state inside the box keeps its start, and is counted as stuck. FitError

@@ -33,7 +33,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.completers.base import never
+from vgi_cli.completers.base import GivenUp, ask, never
 from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig
@@ -66,10 +66,6 @@ class Size(NamedTuple):
     rows: int
     steps: int
     kind: Kind
-
-
-class _Stopped(Exception):
-    """The caller wants no more."""
 
 
 class Refit(NamedTuple):
@@ -129,10 +125,6 @@ def refits(
     base = em_table(x, missing)
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
 
-    def each(done: int) -> None:
-        if stop():
-            raise _Stopped
-
     for number in numbers:
         if stop():
             return
@@ -145,8 +137,9 @@ def refits(
             refit.initialise(_filled(fitted, x, missing, seed)[drawn], generator)
         limit = tolerance * refit.free_parameters()
         try:
-            settled = settle(refit, base.reweighted(weights), penalty, steps=size.steps, tolerance=limit, each=each)
-        except _Stopped:
+            table_of = base.reweighted(weights)
+            settled = settle(refit, table_of, penalty, steps=size.steps, tolerance=limit, each=lambda _: ask(stop))
+        except GivenUp:
             return
         if not all_rows:
             refit.shrink_to(fitted, math.sqrt(size.rows / N))

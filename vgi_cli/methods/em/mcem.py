@@ -12,14 +12,13 @@ from typing import Literal, cast
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import Method, Resources
 from vgi_cli.methods.gradient import GradientState, Objective, Refresh, chains_of, log_likelihood, no_refresh, run
 from vgi_cli.methods.optimisation import ImputingConfig
-from vgi_cli.methods.start import initial_rows
+from vgi_cli.methods.start import empirical, initial_rows
 from vgi_cli.models.base import Marginal, Model
 
 ROWS = 256

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.completers.base import never
+from vgi_cli.completers.base import GivenUp, ask, never
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.em.em import EmConfig, completed
-from vgi_cli.methods.em.steps import climb
+from vgi_cli.methods.em.steps import climb, nothing
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
 
@@ -56,14 +56,6 @@ class Sizing(NamedTuple):
     scores: str | None = None
 
 
-class _Cut(Exception):
-    """The caller wants no more."""
-
-
-def silent(share: float) -> None:
-    """Where nobody watches."""
-
-
 def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
     """Whether there is a size to choose, and rows to choose it by."""
     n = int((~table.missing.all(1)).sum())
@@ -78,7 +70,7 @@ def choose_size(
     generator: torch.Generator,
     *,
     stop: Callable[[], bool] = never,
-    progress: Callable[[float], None] = silent,
+    progress: Callable[[float], None] = nothing,
 ) -> Sizing:
     """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
@@ -112,12 +104,11 @@ def choose_size(
 
             def each(share: float, work: float = work, cost: float = cost, whole: float = whole) -> None:
                 progress((work + share * cost) / whole)
-                if stop():
-                    raise _Cut
+                ask(stop)
 
             try:
                 score = held_out(family, candidate, table, starts, em, seed, each)
-            except _Cut:
+            except GivenUp:
                 cut = True
                 break
             work += cost
@@ -169,7 +160,7 @@ def held_out(
     starts: Sequence[Tensor],
     em: EmConfig,
     seed: int,
-    each: Callable[[float], None] = silent,
+    each: Callable[[float], None] = nothing,
 ) -> float:
     """Mean over the rows of log p(x_obs) under a fit that has not seen the row, the family's share of a wide law mixed
     in; `starts`: for each fold the rows [n, D] outside it, completed. `each` is told before every iteration which share

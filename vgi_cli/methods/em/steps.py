@@ -28,19 +28,15 @@ def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerat
     length = -(step.norm() / curve.norm().clamp(min=1e-300))
     if length > -1 or not bool(torch.isfinite(length)):
         return value
-    _unflatten(model, before - 2 * length * step + length.square() * curve)
-    try:
-        reached = model.em_step(table, penalty)
-    except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
-        reached = EmValue(value.objective.new_full((), -torch.inf), value.loglik)
-    if bool(reached.objective >= value.objective) and bool(torch.isfinite(_flat(model)).all()):
+    reached = _evaluated(model, before - 2 * length * step + length.square() * curve, table, penalty)
+    if reached is not None and bool(reached.objective >= value.objective):
         return reached
     _unflatten(model, twice)
     return value
 
 
-def nothing(iterations: int) -> None:
-    """Where nobody watches a climb."""
+def nothing(done: float) -> None:
+    """Where nobody watches a climb or a search."""
 
 
 def climb(

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.scans import whole_sweep
 from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
@@ -22,6 +21,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Events
 from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend
+from vgi_cli.methods.start import empirical
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns, Target

@@ -14,31 +14,25 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.latent_blocks import LatentBlocks
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
-from vgi_cli.methods.vgi.build import build_conditionals, check_scan
+from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import DrawNoise, draw_noise, vgi_objective
-from vgi_cli.methods.vgi.targets import Inference, Target
+from vgi_cli.methods.vgi.objective import DrawNoise
+from vgi_cli.methods.vgi.targets import Columns, Inference, Target
 from vgi_cli.models.base import Latent, Model
 
 
 @final
-class CarriedLatents(Target):
+class CarriedLatents(Columns):
     """`vgi` on a model with latents with a Metropolis chain: univariate conditionals, the ELBO as objective; the chain
     carries z."""
 
     def latents(self, model: Model) -> int:
         return cast(Latent, model).latents
 
-    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
-        return build_conditionals(config, layout)
-
     def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
         """Each proposal has a z of its own."""
-        plain = sweep_noise(of.q, n, of.moves, like, g)
+        plain = super().sweep_noise(of, n, like, g)
         return plain._replace(latents=normal((n, plain.normal.shape[1], of.layout.L), like, g))
-
-    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
-        return draw_noise(of.q, n, of.estimate, like, g)
 
     def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
         model = cast(Latent, of.p)
@@ -49,11 +43,10 @@ class CarriedLatents(Target):
 
     def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         """On the data columns, with the ELBO."""
-        rows, holes = of.layout.data(x), of.layout.data(missing)
-        return vgi_objective(of.log_p, of.q, rows, holes, weight, of.K, noise, of.estimate)
+        return super().objective(of, of.layout.data(x), of.layout.data(missing), weight, noise)
 
     def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
-        return (weight * of.log_p(of.layout.data(x), of.layout.data(missing))).sum()
+        return super().likelihood(of, of.layout.data(x), of.layout.data(missing), weight)
 
 
 @final

@@ -5,7 +5,7 @@ what is climbed. `vgi`, `vbgi` and `vbgi-m` are one loop (methods/vgi/vgi.py) wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, cast, final
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -104,7 +104,6 @@ class Target(ABC):
         values[lines] = z.permute(0, 2, 1).reshape(-1, chains.K).to(values.device)
 
 
-@final
 class Columns(Target):
     """Rows of data columns, and the model's log density of them."""
 

@@ -1,6 +1,11 @@
 """Variational Gibbs inference: Algorithm 1 of the paper, line by line. The other algorithms are the files beside it:
 2 and 4 `warm_ups`, 3 `objective`, 6 `finetune`; 5 is `sweep` in chains/moves.py.
 
+Variational block-Gibbs inference (paper, sections 3.4 and 6.3) is the same loop with blocks. On a model of data columns
+they are those of the table. On a model with latents they are its latents and all missing cells: VBGI-VAE. VBGI-VAE-M
+integrates the missing cells out of the decoder: what climbs is the ELBO of the observed cells; the encoder sees
+imputations, which the decoder draws.
+
 Where it goes past the paper: the imputation step may be corrected by a Metropolis rule, theta's gradient may be
 taken at the accepted state, and the parameters of the last part of the main stage are averaged.
 """
@@ -22,7 +27,7 @@ from vgi_cli.methods.start import initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
 from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.latent_targets import CarriedLatents
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents, check_blocks
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns, Target
 from vgi_cli.methods.vgi.warm_ups import warm_up_conditionals, warm_up_model
@@ -117,4 +122,21 @@ def variant(
     return Method(VgiConfig, init, run, check, target_of, finetune.tune)
 
 
+def check_vbgi(family: type[Model], config: VgiConfig) -> None:
+    """UsageError for settings of `vbgi` that cannot work with a family."""
+    if issubclass(family, Latent):
+        check_blocks(config, "vbgi", False)
+    else:
+        check(family, config)
+
+
+def target_of_vbgi(family: type[Model], config: VgiConfig) -> Target:
+    """The blocks of the table, or latents and missing cells."""
+    return BlockLatents(marginal=False) if issubclass(family, Latent) else target_of(family, config)
+
+
 METHOD = variant(check, target_of)
+VBGI = variant(check_vbgi, target_of_vbgi)
+VBGI_M = variant(
+    lambda family, config: check_blocks(config, "vbgi-m", True), lambda family, config: BlockLatents(marginal=True)
+)

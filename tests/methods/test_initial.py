@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from vgi_cli.chains import initial
-from vgi_cli.chains.initial import empirical
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table
+from vgi_cli.methods import start
+from vgi_cli.methods.start import empirical
 
 
 def table(N, D=5, dtype=torch.float64, share=0.4):
@@ -50,6 +50,6 @@ def dense(x, missing, K, generator):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("N", "K"), [(1, 1), (15, 2), (31, 3), (133, 5), (160, 1)])
 def test_pieces_are_drawn_as_the_whole(monkeypatch, N, K, dtype):
-    monkeypatch.setattr(initial, "PIECE", 16)
+    monkeypatch.setattr(start, "PIECE", 16)
     x, missing = table(N, dtype=dtype)
     assert torch.equal(draws(x, missing, K), dense(x, missing, K, torch.Generator().manual_seed(0)))
