@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.encoding.check import Holes, count_holes
+from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.table.reader import read_table
 
@@ -17,7 +17,7 @@ TEXT = "id,a,b,c,flag,note,none\n1,1.5,,7,true,x,\n,,2.5,NA,,,\n3,3.5,4.5,7,fals
 def test_what_becomes_of_each_hole() -> None:
     table = from_text(TEXT)
     schema, notes = infer_schema(table, ids=["id"])
-    holes = count_holes(table, schema)
+    holes = Holes(schema).add(table)
     assert holes.filled == 3  # of a, b and the constant c
     assert holes.staying == {"id": 1, "flag": 1, "note": 2, "none": 3}
     assert (holes.left, holes.total) == (7, 10)
@@ -28,7 +28,7 @@ def test_what_becomes_of_each_hole() -> None:
 
 def test_columns_that_the_fit_does_not_know_keep_their_holes() -> None:
     schema, _ = infer_schema(from_text("a,b\n1,2\n3,5\n"))
-    holes = count_holes(from_text("b,extra,a\n,,1\n2,,\n"), schema)
+    holes = Holes(schema).add(from_text("b,extra,a\n,,1\n2,,\n"))
     assert (holes.filled, holes.staying) == (2, {"extra": 2})
     assert holes.notes() == ["2 holes will stay, in a column that is not modelled: 'extra' (2)"]
 
@@ -54,11 +54,11 @@ def test_what_a_mask_hides_in_a_carried_column_is_written_as_it_is(suffix: str, 
         pd.DataFrame({"a": [1, 2, 3], "t": ["x", None, "z"]}).to_parquet(data)
     table = read_table([str(data)], mask=mask)
     schema, _ = infer_schema(table)
-    holes = count_holes(table, schema)
+    holes = Holes(schema).add(table)
     assert (holes.filled, holes.staying) == (1, {"t": 1})
 
 
 def test_no_line_without_such_holes() -> None:
     table = from_text("a,t\n1,x\n,y\n3,z\n")
     schema, notes = infer_schema(table)
-    assert count_holes(table, schema).notes() == [] and not any("will stay" in note for note in notes)
+    assert Holes(schema).add(table).notes() == [] and not any("will stay" in note for note in notes)

@@ -42,7 +42,7 @@ from vgi_cli.columns.lattice import (
     stretched,
 )
 from vgi_cli.columns.numerals import Bools, Floats, plain, write_numbers, write_significant
-from vgi_cli.columns.scale import Codec, Scale, codec, fit_scale
+from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
 from vgi_cli.columns.wording import example, missing_hint, token_hint
 from vgi_cli.errors import InputError
 
@@ -72,23 +72,16 @@ NAMED = 3
 """So many bounded columns are named where no detail was asked for."""
 FAR = 100.0
 """A limit of the type that is farther away than so many times the observed range is not worth a word."""
-WHY: dict[str, str] = {
-    "sign": "its sign",
-    "spike": "values pile up there",
-    "few": "few whole numbers",
-    "levels": "the values that occur",
-    "type": "the file's type",
-    "asked": "--bounds",
-    "observed": "observed range",
+WHY: dict[str, tuple[str, str]] = {
+    "sign": ("its sign", "on their side of zero"),
+    "spike": ("values pile up there", "within an end where values pile up"),
+    "few": ("few whole numbers", "on a scale of few whole numbers"),
+    "levels": ("the values that occur", "on the values that occur"),
+    "asked": ("--bounds", "within --bounds"),
+    "observed": ("observed range", "in the observed range"),
+    "type": ("the file's type", ""),
 }
-WHERE = {
-    "sign": "on their side of zero",
-    "spike": "within an end where values pile up",
-    "few": "on a scale of few whole numbers",
-    "levels": "on the values that occur",
-    "asked": "within --bounds",
-    "observed": "in the observed range",
-}
+"""Why a column has a bound, and where its fills stay for that reason (not worth a word: empty)."""
 
 
 @final
@@ -177,13 +170,11 @@ class Number(ModelledColumn):
     @property
     def ends(self) -> tuple[float, float]:
         """The least and the greatest admissible fill, data units; infinite where there is no bound."""
-        return (
-            -np.inf if self.lower is None else self.lower.value,
-            np.inf if self.upper is None else self.upper.value,
-        )
+        low = -np.inf if self.lower is None else self.lower.value
+        return low, np.inf if self.upper is None else self.upper.value
 
     @cached_property
-    def codec(self) -> Codec:
+    def codec(self) -> LinearCodec:
         """The map between its values (or the levels' numbers) and encoded ones."""
         return codec(self.scale)
 
@@ -476,13 +467,13 @@ def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:
     """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
     numbers = [column for column in columns if isinstance(column, Number)]
     lines = [f"fills of '{c.name}': {words}" for c in numbers if (words := _words(c))]
-    said = [c for c in numbers if any(bound.why in WHERE for bound in c.bounds)]
+    said = [c for c in numbers if any(WHY[bound.why][1] for bound in c.bounds)]
     if not said:
         return None, lines
     if len(said) <= NAMED:
         return "fills stay within limits: " + "; ".join(f"'{c.name}' {_words(c)}" for c in said), lines
     counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds})
-    parts = [f"{where} ({counts[why]} columns)" for why, where in WHERE.items() if why in counts]
+    parts = [f"{where} ({counts[why]} columns)" for why, (_, where) in WHY.items() if where and why in counts]
     summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
     return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
 
@@ -491,15 +482,15 @@ def _words(column: Number) -> str:
     """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word."""
     low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
     if column.levels:
-        return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels']})"
+        return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels'][0]})"
     if low is not None and high is not None and low.why == high.why:
-        return f"{plain(low.value)} to {plain(high.value)} ({WHY[low.why]})"
+        return f"{plain(low.value)} to {plain(high.value)} ({WHY[low.why][0]})"
     words = []
     for bound, beyond, within in ((low, "above", "at least"), (high, "below", "at most")):
         if bound is not None:
             strict = bound.why == "sign" and bound.value != 0
             words.append(f"{beyond} 0" if strict else f"{within} {plain(bound.value)}")
-            words[-1] += f" ({WHY[bound.why]})"
+            words[-1] += f" ({WHY[bound.why][0]})"
     return ", ".join(words)
 
 

@@ -46,8 +46,8 @@ class Spelling(NamedTuple):
     significant: int
 
 
-def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int | None:
-    """Fewest decimals that spell every value exactly, or None: from 0 up to `most`, 15 significant digits at most.
+def decimals_of(values: Floats, *, single: bool = False) -> int | None:
+    """Fewest decimals that spell every value exactly, or None: from 0 up to 17, 15 significant digits at most.
 
     values  [n] finite float64
     single  the values are float32 numbers: they count as spelled when they agree to float32
@@ -55,7 +55,7 @@ def decimals_of(values: Floats, *, single: bool = False, most: int = 17) -> int 
     exact = values.astype(np.float32) if single else values
     rest = np.arange(len(values))
     limit = SINGLE_LIMIT if single else 2.0**50
-    for decimals in range(most + 1):
+    for decimals in range(18):
         scale = 10.0**decimals
         units = np.rint(values[rest] * scale)
         if len(values) and np.abs(values).max() * scale > limit:

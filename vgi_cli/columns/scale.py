@@ -6,7 +6,6 @@ noise before `encode` and takes it away after `decode`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from statistics import NormalDist
 from typing import final
 
@@ -37,41 +36,27 @@ class Scale:
     knots: tuple[tuple[float, float, float], ...] = ()
 
 
-class Codec(ABC):
-    """A continuously differentiable bijection of the real line."""
-
-    @abstractmethod
-    def encode(self, x: Floats) -> Floats:
-        """Encoded values of data values."""
-
-    @abstractmethod
-    def decode(self, z: Floats) -> Floats:
-        """Data values of encoded values: the inverse of `encode`."""
-
-    @abstractmethod
-    def log_det(self, z: Floats) -> Floats:
-        """log |d encoded / d data| at encoded values z."""
-
-
-@final
-class LinearCodec(Codec):
-    """Standardisation: (x - mean) / sd."""
+class LinearCodec:
+    """Standardisation: (x - mean) / sd. Every codec is a continuously differentiable bijection of the real line."""
 
     def __init__(self, scale: Scale) -> None:
         self.mean, self.sd = scale.mean, scale.sd
 
     def encode(self, x: Floats) -> Floats:
+        """Encoded values of data values."""
         return np.asarray((x - self.mean) / self.sd)
 
     def decode(self, z: Floats) -> Floats:
+        """Data values of encoded values: the inverse of `encode`."""
         return np.asarray(z * self.sd + self.mean)
 
     def log_det(self, z: Floats) -> Floats:
+        """log |d encoded / d data| at encoded values z."""
         return np.full_like(z, -np.log(self.sd))
 
 
 @final
-class NormalCodec(Codec):
+class NormalCodec(LinearCodec):
     """Standardisation, then a monotone rational-quadratic spline through knots, continued by straight lines.
 
     Rational-quadratic interpolation (Gregory and Delbourgo 1982) is increasing for any positive slopes and inverts in
@@ -79,11 +64,11 @@ class NormalCodec(Codec):
     """
 
     def __init__(self, scale: Scale) -> None:
-        self.linear = LinearCodec(scale)
+        super().__init__(scale)
         self.u, self.z, self.slope = np.array(scale.knots, np.float64).T.copy()
 
     def encode(self, x: Floats) -> Floats:
-        u = self.linear.encode(x)
+        u = super().encode(x)
         k, inner = self._bin(u, self.u)
         width, height, s0, s1 = self._pieces(k)
         t = np.where(inner, (u - self.u[k]) / width, 0.0)
@@ -94,11 +79,9 @@ class NormalCodec(Codec):
     def decode(self, z: Floats) -> Floats:
         z = np.asarray(z, np.float64)
         k, inner = self._bin(z, self.z)
-        width = self.u[k + 1] - self.u[k]
-        u = np.where(
-            inner, self.u[k] + width * self._fraction(z, k, inner), self._line(z, self.z, self.u, 1 / self.slope)
-        )
-        return self.linear.decode(u)
+        between = self.u[k] + (self.u[k + 1] - self.u[k]) * self._fraction(z, k, inner)
+        u = np.where(inner, between, self._line(z, self.z, self.u, 1 / self.slope))
+        return super().decode(u)
 
     def log_det(self, z: Floats) -> Floats:
         z = np.asarray(z, np.float64)
@@ -109,7 +92,7 @@ class NormalCodec(Codec):
         top = delta * delta * (s1 * t * t + 2 * delta * t * (1 - t) + s0 * (1 - t) ** 2)
         bottom = (delta + (s0 + s1 - 2 * delta) * t * (1 - t)) ** 2
         ends = np.where(z < self.z[0], self.slope[0], self.slope[-1])
-        return np.asarray(np.log(np.where(inner, top / bottom, ends)) + self.linear.log_det(z))
+        return np.asarray(np.log(np.where(inner, top / bottom, ends)) + super().log_det(z))
 
     @staticmethod
     def _bin(value: Floats, edges: Floats) -> tuple[Ints, Bools]:
@@ -138,7 +121,7 @@ class NormalCodec(Codec):
         return np.asarray(np.where(value < start[0], low, end[-1] + (value - start[-1]) * slope[-1]))
 
 
-def codec(scale: Scale) -> Codec:
+def codec(scale: Scale) -> LinearCodec:
     """The codec of a state."""
     return NormalCodec(scale) if scale.knots else LinearCodec(scale)
 

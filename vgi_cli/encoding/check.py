@@ -4,6 +4,7 @@ carried (text, truth values, ids, …) or empty."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -114,13 +115,14 @@ class Holes:
         self.filled = 0
         self.staying: dict[str, int] = {}
 
-    def add(self, table: Table) -> None:
+    def add(self, table: Table) -> Self:
         """Count the next rows."""
         for name in table.names:
             if name in self._known:
                 self.filled += int(table.missing(name).sum())
             elif count := int(table.blank(name).sum()):
                 self.staying[name] = self.staying.get(name, 0) + count
+        return self
 
     @property
     def left(self) -> int:
@@ -148,10 +150,3 @@ class Holes:
             f"{self.left} hole{'s' * many} will stay, in {'columns' if len(self.staying) > 1 else 'a column'} "
             f"that {'are' if len(self.staying) > 1 else 'is'} not modelled: {self.where()}"
         ]
-
-
-def count_holes(table: Table, schema: Schema) -> Holes:
-    """The holes of a whole table."""
-    holes = Holes(schema)
-    holes.add(table)
-    return holes

@@ -15,7 +15,7 @@ from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, kind_words
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, named
-from vgi_cli.encoding.check import count_holes
+from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.suspects import looks_written, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
@@ -164,7 +164,7 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
     notes += capped([_level_note(column) for column in numbers if column.levels])
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
-    notes += count_holes(table, schema).notes()
+    notes += Holes(schema).add(table).notes()
     holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
     incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
     return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")

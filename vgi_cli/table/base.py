@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Cells
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
+from vgi_cli.columns.base import Cells, CellSource
+from vgi_cli.columns.numerals import Bools, Floats, Numbers
 from vgi_cli.errors import InputError, nearest
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import Tokens
 
 
-class Table(ABC):
+class Table(CellSource, ABC):
     """N rows of named columns; cells are read on demand, column by column.
 
     origin   what is known of it without the cells; names, N, label and sha256 are also the table's own
@@ -88,34 +88,6 @@ class Table(ABC):
     def raw_text(self, name: str) -> npt.NDArray[np.object_]:
         """[N] texts of all cells, missing tokens and hidden cells included; None only for a null of Parquet."""
         return self.some_text(name, None)
-
-    @abstractmethod
-    def some_text(self, name: str, rows: Ints | None) -> npt.NDArray[np.object_]:
-        """[n] the same of some rows (indices [n]; None: all)."""
-
-    @abstractmethod
-    def typed(self, name: str) -> bool:
-        """Whether the file itself says that the column is no number (text, dates, truth values of a Parquet file)."""
-
-    @abstractmethod
-    def textual(self, name: str) -> bool:
-        """Whether the cells of the column are texts, which may spell numbers."""
-
-    @abstractmethod
-    def single(self, name: str) -> bool:
-        """Whether the file types the column in single (or half) precision."""
-
-    def limits(self, name: str) -> tuple[float, float] | None:
-        """The least and the greatest number that the column's type in the file can hold; None where it sets none."""
-        return None
-
-    @abstractmethod
-    def spelling(self, name: str) -> Spelling | None:
-        """How the observed numbers of the column are written; None where nothing is written (Parquet, all missing)."""
-
-    @abstractmethod
-    def where(self, row: int) -> str:
-        """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
 
     @abstractmethod
     def _missing(self, i: int) -> Bools:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from pathlib import Path
 
 import numpy as np
@@ -11,29 +10,20 @@ from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.table.inputs import scratch, scratch_errors
 
 
-class Draws(ABC):
-    """`m` draws of the modelled columns of a table, in data units."""
-
-    m: int
-
-    @abstractmethod
-    def rows(self, draw: int, first: int, missing: Bools) -> Floats:
-        """[n, D]: one draw of the n rows from `first` on, where `missing` [n, D]; other cells mean nothing."""
-
-
-class HeldDraws(Draws):
-    """Draws [m, N, D] in memory."""
+class HeldDraws:
+    """`m` draws [m, N, D] of the modelled columns of a table in memory, in data units."""
 
     def __init__(self, values: Floats) -> None:
         self._values = values
         self.m = len(values)
 
     def rows(self, draw: int, first: int, missing: Bools) -> Floats:
+        """[n, D]: one draw of the n rows from `first` on, where `missing` [n, D]; other cells mean nothing."""
         return self._values[draw, first : first + len(missing)]
 
 
-class SpooledDraws(Draws):
-    """Draws in a temporary file: 8 bytes a draw and missing cell. Blocks are read as they were added."""
+class SpooledDraws:
+    """The same in a temporary file: 8 bytes a draw and missing cell. Blocks are read as they were added."""
 
     def __init__(self, m: int, near: Path | None) -> None:
         """`near`: an output; the file lies on its disk."""
@@ -54,6 +44,7 @@ class SpooledDraws(Draws):
         self._end += cells.nbytes
 
     def rows(self, draw: int, first: int, missing: Bools) -> Floats:
+        """As of HeldDraws."""
         begin, cells = self._places[first]
         with scratch_errors():
             self._file.seek(begin + 8 * cells * draw)

@@ -129,10 +129,9 @@ def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
         style.fewest = spelled.fewest if style.fewest is None else min(style.fewest, spelled.fewest)
 
 
-def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style] | None = None) -> list[Holes]:
-    """The holes of the modelled and the constant columns of a table; where it is a block of a larger one, `styles` are
-    those of the whole, and a column without a hole here has its entry when it has one elsewhere."""
-    styles = find_styles([table], schema) if styles is None else styles
+def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> list[Holes]:
+    """The holes of the modelled and the constant columns of a table; where it is a block of a larger one, `styles`
+    are those of the whole, and a column without a hole here has its entry when it has one elsewhere."""
     csv = table.csv if isinstance(table, CsvTable) else None
     order = {name: d for d, name in enumerate(schema.modelled)}
     out = []

@@ -156,11 +156,15 @@ def stem_of(path: Path) -> tuple[str, str]:
         return "stdin", ".csv"
     if path.is_dir():
         return path.resolve().name, ".parquet"
+    stem, suffix = split_name(path)
+    return stem, f".csv{suffix}" if suffix.lower() in ("", ".gz") else suffix
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """`b.c.csv.gz` -> (`b.c`, `.csv.gz`): the name without its extension, and the extension (may be empty)."""
     name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
     stem, dot, extension = name.rpartition(".")
-    if not dot or not stem:
-        return name, ".csv" + gz
-    return stem, f".{extension}{gz}"
+    return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
 
 
 def _begin(path: Path) -> bytes:

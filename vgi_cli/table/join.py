@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -34,12 +35,11 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
     sources = [(0, first.label, 0, 0)]
     chunks, bounds, following = [first.text], [first.bounds], [first.following]
     size, rows = len(first.text), first.N
-    newline = first.text[first.header[1] : first.header[2]] or b"\n"
     for text in texts[1:]:
         same_names(first.names, text.names, text.label, first.label)
         if chunks[-1][-1:] not in (b"\n", b"\r"):
-            chunks.append(newline)
-            size += len(newline)
+            chunks.append(first.newline)
+            size += len(first.newline)
             following[-1] = following[-1].copy()
             following[-1][-1] = size
         begin = text.header[2]
@@ -53,33 +53,21 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
         following.append(text.following + (size - begin))
         size += len(chunks[-1])
         rows += text.N
-    joined = CsvText(
-        b"".join(chunks),
-        first.label,
-        first.delimiter,
-        first.names,
-        np.concatenate(bounds),
-        np.concatenate(following),
-        first.header,
-        first.quoted,
-    )
-    return joined, sources
+    every, after = np.concatenate(bounds), np.concatenate(following)
+    return replace(first, text=b"".join(chunks), bounds=every, following=after), sources
 
 
 def join_parquet(parts: Sequence[tuple[str, BinaryIO]]) -> tuple[pa.Table, list[str]]:
     """Rows of all files (name, file) below each other, and the names of the columns that number the rows."""
-    tables = [read_parquet(label, file) for label, file in parts]
+    tables = []
+    for label, file in parts:
+        with parquet_errors(label):
+            tables.append(pq.ParquetFile(file).read())
     index = check_parquet([(label, table) for (label, _), table in zip(parts, tables, strict=True)])
     joined = concatenate(tables, parts[0][0])
     if joined.num_rows == 0:
         raise InputError(f"{parts[0][0]}: the file has columns but no rows", "expected at least one row of data")
     return joined, index
-
-
-def read_parquet(label: str, file: BinaryIO) -> pa.Table:
-    """One file. InputError when it is damaged or no Parquet."""
-    with parquet_errors(label):
-        return pq.ParquetFile(file).read()
 
 
 @contextmanager

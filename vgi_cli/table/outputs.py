@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from vgi_cli.errors import UsageError, VgiError
-from vgi_cli.table.inputs import Format, Origin
+from vgi_cli.table.inputs import Format, Origin, split_name
 
 OutputLayout = Literal["files", "long", "single"]
 """One file for each draw, all draws below each other in one, or one draw."""
@@ -24,13 +24,6 @@ OTHERS = frozenset(
     | {".pkl", ".rds", ".dta", ".sav", ".zip", ".bz2", ".xz", ".zst"}
 )
 """Extensions that promise what is not written here."""
-
-
-def split_name(path: Path) -> tuple[str, str]:
-    """`b.c.csv.gz` -> (`b.c`, `.csv.gz`): the name without its extension, and the extension (may be empty)."""
-    name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
-    stem, dot, extension = name.rpartition(".")
-    return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
 
 
 def output_format(out: Path, origin: Origin) -> Format:

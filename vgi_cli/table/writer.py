@@ -17,15 +17,14 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
-from vgi_cli.table.draws import Draws
+from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import Holes, Style, find_holes
-from vgi_cli.table.inputs import Format, Origin
+from vgi_cli.table.inputs import Format, Origin, split_name
 from vgi_cli.table.outputs import (
     OutputLayout,
     output_format,
     output_paths,
     refuse_existing,
-    split_name,
     write_whole,
 )
 from vgi_cli.table.parquet.types import Extents, arrow_schema, as_arrow
@@ -90,7 +89,7 @@ class Content(NamedTuple):
     source: Source
     schema: Schema
     styles: Mapping[str, Style]
-    draws: Draws
+    draws: HeldDraws | SpooledDraws
 
     def blocks(self) -> Iterator[tuple[Block, list[Holes]]]:
         """The blocks of the table with their holes."""

@@ -54,7 +54,7 @@ class CsvRows:
         text = self._header + taken
         csv = split_csv(text, self._label, self._delimiter, later=bool(self._header))
         if self._more and text[-1:] not in (b"\n", b"\r"):
-            text += self._newline or line_end(csv)
+            text += self._newline or csv.newline
             csv = split_csv(text, self._label, self._delimiter, later=bool(self._header))
         piece = CsvPiece(csv, len(self._header), self._lines)
         self._lines += line_number(taken, len(taken)) - 1
@@ -99,11 +99,6 @@ class CsvRows:
         return None
 
 
-def line_end(csv: CsvText) -> bytes:
-    """What ends the header."""
-    return csv.text[csv.header[1] : csv.header[2]] or b"\n"
-
-
 def _last_line(text: bytes, end: int) -> int:
     """Where the last line before byte `end` ends; a CR that could be half of a line end does not count."""
     return max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, max(end - 1, 0))) + 1
@@ -119,7 +114,7 @@ def csv_tables(whole: TableFiles, rows: Iterator[int]) -> Iterator[Table]:
             reader = CsvRows(file, one.label, one.delimiter, more=number < len(files) - 1, newline=newline)
             while (piece := reader.take(next(rows))) is not None:
                 csv, begin, lines = piece
-                names, newline = names or csv.names, newline or line_end(csv)
+                names, newline = names or csv.names, newline or csv.newline
                 same_names(names, csv.names, one.label, files[0].label)
                 if csv.names != names or csv.delimiter != delimiter:
                     lines += line_number(csv.text, csv.header[2]) - 1 if begin == 0 else 0

@@ -52,6 +52,9 @@ class CsvTable(Table):
     def single(self, name: str) -> bool:
         return False
 
+    def limits(self, name: str) -> None:
+        return None
+
     def spelling(self, name: str) -> Spelling | None:
         number = self.numbers(name).number
         return spelling(self._trimmed(self.place(name)), number)

@@ -37,7 +37,6 @@ class CsvText:
     delimiter  one ASCII character
     names      column names
     bounds     [N, width + 1]: cell j of row i is text[bounds[i, j] : bounds[i, j + 1] - 1]
-    starts     [N] where each row begins
     following  [N] where the line after each row begins
     header     (begin, end of cells, begin of the next line) of the header
     quoted     whether all names of the header are in quotes
@@ -56,6 +55,11 @@ class CsvText:
     def N(self) -> int:
         """Number of rows."""
         return len(self.bounds)
+
+    @property
+    def newline(self) -> bytes:
+        """What ends the header."""
+        return self.text[self.header[1] : self.header[2]] or b"\n"
 
 
 def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -> CsvText:
@@ -82,8 +86,8 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
     names, quoted = _header(text, label, int(starts[head]), cells_end)
     width = len(names)
     rows = np.arange(head + 1, len(counts)) if width == 1 else filled[1:]
-    if not later:
-        _check_delimiter(text, label, delimiter, width, names, starts[rows], ends[rows])
+    if not later and width == 1:
+        _check_delimiter(text, label, delimiter, names[0], starts[rows], ends[rows])
     ragged = np.flatnonzero(counts[rows] != width)
     if len(ragged):
         row = int(ragged[0])
@@ -169,14 +173,10 @@ def check_names(names: Sequence[str], label: str) -> None:
         seen[name] = i
 
 
-def _check_delimiter(
-    text: bytes, label: str, delimiter: str, width: int, names: Sequence[str], starts: Ints, ends: Ints
-) -> None:
-    if width != 1:
-        return
+def _check_delimiter(text: bytes, label: str, delimiter: str, name: str, starts: Ints, ends: Ints) -> None:
     sample = [text[int(s) : int(e)].decode() for s, e in zip(starts[:100], ends[:100], strict=True)]
     for guess, shown in GUESSES.items():
-        if guess != delimiter and guess in names[0] and all(guess in row for row in sample):
+        if guess != delimiter and guess in name and all(guess in row for row in sample):
             raise InputError(
                 f"{label}: one column only, and every row holds {shown}", f"did you mean `--delimiter {shown}`?"
             )
@@ -189,11 +189,11 @@ def header_cell(name: str, delimiter: str) -> str:
 
 def rewrite(text: CsvText, names: Sequence[str], delimiter: str) -> CsvText:
     """The same rows in another order of columns or with another delimiter; the cells keep their spelling."""
-    begin, end, after = text.header
+    begin = text.header[0]
     if tuple(names) == text.names and delimiter == text.delimiter:
         return text
     order = [text.names.index(name) for name in names]
-    newline = text.text[end:after] or b"\n"
+    newline = text.newline
     lines = [delimiter.join(header_cell(name, delimiter) for name in names).encode() + newline]
     for bounds, following in zip(text.bounds.tolist(), text.following.tolist(), strict=True):
         cells = [text.text[bounds[j] : bounds[j + 1] - 1].decode() for j in order]

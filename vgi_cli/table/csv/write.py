@@ -34,7 +34,7 @@ class Template:
         """The header with columns `.imp` and `.id` last, and what precedes it."""
         csv = self.csv
         extra = csv.delimiter + csv.delimiter.join(('".imp"', '".id"') if csv.quoted else (".imp", ".id"))
-        return csv.text[: csv.header[1]] + extra.encode() + self._newline
+        return csv.text[: csv.header[1]] + extra.encode() + csv.newline
 
     def long(self, number: int, draw: Floats | None, first: int) -> bytes:
         """The rows of draw `number` [N, D] (None: with their holes), with `.imp` and with `.id` from `first` + 1 on."""
@@ -44,12 +44,8 @@ class Template:
         texts = [h.blanks if draw is None else h.texts(draw) for h in self.holes]
         rows = range(first + 1, first + csv.N + 1)
         tails = [f"{csv.delimiter}{number}{csv.delimiter}{row}".encode() for row in rows]
-        tails[-1] += self._newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
+        tails[-1] += csv.newline if int(csv.following[-1]) == int(row_ends[-1]) else b""
         return self._splice(csv.header[2], begins, ends, list(chain.from_iterable([*texts, tails])))
-
-    @property
-    def _newline(self) -> bytes:
-        return self.csv.text[self.csv.header[1] : self.csv.header[2]] or b"\n"
 
     def _splice(self, start: int, begins: np.ndarray, ends: np.ndarray, texts: list[bytes]) -> bytes:
         """The text from byte `start` with the ranges [begin, end) replaced.

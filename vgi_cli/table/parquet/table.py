@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -150,8 +150,8 @@ def parquet_tables(table: TableFiles, rows: Iterator[int], decimals: Mapping[str
     """The rows of all files, as many at a time as `rows` says (fewer at the end); decimals: see ParquetTable."""
     frame, index = parquet_frame(table.files)
     first = 0
-    for part in _cut(_batches(table.files, frame), rows):
-        yield ParquetTable(part, table.origin, index, table.na_values, first, decimals)
+    for part in cut(_batches(table.files, frame), rows):
+        yield ParquetTable(part.combine_chunks(), table.origin, index, table.na_values, first, decimals)
         first += part.num_rows
 
 
@@ -165,14 +165,15 @@ def _batches(files: Sequence[TableFile], frame: pa.Table) -> Iterator[pa.Table]:
                 yield part if len(files) == 1 else concatenate([frame, part], one.label)
 
 
-def _cut(parts: Iterator[pa.Table], rows: Iterator[int]) -> Iterator[pa.Table]:
+def cut(parts: Iterable[pa.Table], rows: Iterator[int]) -> Iterator[pa.Table]:
+    """Tables below each other, cut into parts of as many rows as `rows` says (the last may have fewer)."""
     held: list[pa.Table] = []
     wanted = next(rows)
     for part in parts:
         held.append(part)
         while sum(table.num_rows for table in held) >= wanted:
             whole = pa.concat_tables(held)
-            yield whole.slice(0, wanted).combine_chunks()
+            yield whole.slice(0, wanted)
             held = [whole.slice(wanted)]
             wanted = next(rows)
     if sum(table.num_rows for table in held):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.table.fills import Holes
 from vgi_cli.table.pandas_notes import KEY
+from vgi_cli.table.parquet.table import cut
 from vgi_cli.table.parquet.types import cells, replaceable
 
 GROUP_CELLS = 1 << 22
@@ -64,17 +66,10 @@ def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[byt
     """A Parquet file, from the rows of its table in any blocks; row groups are of one size."""
     rows = max(1, GROUP_CELLS // max(len(schema), 1))
     sink = _Drain()
-    held: list[pa.Table] = []
     with pq.ParquetWriter(sink, schema) as writer:
-        for part in parts:
-            held.append(part)
-            while sum(table.num_rows for table in held) >= rows:
-                whole = pa.concat_tables(held)
-                writer.write_table(whole.slice(0, rows))
-                held = [whole.slice(rows)]
-                yield sink.drain()
-        if sum(table.num_rows for table in held):
-            writer.write_table(pa.concat_tables(held))
+        for group in cut(parts, repeat(rows)):
+            writer.write_table(group)
+            yield sink.drain()
     yield sink.drain()
 
 
