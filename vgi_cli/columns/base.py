@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +176,29 @@ class Column(ABC):
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
         """The column, where its cells are of this kind (None: they are not); some cell is observed. What a column is
         comes from all rows, its statistics from `asked.rows`. InputError where the cells contradict what was asked."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Carried(Column):
+    """Texts, dates, ids and whatever else is written as it was read."""
+
+    words = ("carry",)
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        """Whatever no other kind takes."""
+        return cls(cells.name, "carried")
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Empty(Column):
+    """A column of which nothing was observed."""
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        return cls(cells.name, "empty") if cells.missing.all() else None
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -17,6 +17,7 @@ from vgi_cli.columns.base import (
     Cells,
     Column,
     ConstantColumn,
+    Empty,
     EnsembleScores,
     Finding,
     ModelledColumn,
@@ -26,7 +27,6 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.bounds import Bound, bounds_of
-from vgi_cli.columns.carried import Empty
 from vgi_cli.columns.lattice import (
     Lattice,
     Spike,

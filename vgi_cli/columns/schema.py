@@ -10,8 +10,18 @@ from typing import Any, Literal, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as strict_dataclass
 
-from vgi_cli.columns.base import STRICT, Cells, Column, ConstantColumn, ModelledColumn, Request, Role, Transform
-from vgi_cli.columns.carried import Carried, Empty
+from vgi_cli.columns.base import (
+    STRICT,
+    Carried,
+    Cells,
+    Column,
+    ConstantColumn,
+    Empty,
+    ModelledColumn,
+    Request,
+    Role,
+    Transform,
+)
 from vgi_cli.columns.number import Constant
 from vgi_cli.errors import InputError, RunError
 from vgi_cli.layout import Layout

@@ -7,9 +7,8 @@ from typing import get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Column, Request, Role, Transform
+from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
-from vgi_cli.columns.carried import Carried, Empty
 from vgi_cli.columns.lattice import mostly_gaps
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain

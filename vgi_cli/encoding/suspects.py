@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Cells
-from vgi_cli.columns.carried import Carried
+from vgi_cli.columns.base import Carried, Cells
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema

@@ -185,11 +185,11 @@ FAMILIES: ExtensionPoint[None] = ExtensionPoint(
 KINDS: ExtensionPoint[None] = ExtensionPoint(
     "kind",
     {
-        "carried": Entry("a column that is not modelled", "vgi_cli.columns.carried:Carried", None),
+        "carried": Entry("a column that is not modelled", "vgi_cli.columns.base:Carried", None),
         "numeric": Entry("numbers", "vgi_cli.columns.number:Number", None),
         "integer": Entry("whole numbers", "vgi_cli.columns.number:Number", None),
         "constant": Entry("a number that does not vary", "vgi_cli.columns.number:Constant", None),
-        "empty": Entry("a column without a cell", "vgi_cli.columns.carried:Empty", None),
+        "empty": Entry("a column without a cell", "vgi_cli.columns.base:Empty", None),
     },
 )
 """A column is of the last kind that takes it."""

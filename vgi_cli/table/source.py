@@ -13,9 +13,8 @@ from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.rows import csv_tables
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
-from vgi_cli.table.mask import hidden_cells
 from vgi_cli.table.parquet.table import parquet_frame, parquet_tables
-from vgi_cli.table.reader import name_table, table_in_memory
+from vgi_cli.table.reader import hidden_cells, name_table, table_in_memory
 
 BLOCK_CELLS = 1 << 17
 LEAST_ROWS = 256

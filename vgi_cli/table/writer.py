@@ -27,12 +27,11 @@ from vgi_cli.table.outputs import (
     refuse_existing,
     write_whole,
 )
-from vgi_cli.table.parquet.types import Extents, arrow_schema, as_arrow
+from vgi_cli.table.parquet.types import Extent, arrow_schema, as_arrow, filled_types
 from vgi_cli.table.parquet.write import (
     blank_arrow,
     fill_arrow,
     in_types,
-    long_schema,
     numbered,
     parquet_bytes,
     parquet_pieces,
@@ -194,9 +193,7 @@ def long_arrow(content: Content, original: bool, say: Say) -> pa.Table:
     """
     refuse_clash(content.source.origin)
     types, filled = _types(content, say)
-    wide = long_schema(filled)
-    parts = [part.replace_schema_metadata(wide.metadata) for part in _long_parquet(content, types, filled, original)]
-    return pa.concat_tables(parts)
+    return pa.concat_tables(_long_parquet(content, types, filled, original))
 
 
 def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
@@ -204,21 +201,20 @@ def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
     types = None
     for block in content.source.blocks():
         types = arrow_schema(block.table, types)
-    extents = Extents(types)
+    extents: dict[str, Extent] = {}
     for draw in range(content.draws.m):
         for block, holes in content.blocks():
-            extents.add(as_arrow(block.table, types), holes, content.draw(draw, block))
-    for line in extents.lines():
-        say(line)
-    return types, extents.filled()
+            arrow, fills = as_arrow(block.table, types), content.draw(draw, block)
+            for hole in holes:
+                extents.setdefault(hole.column.name, Extent()).add(hole, fills, arrow.column(hole.place))
+    return types, filled_types(types, extents, say)
 
 
 def _parquet(content: Content, layout: OutputLayout, original: bool, say: Say) -> Iterator[Iterator[bytes]]:
     types, filled = _types(content, say)
     if layout == "long":
-        wide = long_schema(filled)
-        parts = _long_parquet(content, types, filled, original)
-        yield parquet_pieces((part.replace_schema_metadata(wide.metadata) for part in parts), wide)
+        wide = numbered(filled.empty_table(), 0, 0).schema
+        yield parquet_pieces(_long_parquet(content, types, filled, original), wide)
         return
     for draw in range(content.draws.m):
         yield parquet_pieces(_filled(content, draw, types, filled), filled)

@@ -4,7 +4,7 @@ where a fill does not fit in."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 
 import numpy as np
@@ -77,8 +77,9 @@ class Extent:
         self.largest = 0.0
         self.texts: set[str] = set()
 
-    def add(self, hole: Holes, values: Floats, observed: pa.ChunkedArray) -> None:
-        """Look at the fills of some rows and at the column that they belong to."""
+    def add(self, hole: Holes, draw: Floats, observed: pa.ChunkedArray) -> None:
+        """Look at the fills of some rows [n] from one draw [n, D] and at the column that they belong to."""
+        values = hole.values(draw)
         self.low = min(self.low, float(values.min(initial=np.inf)))
         self.high = max(self.high, float(values.max(initial=-np.inf)))
         broken = np.flatnonzero(values != np.rint(values))
@@ -97,49 +98,27 @@ class Extent:
         return self.low if -self.low > self.high else self.high
 
 
-class Extents:
-    """What the types of a table must hold, which may come in blocks and with several draws."""
+def filled_types(schema: pa.Schema, extents: Mapping[str, Extent], say: Callable[[str], None]) -> pa.Schema:
+    """The types of a table whose holes are filled; columns without a hole keep theirs. `say` is told, one line each,
+    which change and why. InputError where no type holds the fills.
 
-    def __init__(self, schema: pa.Schema) -> None:
-        """`schema`: the types of the table."""
-        self._schema = schema
-        self._extents: dict[str, Extent] = {}
-
-    def add(self, arrow: pa.Table, holes: Sequence[Holes], draw: Floats) -> None:
-        """Look at some rows [n] and their fills from one draw [n, D]."""
-        for hole in holes:
-            values = hole.values(draw)
-            self._extents.setdefault(hole.column.name, Extent()).add(hole, values, arrow.column(hole.place))
-
-    def filled(self) -> pa.Schema:
-        """The types of the table whose holes are filled; columns without a hole keep theirs. InputError where no type
-        holds the fills."""
-        changed = {name: kind for name, (kind, _) in self._changes().items()}
-        schema = self._schema
-        for i, field in enumerate(schema):
-            if field.name in changed:
-                schema = schema.set(i, field.with_type(changed[field.name]))
-        return told_to_pandas(schema, changed)
-
-    def lines(self) -> list[str]:
-        """One line for each column that changes its type."""
-        return [
-            f"column '{name}' is written as {kind}, not {self._schema.field(name).type}: {why}"
-            for name, (kind, why) in self._changes().items()
-        ]
-
-    def _changes(self) -> dict[str, tuple[pa.DataType, str]]:
-        """New type and reason, by column."""
-        changes = {}
-        for name, extent in self._extents.items():
-            given = self._schema.field(name).type
-            kind, why = _wide_enough(given, extent)
-            if kind is None:
-                message = f"column '{name}': no type holds its numbers and the fill {plain(extent.farthest)}"
-                raise InputError(message, "cast the column to double in the file")
-            if kind != given:
-                changes[name] = kind, why
-        return changes
+    extents  what each column with holes must hold, by its name
+    """
+    changed: dict[str, tuple[pa.DataType, str]] = {}
+    for name, extent in extents.items():
+        given = schema.field(name).type
+        kind, why = _wide_enough(given, extent)
+        if kind is None:
+            message = f"column '{name}': no type holds its numbers and the fill {plain(extent.farthest)}"
+            raise InputError(message, "cast the column to double in the file")
+        if kind != given:
+            changed[name] = kind, why
+    filled = schema
+    for name, (kind, why) in changed.items():
+        field = schema.field(name)
+        filled = filled.set(schema.get_field_index(name), field.with_type(kind))
+        say(f"column '{name}' is written as {kind}, not {field.type}: {why}")
+    return told_to_pandas(filled, {name: kind for name, (kind, _) in changed.items()})
 
 
 def replaceable(kind: pa.DataType) -> pa.DataType:

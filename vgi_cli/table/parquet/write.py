@@ -23,7 +23,7 @@ GROUP_CELLS = 1 << 22
 
 
 def fill_arrow(arrow: pa.Table, holes: Sequence[Holes], draw: Floats, types: pa.Schema) -> pa.Table:
-    """The table with the holes filled from one draw [N, D], in the types of `Extents`; other columns stay."""
+    """The table with the holes filled from one draw [N, D], in the types of `filled_types`; other columns stay."""
     for hole in holes:
         column = _fill(arrow.column(hole.place), hole, draw, types.field(hole.place).type)
         arrow = arrow.set_column(hole.place, types.field(hole.place), column)
@@ -51,15 +51,12 @@ def in_types(arrow: pa.Table, types: pa.Schema) -> pa.Table:
 
 
 def numbered(arrow: pa.Table, number: int, first: int) -> pa.Table:
-    """Rows of draw `number` with columns `.imp` and `.id` last; the first row's id is `first` + 1."""
+    """Rows of draw `number` with columns `.imp` and `.id` last; the first row's id is `first` + 1, and the row index
+    that pandas noted is gone."""
+    metadata = {k: v for k, v in (arrow.schema.metadata or {}).items() if k != KEY}
     ids = pa.array(np.arange(first + 1, first + arrow.num_rows + 1))
-    return arrow.append_column(".imp", pa.array(np.full(arrow.num_rows, number))).append_column(".id", ids)
-
-
-def long_schema(filled: pa.Schema) -> pa.Schema:
-    """The types of the long layout, given those of a draw."""
-    metadata = {k: v for k, v in (filled.metadata or {}).items() if k != KEY}  # its row index is gone
-    return numbered(filled.empty_table(), 0, 0).schema.with_metadata(metadata or None)
+    wide = arrow.append_column(".imp", pa.array(np.full(arrow.num_rows, number))).append_column(".id", ids)
+    return wide.replace_schema_metadata(metadata or None)
 
 
 def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
