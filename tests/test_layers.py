@@ -92,7 +92,6 @@ LONG_STILL = {
     "vgi_cli.evaluation.likelihood.estimate._black_box",
     "vgi_cli.evaluation.likelihood.importance.importance_weighted",
     "vgi_cli.evaluation.likelihood.units.data_log_prob",
-    "vgi_cli.maths.splines.rational_quadratic",
 }
 """Functions that still have more."""
 CODE_RUNNING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
