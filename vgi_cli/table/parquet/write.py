@@ -56,7 +56,7 @@ def numbered(arrow: pa.Table, number: int, first: int) -> pa.Table:
     metadata = {k: v for k, v in (arrow.schema.metadata or {}).items() if k != KEY}
     ids = pa.array(np.arange(first + 1, first + arrow.num_rows + 1))
     wide = arrow.append_column(".imp", pa.array(np.full(arrow.num_rows, number))).append_column(".id", ids)
-    return wide.replace_schema_metadata(metadata or None)
+    return wide.replace_schema_metadata(metadata)
 
 
 def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
