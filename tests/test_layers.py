@@ -108,7 +108,7 @@ class Import(NamedTuple):
 def part_of(module: str) -> str:
     """The part of the package (first level under `vgi_cli`) that a dotted module belongs to."""
     pieces = module.split(".")
-    if pieces[1:2] == ["registry"] and pieces[2:3] in (["plugins"], ["registration"], ["checks"]):
+    if pieces[1:2] == ["registry"] and pieces[2:3] in (["plugins"], ["registration"]):
         return "registry.plugins"
     return pieces[1] if len(pieces) > 1 else "__init__"
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -387,9 +387,7 @@ def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: R
 
 def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:
     """How another table is read: as the fitted one, with what was said changed."""
-    changes: dict[str, Any] = {}
-    if "table.delimiter" in request.settings:
-        changes["delimiter"] = request.said("table.delimiter")
-    if "table.na_values" in request.settings:
-        changes["na_values"] = tuple(request.said("table.na_values"))
-    return base.model_copy(update=changes)
+    said = {
+        key: request.said(f"table.{key}") for key in ("delimiter", "na_values") if f"table.{key}" in request.settings
+    }
+    return base.model_copy(update={key: tuple(value) if key == "na_values" else value for key, value in said.items()})

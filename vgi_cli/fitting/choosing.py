@@ -217,13 +217,14 @@ def adapting_config(recipe: Recipe, before: Mapping[str, Any]) -> Any:
 
 def _open_settings(recipe: Recipe) -> set[str]:
     """Keys whose defaults leave something to the fit."""
-    keys = {name for name, field in Recipe.model_fields.items() if field.default in OPEN}
-    keys |= {f"table.{name}" for name, field in type(recipe.table).model_fields.items() if field.default in OPEN}
-    keys |= {"model.name", "method.name"}
-    model = recipe.model.family.Config.model_fields
     method = recipe.method.algorithm.Config.model_fields
-    keys |= {f"model.{name}" for name, field in model.items() if field.default in OPEN}
-    keys |= {f"method.{name}" for name, field in method.items() if field.default in OPEN}
     inner: Any = method["optim"].annotation if "optim" in method else None
-    optim = getattr(inner, "model_fields", {})
-    return keys | {f"optim.{name}" for name, field in optim.items() if field.default in OPEN}
+    sections: dict[str, Any] = {
+        "": Recipe.model_fields,
+        "table.": type(recipe.table).model_fields,
+        "model.": recipe.model.family.Config.model_fields,
+        "method.": method,
+        "optim.": getattr(inner, "model_fields", {}),
+    }
+    named = ((prefix + name, field) for prefix, fields in sections.items() for name, field in fields.items())
+    return {"model.name", "method.name"} | {key for key, field in named if field.default in OPEN}

@@ -176,7 +176,7 @@ def _conditionals(recipe: Recipe, layout: Layout, model: Model, run: RunStore) -
 
 
 def target_of(recipe: Recipe) -> Any:
-    """The Target (methods/vgi/targets.py) of a recipe; none where its method fits no conditionals."""
+    """The Target (methods/vgi/targets.py) of a recipe; None where its method fits no conditionals."""
     method = recipe.method.algorithm
     return None if method.target is None else method.target(recipe.model.family, recipe.method_settings)
 

@@ -49,7 +49,7 @@ def absolute(path: str) -> str:
 
 
 def find_run(out: Path | None) -> RunFolder | None:
-    """The run to continue; none when nothing was fitted there yet. UsageError without `--out`."""
+    """The run to continue; None where nothing was fitted there yet. UsageError without `--out`."""
     if out is None:
         raise UsageError("--resume needs the run to continue", "say --out RUN")
     if not out.exists() or (out.is_dir() and vacant(out)):

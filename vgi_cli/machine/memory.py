@@ -44,7 +44,7 @@ def existing(folder: Path) -> Path:
 
 
 def free_on(device: torch.device) -> int | None:
-    """Free bytes of a device that has memory of its own; none for the CPU."""
+    """Free bytes of a device that has memory of its own; None for the CPU."""
     if device.type == "cuda":
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + held

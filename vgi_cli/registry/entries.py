@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vgi_cli.errors import UsageError, nearest
 
@@ -84,7 +84,6 @@ class Entry(Generic[Traits]):
     traits    what only this kind of thing has
     needs     capabilities that it needs: a method of the model, a sampler of the model and the run
     provides  capabilities that it offers: a model by its types, a method by what it leaves for samplers
-    example   a command that uses it
     given     the thing itself, where a plugin gave it
     """
 
@@ -93,7 +92,6 @@ class Entry(Generic[Traits]):
     traits: Traits
     needs: frozenset[str] = frozenset()
     provides: frozenset[str] = frozenset()
-    example: str = ""
     given: Any = None
 
     def load(self) -> Any:
@@ -102,6 +100,13 @@ class Entry(Generic[Traits]):
             return self.given
         module, _, attribute = self.source.partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+
+Entries: TypeAlias = dict[str, dict[str, Entry[Any]]]
+"""What a plugin has registered, by extension point and name."""
+
+collected: list[Entries] = []
+"""Of the plugins that are being imported, the innermost last: where `register_model` and its like put their entries."""
 
 
 class Plugin(NamedTuple):

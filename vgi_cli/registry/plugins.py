@@ -19,8 +19,7 @@ from typing import Any, TypeAlias
 
 from vgi_cli.errors import RunError, UsageError, VgiError
 from vgi_cli.registry import names as registry
-from vgi_cli.registry import registration
-from vgi_cli.registry.entries import ExtensionPoint, Plugin, active, active_with
+from vgi_cli.registry.entries import Entries, ExtensionPoint, Plugin, active, active_with, collected
 from vgi_cli.reporting import Reporter
 
 POINTS: tuple[ExtensionPoint[Any], ...] = (
@@ -97,15 +96,16 @@ class _Source(SourceLoader):
         return self._content
 
 
-def _run(path: Path, content: bytes, name: str) -> registration.Entries:
+def _run(path: Path, content: bytes, name: str) -> Entries:
     """Import the bytes and return what they register; UsageError where that fails."""
     spec = importlib.util.spec_from_loader(name, _Source(path.resolve(), content))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where classes look up the names in their annotations
+    entries: Entries = {}
+    collected.append(entries)
     try:
-        with registration.collecting() as entries:
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin that ends the process is one that failed
@@ -116,6 +116,8 @@ def _run(path: Path, content: bytes, name: str) -> registration.Entries:
         raise UsageError(
             f"{where}: {type(error).__name__} while it was imported: {error}", "--debug shows where it came from"
         ) from error
+    finally:
+        collected.pop()
     if not entries:
         del sys.modules[name]
         raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +100,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
                 raise stop.interrupted("stopped before a row was scored") from None
             what = f"{limit.words()} was over before a row was scored; nothing was written"
             raise TimeUp(what, "give it more time, or fewer rows") from None
-        _require_paths(request.conditions, report.values)
+        fail_if.require(request.conditions, fail_if.numbers(report.values))
         if request.per_row is not None:
             _write_per_row(Path(request.per_row), table, fitted, report.per_row)
         if not request.write:
@@ -261,7 +261,7 @@ def _claim(own: Path) -> Path:
 
 def _absent(request: EvaluateRequest) -> dict[str, str]:
     """Parts of the report that were not asked for, and the flags that add them."""
-    hidden = request.truth is not None or request.said("mask") is not None
+    hidden = _scores_imputations(request)
     asked = {
         "imputation": (hidden, "--truth or --mask"),
         "sampler": (hidden, "--truth or --mask"),
@@ -270,11 +270,6 @@ def _absent(request: EvaluateRequest) -> dict[str, str]:
         "conditionals": (request.conditionals, "--conditionals"),
     }
     return {part: flag for part, (there, flag) in asked.items() if not there}
-
-
-def _require_paths(conditions: Sequence[fail_if.Condition], report: dict[str, Any]) -> None:
-    """UsageError for a condition on a number that the report does not have, before anything is written."""
-    fail_if.require(conditions, fail_if.numbers(report))
 
 
 def _check_rows(rows: Wanted) -> None:
