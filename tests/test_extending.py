@@ -222,7 +222,7 @@ def test_the_kind_is_fitted_filled_and_asked_for_again(vgi: Vgi, folder: Path) -
     colours = [f"#{c:06x}" if rng.random() < 0.8 else "" for c in rng.integers(0, 0xFFFFFF, 60)]
     Path("paints.csv").write_text("paint,price\n" + "".join(f"{c},{i % 7}.25\n" for i, c in enumerate(colours)))
     flags = ["--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=none", "--threads", "1", "--out", "run"]
-    done = vgi("fit", "paints.csv", *flags, "--plugin", "colour.py")
+    done = vgi("fit", "paints.csv", *flags, "--plugin", "colour.py", "--column", "paint=colour")
     assert done.code == 0 and "is not used" not in done.err, done.err
     assert json.loads(Path("run/manifest.json").read_text())["plugins"].keys() == {"colour.py"}
     ask = ["impute", "--checkpoint", "run", "--m", "1", "-o", "full.csv"]

@@ -188,7 +188,8 @@ def _request(
     if isinstance(run, Run):
         table = run._table if data is None else table
         more["plugins"] = as_files(run.plugins) if said.values["plugins"] is None else said.values["plugins"]
-    return make_request(kind, said, paths, os.environ, table=table, **more)
+    with plugged(more.get("plugins", said.values["plugins"]) or ()):  # settings may have their names
+        return make_request(kind, said, paths, os.environ, table=table, **more)
 
 
 def _path(run: object, argument: str = "checkpoint", hint: str = "name a run folder") -> Path:

@@ -64,13 +64,15 @@ class Command:
 
         def called(context: typer.Context, data: list[str] | str | None, **typed: Any) -> None:
             from vgi_cli.commands import requests
+            from vgi_cli.registry.plugins import plugged
 
-            said = options.read_typed(fields, typed)
             more = {"checkpoint": typed["checkpoint"]} if self.of_run else {}
             paths = [data] if isinstance(data, str) else data
             kind = getattr(requests, self.request)
-            request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
-            self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
+            with plugged(typed["plugins"] or ()):  # what is typed may have their names
+                said = options.read_typed(fields, typed)
+                request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
+                self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
 
         kind: Any = list[str] if self.several else str
         data: Any = Annotated[kind if self.demands else kind | None, typer.Argument(metavar="DATA", help=self.data)]
