@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vgi_cli.columns.bounds import parse_limits
+from vgi_cli.columns.schema import kind_words
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import LONGEST
 from vgi_cli.registry.names import NAMES_METHOD
@@ -272,6 +273,15 @@ def _check_values(settings: Settings) -> list[Problem]:
         except UsageError as error:
             where = "" if setting.origin.startswith("--t") else setting.origin
             problems.append(Problem(where, error.message, error.hint))
+    kinds = settings["table.columns"].value if "table.columns" in settings else None
+    for name, word in kinds.items() if isinstance(kinds, dict) and "plugins" not in settings else ():
+        if isinstance(word, str) and word not in kind_words():  # a recipe with plugins may have words of theirs
+            *others, last = map(repr, kind_words())
+            expected = f"{', '.join(others)} or {last}"
+            message = f"table.columns.{name}: expected {expected}, got {shown(word)}"
+            hint = nearest(word, kind_words())
+            hint = hint if hint.startswith("did") else f"give {expected}"
+            problems.append(Problem(settings["table.columns"].origin, message, hint))
     bounds = settings["table.bounds"].value if "table.bounds" in settings else None
     for name, text in bounds.items() if isinstance(bounds, dict) else ():
         if isinstance(text, str):

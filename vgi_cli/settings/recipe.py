@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from vgi_cli.ranges import Epochs, Patience, Refits, Seed, StopAfter, Threads
 from vgi_cli.registry import names as registry
@@ -28,21 +27,6 @@ NESTED = (*FREE, "table")
 """Sections whose keys are dotted."""
 
 
-def _known_kind(word: str) -> str:
-    from vgi_cli.columns.schema import kind_words
-
-    if word not in kind_words():
-        *others, last = map(repr, kind_words())
-        raise PydanticCustomError(
-            "literal_error", "expected {expected}", {"expected": f"{', '.join(others)} or {last}"}
-        )
-    return word
-
-
-ColumnKind = Annotated[str, AfterValidator(_known_kind)]
-"""What may be said after `--column NAME=`."""
-
-
 class TableSettings(BaseModel):
     """How the table is read: the keys `table.*`.
 
@@ -55,7 +39,7 @@ class TableSettings(BaseModel):
 
     id: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    columns: dict[str, ColumnKind] = Field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict)
     bounds: dict[str, str] = Field(default_factory=dict)
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
