@@ -16,6 +16,7 @@ from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.refit import refit_encoder, rounds
 from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob
 from vgi_cli.layout import Layout
+from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.vae.vae import VaeConfig, VariationalAutoencoder
 
 D, L, R = 6, 2, 60
@@ -34,10 +35,14 @@ def case(exact_encoder: bool = False) -> tuple[VariationalAutoencoder, Tensor, T
     return vae, x, missing, exact
 
 
+def draws_of(rows: Tensor, P: int, seed: int = 0) -> KeyedNoise:
+    return KeyedNoise(seed, tuple(map(str, range(D))), rows, torch.arange(P), "iwae")
+
+
 def weighted(
     vae: VariationalAutoencoder, x: Tensor, missing: Tensor, P: int, seed: int = 0, batch: int = 4096
 ) -> LogLik:
-    return importance_weighted(vae, EncoderProposal(vae), x, missing, torch.arange(len(x)), P, batch, seed)
+    return importance_weighted(vae, EncoderProposal(vae), x, missing, draws_of(torch.arange(len(x)), P, seed), batch)
 
 
 def test_bound_is_the_likelihood_of_the_linear_autoencoder_on_complete_and_incomplete_rows() -> None:
@@ -63,7 +68,7 @@ def test_weights_are_unbiased_with_few_draws() -> None:
     vae, x, missing, exact = case()
     index = torch.tensor([3, 25, 40]).repeat_interleave(6000)
     keys = torch.arange(len(index))
-    result = importance_weighted(vae, EncoderProposal(vae), x[index], missing[index], keys, 2, 4096, 0)
+    result = importance_weighted(vae, EncoderProposal(vae), x[index], missing[index], draws_of(keys, 2), 4096)
     ratio = (result.values - exact[index]).view(3, 6000)
     mean = ratio.exp().mean(1)
     error = ratio.exp().std(1) / math.sqrt(6000)
@@ -106,7 +111,7 @@ def test_fine_tuned_encoder_brings_the_bound_closer_and_leaves_the_model_alone()
     assert all(torch.equal(value, before[key]) for key, value in vae.state_dict().items())
     assert all(p.requires_grad and p.grad is None for p in vae.parameters())
     plain = weighted(vae, x, missing, 20)
-    tuned = importance_weighted(vae, refit.proposal, x, missing, torch.arange(R), 20, 4096, 0)
+    tuned = importance_weighted(vae, refit.proposal, x, missing, draws_of(torch.arange(R), 20), 4096)
     assert plain.ess is not None and tuned.ess is not None and tuned.ess[:59].mean() > 1.1 * plain.ess[:59].mean()
     assert abs(float((tuned.values - exact).mean())) < abs(float((plain.values - exact).mean()))
     again = refit_encoder(vae, x, missing, epochs=400)

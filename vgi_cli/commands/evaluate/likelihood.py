@@ -157,13 +157,12 @@ def log_likelihood(
                 parts.append(
                     data_log_prob(
                         model,
-                        proposals,
+                        proposals if annealer is None else annealer,
                         piece,
                         holes[some],
                         budget=alone,
                         seed=seed,
                         rows=keys[some],
-                        annealer=annealer,
                         progress=watch(size),
                     )
                 )

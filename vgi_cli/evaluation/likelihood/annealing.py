@@ -50,12 +50,12 @@ class Tempered(NamedTuple):
 
 
 class Annealer:
-    """Everything that does not depend on rows: the density, the mixture and the single-cell proposals."""
+    """Everything that does not depend on rows: the density, the mixture and the single-cell proposals q."""
 
     def __init__(self, log_p: Callable[[Tensor], Tensor], mixture: JointMixture, q: Conditionals) -> None:
         self._log_p = log_p
         self._mixture = mixture
-        self._q = q
+        self.q = q
 
     def conditional(self, x: Tensor, missing: Tensor) -> JointConditional:
         """g(x_mis | x_obs): where the particles of rows x [R, D] start."""
@@ -100,10 +100,10 @@ class Annealer:
             accepted = log_uniform < ratio  # False where the ratio is no number
             x = torch.where(accepted[:, None], new.x, state.x)
             return Particles(x, *Tempered(*new[1:], beta).where(accepted, Tempered(*state[1:], beta))[:2])
-        normal = noise.normal(numbered("q", self._q.noise_width)).to(g.x.dtype).view(P * R, -1)
-        j = _pick(self._q.blocks(g.missing), cell).reshape(P * R)
+        normal = noise.normal(numbered("q", self.q.noise_width)).to(g.x.dtype).view(P * R, -1)
+        j = _pick(self.q.blocks(g.missing), cell).reshape(P * R)
         missing = g.missing.expand(P, -1, -1).reshape(P * R, D)
-        rows = Sweep(self._q, state.x.clone(), missing)
+        rows = Sweep(self.q, state.x.clone(), missing)
         at = State(rows, Tempered(state.log_p, state.log_g, beta))
         density = _Between(self, beta)
         at, _ = metropolis_step(StepNoise(normal, log_uniform, normal[:, :0]), at, density, j, torch.ones_like(j) > 0)

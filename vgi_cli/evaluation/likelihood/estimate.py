@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -37,6 +37,10 @@ BRACKET_GAP = 0.1
 """... or lower and upper value on simulated rows are this many nats a row apart, beyond three standard errors."""
 
 
+Proposals: TypeAlias = Conditionals | EncoderProposal | Annealer | None
+"""What an estimate draws with: single-cell conditionals, an encoder, or what `prepared` made of them."""
+
+
 class Budget(NamedTuple):
     """What an annealed estimate may spend.
 
@@ -47,7 +51,7 @@ class Budget(NamedTuple):
     per_hole    moves per hole and nat² of the variance of the pilot's log weights
     samples     samples of the model to which the joint mixture is fitted
     simulated   rows simulated from the model for the bracket; 0: no bracket
-    bracketed   particles of each of them; none: `particles`
+    bracketed   particles of each of them; None: `particles`
     batch       density evaluations in one call
     latents     draws of the latents a row, for a model that has them
     """
@@ -66,7 +70,7 @@ class Budget(NamedTuple):
 
 def observed_log_prob(
     model: Model,
-    proposals: Conditionals | EncoderProposal | None,
+    proposals: Proposals,
     x: Tensor,
     missing: Tensor,
     *,
@@ -74,17 +78,16 @@ def observed_log_prob(
     seed: int = 0,
     rows: Tensor | None = None,
     progress: Progress = silent,
-    annealer: Annealer | None = None,
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
     Exact for a Marginal model. For a Latent model the importance-weighted bound, with draws of z from `proposals` where
     they are an EncoderProposal, else from the model's own encoder. Otherwise exact on complete rows, and annealed
-    importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any.
-    `rows` [R] int64 keys the randomness (default: row numbers), so that the same rows meet the same numbers under two
-    models; `progress` is told how much of an estimate is done, and what it raises ends it; `annealer`: that of
-    `prepared`, where rows come in pieces. Raises UsageError when log p is only a bound and no
-    estimator is known for it.
+    importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any; where
+    rows come in pieces, `prepared` makes of them what all pieces have in common. `rows` [R] int64 keys the randomness
+    (default: row numbers), so that the same rows meet the same numbers under two models; `progress` is told how much of
+    an estimate is done, and what it raises ends it. Raises UsageError when log p is only a bound and no estimator is
+    known for it.
     """
     budget = budget or Budget()
     if len(x) == 0:
@@ -93,30 +96,35 @@ def observed_log_prob(
     if isinstance(model, Latent):
         proposal = proposals if isinstance(proposals, EncoderProposal) else better_proposal(model, x, missing, seed)
         with frozen(model):
-            return importance_weighted(model, proposal, x, missing, rows, budget.latents, budget.batch, seed, progress)
+            noise = KeyedNoise(seed, _numbered(x), rows, torch.arange(budget.latents), "iwae")
+            return importance_weighted(model, proposal, x, missing, noise, budget.batch, progress)
     if not model.exact:
         raise UsageError(
             "log p(observed cells) needs an exact log density, this model has a lower bound only",
             "evaluate this model by its own estimator",
         )
     assert not isinstance(proposals, EncoderProposal)
-    with frozen(model, proposals if isinstance(proposals, torch.nn.Module) else None):
+    with frozen(model, proposals.q if isinstance(proposals, Annealer) else proposals):
         if isinstance(model, Marginal):
             parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
             return LogLik(torch.cat(parts).double(), "exact")
-        return _black_box(model, proposals, x, missing, budget, seed, rows, progress, annealer)
+        return _black_box(model, proposals, x, missing, budget, seed, rows, progress)
+
+
+def _numbered(x: Tensor) -> tuple[str, ...]:
+    """Names of the columns of x, for the randomness."""
+    return tuple(str(c) for c in range(x.shape[1]))
 
 
 def _black_box(
     model: Model,
-    conditionals: Conditionals | None,
+    proposals: Conditionals | Annealer | None,
     x: Tensor,
     missing: Tensor,
     budget: Budget,
     seed: int,
     rows: Tensor,
     progress: Progress,
-    annealer: Annealer | None,
 ) -> LogLik:
     device = x.device
     holes = missing.sum(1)
@@ -128,9 +136,10 @@ def _black_box(
     if len(todo) == 0:
         return LogLik(values, "exact")
     generator = torch.Generator(device).manual_seed(seed)
-    annealer = make_annealer(model, conditionals, x, budget, generator) if annealer is None else annealer
-    columns = tuple(str(c) for c in range(x.shape[1]))
-    noise = KeyedNoise(seed, columns, rows[todo], torch.arange(budget.particles), "loglik")
+    annealer = proposals
+    if not isinstance(annealer, Annealer):
+        annealer = make_annealer(model, annealer, x, budget, generator)
+    noise = KeyedNoise(seed, _numbered(x), rows[todo], torch.arange(budget.particles), "loglik")
     weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget, progress)
     P = budget.particles
     ess, half = torch.full_like(values, P), values.clone()

@@ -102,22 +102,17 @@ def importance_weighted(
     proposal: EncoderProposal,
     x: Tensor,
     missing: Tensor,
-    rows: Tensor,
-    P: int,
+    noise: KeyedNoise,
     batch: int,
-    seed: int,
     progress: Progress = silent,
 ) -> LogLik:
-    """The bound with P draws of z for each row x [R, D], holes missing [R, D]; 0 for a fully missing row.
-
-    rows   [R] int64 keys of the randomness
-    batch  draws that are decoded in one call: nothing is kept of them but sums
+    """The bound with the draws of z of `noise`, P of them, for each row x [R, D], holes missing [R, D]; 0 for a fully
+    missing row. `batch`: draws that are decoded in one call; nothing is kept of them but sums.
     """
+    P = len(noise.draws)
     values = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     ess, half = torch.full_like(values, P), values.clone()
     todo = (~missing.all(1)).nonzero()[:, 0]
-    columns = tuple(str(c) for c in range(x.shape[1]))
-    noise = KeyedNoise(seed, columns, rows, torch.arange(P), "iwae")
     batches = todo.split(max(1, batch // min(P, TOGETHER)))
     for number, index in enumerate(batches):
         progress(number / len(batches))

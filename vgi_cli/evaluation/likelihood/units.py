@@ -15,12 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.evaluation.likelihood import estimate as likelihood
 from vgi_cli.evaluation.likelihood import importance
-from vgi_cli.evaluation.likelihood.annealing import Annealer
-from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
-from vgi_cli.evaluation.likelihood.importance import EncoderProposal
+from vgi_cli.evaluation.likelihood.estimate import Budget, Proposals, observed_log_prob
 from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, log_mean, silent
 from vgi_cli.models.base import Model
 
@@ -41,7 +38,7 @@ class Encoded(NamedTuple):
 
 def data_log_prob(
     model: Model,
-    proposals: Conditionals | EncoderProposal | None,
+    proposals: Proposals,
     draws: Sequence[Encoded],
     missing: Tensor,
     *,
@@ -49,11 +46,10 @@ def data_log_prob(
     seed: int = 0,
     progress: Progress = silent,
     rows: Tensor | None = None,
-    annealer: Annealer | None = None,
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
-    `proposals`, `rows`, `annealer`: as in `observed_log_prob`. With several draws the particles (or draws of the
+    `proposals`, `rows`: as in `observed_log_prob`. With several draws the particles (or draws of the
     latents) are shared out among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
     """
     budget = shared_out(budget or Budget(), len(draws))
@@ -70,7 +66,6 @@ def data_log_prob(
                 seed=seed + i,
                 rows=rows,
                 progress=_share(progress, i, len(draws)),
-                annealer=annealer,
             )
         )
     return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
