@@ -8,6 +8,7 @@ from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
+from vgi_cli.layout import Layout
 from vgi_cli.methods.base import Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import speed, vgi
@@ -110,6 +111,19 @@ def test_a_compiled_density_changes_nothing_but_rounding():
     state = state_of(toy(), compile="on", said=said)
     assert state.compiled == "the density is compiled" and said == []
     assert_equal_states(take_steps(state), take_steps(state_of(toy())), rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_flow_compiles():
+    """Where a spline's own derivatives take part: torch.compile does not take every argument of theirs."""
+    g = torch.Generator().manual_seed(0)
+    x, flow = torch.randn(64, 4, generator=g), Flow(FlowConfig(steps=2, hidden=16), Layout.plain(4))
+    flow.initialise(x, g)
+    said = []
+    compiled = captured.compiled_density(flow, flow.log_prob, x, said.append)
+    assert compiled != flow.log_prob and said == []
+    torch.testing.assert_close(compiled(x), flow.log_prob(x), atol=1e-5, rtol=1e-5)
 
 
 def test_a_signal_while_compiling_stops_and_is_no_failed_compilation(monkeypatch):

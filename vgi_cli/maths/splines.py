@@ -13,14 +13,11 @@ over a short last dimension, `softmax` above all, and `torch.where` run many tim
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-SMALLEST = 1e-3
-"""Of the widths and heights of bins, as shares of the whole interval, and of the slopes at knots."""
 
 
 def packed_rational_quadratic(
@@ -44,8 +41,17 @@ def packed_rational_quadratic(
             f"expected parameters [3 * bins - 1, ...] with bins >= 2 and {x.ndim} dimensions after the first, "
             f"got {tuple(parameters.shape)}"
         )
-    y, log_slope = _Spline.apply(x, parameters, bound, inverse)
+    y, log_slope = _Spline.apply(x, parameters, _Settings((count + 1) // 3, bound, inverse))
     return y, log_slope
+
+
+class _Settings(NamedTuple):
+    """Numbers that the spline is called with. As bare arguments, or as constants of the file, torch.compile refuses
+    them."""
+
+    bins: int
+    bound: float
+    inverse: bool
 
 
 class _Spline(torch.autograd.Function):
@@ -56,9 +62,10 @@ class _Spline(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
-        bins = (parameters.shape[0] + 1) // 3
-        step, span = 2 * bound * SMALLEST, 2 * bound * (1 - bins * SMALLEST)
+    def forward(ctx: Any, x: Tensor, parameters: Tensor, settings: _Settings) -> tuple[Tensor, Tensor]:
+        bins, bound, inverse = settings
+        smallest = 1e-3  # width and height of a bin, as shares of the whole interval, and slope at a knot
+        step, span = 2 * bound * smallest, 2 * bound * (1 - bins * smallest)
         widths, heights, slopes = parameters.split([bins, bins, bins - 1])
         share_w, share_h = _shares(widths), _shares(heights)
 
@@ -74,10 +81,10 @@ class _Spline(torch.autograd.Function):
 
         # Slopes at the two ends: softplus of the two logits that are needed, not of all. The outer logits are 0.
         left, right = (own - 1).clamp_(min=0), own.clamp(max=bins - 2)
-        shift = math.log(math.expm1(1 - SMALLEST))
+        shift = math.log(math.expm1(1 - smallest))
         raw0 = _pick(slopes, left).mul_(below[0]).add_(shift)
         raw1 = _pick(slopes, right).mul_(1 - below[-1]).add_(shift)
-        d0, d1 = F.softplus(raw0).add_(SMALLEST), F.softplus(raw1).add_(SMALLEST)
+        d0, d1 = F.softplus(raw0).add_(smallest), F.softplus(raw1).add_(smallest)
 
         s = h / w
         z = _solve((inner - y0).div_(h), s, d0, d1) if inverse else (inner - x0).div_(w).clamp_(0, 1)
@@ -147,7 +154,7 @@ class _Spline(torch.autograd.Function):
         grad_slopes.zero_()
         grad_slopes.scatter_add_(0, left, grad_0.mul_(torch.sigmoid(raw0)).mul_(below[0])[None])
         grad_slopes.scatter_add_(0, right, grad_1.mul_(torch.sigmoid(raw1)).mul_(1 - below[-1])[None])
-        return grad_x.add_(grad_tail), gradient.sum_to_size(ctx.shape), None, None
+        return grad_x.add_(grad_tail), gradient.sum_to_size(ctx.shape), None
 
 
 def _shares(logits: Tensor) -> Tensor:
