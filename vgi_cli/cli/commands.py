@@ -72,7 +72,7 @@ class Command:
             with plugged(typed["plugins"] or ()):  # what is typed may have their names
                 said = options.read_typed(fields, typed)
                 request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
-                self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
+            self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
 
         kind: Any = list[str] if self.several else str
         data: Any = Annotated[kind if self.demands else kind | None, typer.Argument(metavar="DATA", help=self.data)]

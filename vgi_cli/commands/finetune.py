@@ -19,7 +19,7 @@ from vgi_cli.fitting.driver import Drive
 from vgi_cli.fitting.fit_rows import chain_context
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
-from vgi_cli.fitting.rows import match, rows_of, training_rows
+from vgi_cli.fitting.rows import match, training_rows
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeUp, limit_of, watch_signals
@@ -52,7 +52,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             table = fitted_or_new(fitted, request) if table is None else table
             match(table, fitted.schema, reporter)
             stage(0.5)
-            read = rows_of(table, fitted.schema, fitted.recipe.seed, progress=lambda done: stage(0.5 + 0.5 * done))
+            read = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
         seed = seed_of(fitted, request)
         rows = training_rows(read, keep_empty=True)
         dtype = next(fitted.model.parameters()).dtype

@@ -23,7 +23,7 @@ from vgi_cli.encoding.encoder import RowKeys, decode
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.fitting.rows import Rows, check_same_data, open_blocks, read, rows_of, survey
+from vgi_cli.fitting.rows import Rows, check_same_data, open_blocks, read, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
@@ -138,7 +138,7 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
         seen = survey(Whole(table), fitted.schema, reporter, request.strict)
     sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
-    draws = sampling.whole(rows_of(table, fitted.schema, fitted.recipe.seed, keys=keys))
+    draws = sampling.whole(fitted.rows(table, keys))
     sampling.keep_off_codes(draws, table)
     sampling.finish()
     say_filled(seen.holes, len(draws), reporter)
@@ -275,7 +275,7 @@ class Sampling:
         done = 0
         with self._reporter.stage(DRAWING, "rows", self._limit.end) as stage:
             for block in source.blocks():
-                rows = rows_of(block.table, self._fitted.schema, self._fitted.recipe.seed, keys=keys.of(block.table))
+                rows = self._fitted.rows(block.table, keys.of(block.table))
                 watch = Watch(stage, done, incomplete, self._limit.over)
                 try:
                     drawn = self.draw(rows, watch)

@@ -16,6 +16,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
+from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import EmptyModel, Model
 from vgi_cli.registry import names as registry
@@ -25,6 +26,7 @@ from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.table.base import Table
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,10 @@ class FittedTable(Fitted):
     """A fit of the rows of a table; `schema`: how these are encoded."""
 
     schema: Schema
+
+    def rows(self, table: Table, keys: Tensor | None = None, progress: Callable[[float], None] | None = None) -> Rows:
+        """The rows of a table, encoded as those that were fitted; `keys`, `progress`: as in `rows_of`."""
+        return rows_of(table, self.schema, self.recipe.seed, keys=keys, progress=progress)
 
 
 def load_run(path: Path, reporter: Reporter) -> FittedTable:

@@ -8,7 +8,7 @@ import copy
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits
 from vgi_cli.fitting.fitted import FittedTable
-from vgi_cli.fitting.rows import check_same_data, held_out, read, rows_of
+from vgi_cli.fitting.rows import check_same_data, held_out, read
 from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.models.base import Model
 from vgi_cli.table.base import Table
@@ -40,7 +40,7 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         )
         return fitted.refits, ""
     recipe = fitted.recipe
-    rows = rows_of(found, fitted.schema, recipe.seed)
+    rows = fitted.rows(found)
     apart = held_out(recipe, found.N)
     rows = rows if apart is None else rows.at(apart[0])
     models = list(fitted.refits)

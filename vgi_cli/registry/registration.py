@@ -128,10 +128,7 @@ def register_family(name: str, family: Any, *, about: str) -> None:
 
     Raises UsageError for a name that is taken and a class that cannot be used.
     """
-    where = _place("register_family", FAMILIES, name)
-    family = resolve(where, family)
-    check_class(where, family, Family)
-    _add(FAMILIES, name, Entry(about, _source(family), None, given=family))
+    _register_class("register_family", FAMILIES, name, family, Family, about)
 
 
 def register_kind(name: str, kind: Any, *, about: str) -> None:
@@ -143,10 +140,15 @@ def register_kind(name: str, kind: Any, *, about: str) -> None:
 
     Raises UsageError for a name that is taken and a class that cannot be used.
     """
-    where = _place("register_kind", KINDS, name)
-    kind = resolve(where, kind)
-    check_class(where, kind, Column)
-    _add(KINDS, name, Entry(about, _source(kind), None, given=kind))
+    _register_class("register_kind", KINDS, name, kind, Column, about)
+
+
+def _register_class(function: str, point: Any, name: str, given: Any, base: type, about: str) -> None:
+    """Give a class derived from `base` a name, where no more need be said of it."""
+    where = _place(function, point, name)
+    found = resolve(where, given)
+    check_class(where, found, base)
+    _add(point, name, Entry(about, _source(found), None, given=found))
 
 
 def _source(thing: Any) -> str:

@@ -30,7 +30,7 @@ from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.rows import match, read, rows_of
+from vgi_cli.fitting.rows import match, read
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
@@ -336,7 +336,7 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
     """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
     fitted, table, _, _, request, reporter = asked
     sampling = Sampling(fitted, draws, Work(reporter))
-    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    rows = fitted.rows(table)
     order = torch.arange(table.N)
     size = table.N
     if end.limit:
@@ -364,7 +364,7 @@ def _objective(
 ) -> float:
     """The VGI objective after fine-tuning a copy of the conditionals on the table (Algorithm 6), encoded units.
     OutOfTime where `over` says so."""
-    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    rows = fitted.rows(table)
     dtype = next(fitted.model.parameters()).dtype
     data = rows.table.to(dtype=dtype, device=device)
     q = require_conditionals(fitted).to(device)

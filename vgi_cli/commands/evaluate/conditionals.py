@@ -18,7 +18,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.conditional_quality import conditional_part, conditional_quality, require_comparable
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.rows import Rows, rows_of
+from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -72,7 +72,7 @@ def diagnose(
     """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw. OutOfTime
     where `over` says so."""
     q = comparable_conditionals(fitted)
-    rows = rows_of(table, fitted.schema, fitted.recipe.seed)
+    rows = fitted.rows(table)
     index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: rows_to_compare(fitted, table.N)]
     rows = rows.at(index.sort().values)
     holes = bool(rows.table.missing.any())
