@@ -15,6 +15,7 @@ from tests.tensors import same_tensors
 from vgi_cli.commands.fit import fit, fit_in_memory
 from vgi_cli.commands.requests import FitRequest, ImputeRequest, source
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.encoding.encoder import encode
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fit_rows import fit_rows
 from vgi_cli.fitting.rows import Rows
@@ -82,6 +83,18 @@ def test_a_fit_in_memory_is_that_of_the_folder(
     other = {"timings", "progress", "metrics_bytes", "argv"}
     ours, theirs = here.record.model_dump(exclude=other), there.record.model_dump(exclude=other)
     assert ours == {key: theirs[key] for key in ours}
+
+
+def test_a_table_is_encoded_as_in_its_fit(empty: Path) -> None:
+    """The noise of rounded cells is that of the fit's seed."""
+    table, _ = source(frame())
+    said = {"model.name": "fa", "model.factors": 1, "seed": 5, "bootstrap": "none", "threads": 1}
+    settings = gather({key: (value, key) for key, value in said.items()})
+    fitted = fit_in_memory(FitRequest(settings=settings, table=table), Silent())
+    assert table is not None
+    own = fitted.rows(table)
+    expected, other = (encode(table, fitted.schema, seed=seed).table for seed in (5, 6))
+    assert torch.equal(own.table.x, expected.x) and not torch.equal(own.table.x, other.x)
 
 
 def rows(N: int = 200) -> TensorTable:
