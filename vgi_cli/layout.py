@@ -1,6 +1,7 @@
 """Which encoded dimensions belong to which column, which columns form a block, and how many latents follow them.
 
-A column takes one dimension or several (a number takes one). What is missing is missing by column, so that the
+A column takes one dimension or several (a number takes one). A dimension is continuous, or discrete: then it holds the
+number of one of its levels, 0 to levels - 1, as a float. What is missing is missing by column, so that the
 dimensions of a column are missing together, and a block holds whole columns. Everything that pairs names with
 dimensions asks the layout. Nothing here needs torch.
 """
@@ -72,25 +73,41 @@ class Layout:
     widths   encoded dimensions of each
     blocks   a partition of the columns, by their indices: the missing cells of a block are redrawn together
     L        latent dimensions, which come after those of the data and are one more block
+    levels   of each of the d dimensions its number of levels, 0 where it is continuous; empty: all are continuous
+    ordered  the discrete dimensions whose levels have an order
     """
 
     columns: tuple[str, ...]
     widths: tuple[int, ...]
     blocks: tuple[tuple[int, ...], ...]
     L: int = 0
+    levels: tuple[int, ...] = ()
+    ordered: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.widths) != len(self.columns) or any(width < 1 for width in self.widths):
             raise ValueError(f"expected a width of at least 1 for each of {len(self.columns)} columns")
         if len(self.columns) != Blocks(self.blocks).D:
             raise ValueError(f"blocks must partition the {len(self.columns)} columns, got {self.blocks}")
+        if self.levels and (len(self.levels) != self.d or any(n < 0 or n == 1 for n in self.levels)):
+            raise ValueError(f"expected 0 or at least 2 levels for each of {self.d} dimensions, got {self.levels}")
+        if not self.ordered <= set(self.discrete):
+            raise ValueError("only discrete dimensions have ordered levels")
 
     @classmethod
-    def of(cls, columns: Iterable[str], widths: Iterable[int] | None = None) -> Self:
-        """Columns with their widths (None: 1 each), each a block of its own."""
+    def of(
+        cls,
+        columns: Iterable[str],
+        widths: Iterable[int] | None = None,
+        levels: Iterable[int] = (),
+        ordered: Iterable[int] = (),
+    ) -> Self:
+        """Columns with their widths (None: 1 each), each a block of its own; levels as of the fields."""
         names = tuple(columns)
         each = (1,) * len(names) if widths is None else tuple(widths)
-        return cls(names, each, Blocks.columns(len(names)).of)
+        count = tuple(levels)
+        count = count if any(count) else ()
+        return cls(names, each, Blocks.columns(len(names)).of, levels=count, ordered=frozenset(ordered))
 
     @classmethod
     def plain(cls, D: int) -> Self:
@@ -115,6 +132,22 @@ class Layout:
     def D(self) -> int:
         """Dimensions of a row: those of the data and the latents."""
         return self.d + self.L
+
+    @cached_property
+    def level_counts(self) -> tuple[int, ...]:
+        """Of each of the D dimensions its number of levels, 0 where it is continuous."""
+        return (*(self.levels or (0,) * self.d), *(0,) * self.L)
+
+    @cached_property
+    def discrete(self) -> tuple[int, ...]:
+        """The dimensions that hold levels."""
+        return tuple(i for i, n in enumerate(self.levels) if n)
+
+    @cached_property
+    def continuous(self) -> tuple[int, ...]:
+        """The other ones of the d dimensions."""
+        held = set(self.discrete)
+        return tuple(i for i in range(self.d) if i not in held)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:

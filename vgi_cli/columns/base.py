@@ -21,7 +21,7 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
 
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
-Point = Literal["mean", "median"]
+Point = Literal["mean", "median", "mode"]
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """How the dataclass of a kind is read from JSON: nothing unknown, no NaN."""
 
@@ -223,6 +223,16 @@ class ModelledColumn(Column):
     def width(self) -> int:
         """Number of encoded dimensions."""
         return 1
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        """Of each encoded dimension its number of levels, 0 where it is continuous."""
+        return (0,) * self.width
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the levels of its discrete dimensions have an order."""
+        return False
 
     @property
     @abstractmethod

@@ -94,7 +94,10 @@ class Schema:
     @cached_property
     def layout(self) -> Layout:
         """The modelled columns, each a block of its own."""
-        return Layout.of(self.modelled, (c.width for c in self.encoded))
+        levels = [n for c in self.encoded for n in c.level_counts]
+        order = [c.ordered and n > 0 for c in self.encoded for n in c.level_counts]
+        ordered = (i for i, holds in enumerate(order) if holds)
+        return Layout.of(self.modelled, (c.width for c in self.encoded), levels, ordered)
 
     @property
     def ids(self) -> tuple[str, ...]:

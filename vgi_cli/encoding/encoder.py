@@ -60,8 +60,9 @@ def encode(
         if column.noisy:
             noise = KeyedNoise(seed, layout.names[dims], keys, torch.tensor([draw]), "dequantise")
             u = noise.uniform()[0].numpy()
-        missing[:, dims] = cells.missing[:, None]
-        x[:, dims] = column.encode(column.codes(cells), u)
+        codes = column.codes(cells)
+        missing[:, dims] = (cells.missing | np.isnan(codes))[:, None]  # a level that the fit has not seen says nothing
+        x[:, dims] = column.encode(codes, u)
         if progress is not None:
             progress((i + 1) / len(columns))
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), layout), keys)

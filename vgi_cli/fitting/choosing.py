@@ -10,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, missing_together
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.plan import stream
@@ -98,7 +99,20 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
         reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].traits.because})")
     recipe = recipe.with_model(model).with_method(method)
     raise_problems(components.check(recipe, {**as_settings(recipe), **said}))
+    check_discrete(recipe, table.layout)
     return recipe.with_model(**recipe.method.algorithm.fixed)
+
+
+def check_discrete(recipe: Recipe, layout: Layout) -> None:
+    """UsageError for columns of levels and a model of numbers alone."""
+    if not layout.discrete or "discrete" in recipe.model.entry.provides:
+        return
+    names = dict.fromkeys(layout.label(i) for i in layout.discrete)
+    models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
+    raise UsageError(
+        f"--model {recipe.model.name} models numbers only, and {named('column', list(names))} {are(list(names))} none",
+        f"--model {' or '.join(models)} models them, and --column NAME=carry carries a column as it is",
+    )
 
 
 def _title(name: str) -> str:

@@ -178,3 +178,59 @@ class MappedLaw(Law):
 def log_normal(u: Tensor) -> Tensor:
     """log N(u; 0, 1)."""
     return -0.5 * u.square() - 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class CategoricalLaw(Law):
+    """A level 0 .. L - 1, held as a float, with log probabilities `log_probs` [.., L]; -inf where a level cannot be.
+
+    A draw takes noise [.., 1]: the uniform Phi(noise) inverts the cumulative probabilities. `share` of the draws of a
+    widened law are uniform over the levels that can be; noise is then [.., 2], of which the second number chooses.
+    """
+
+    log_probs: Tensor
+    share: float = field(default=0.0, kw_only=True)
+
+    @classmethod
+    def of_logits(cls, logits: Tensor) -> Self:
+        """The law with log probabilities `logits` [.., L] up to a constant."""
+        return cls(torch.log_softmax(logits, -1))
+
+    @property
+    def levels(self) -> int:
+        """L."""
+        return int(self.log_probs.shape[-1])
+
+    def draw(self, noise: Tensor) -> Tensor:
+        u = torch.special.ndtr(noise[..., :1])
+        cumulative = self._log_mixed().exp().cumsum(-1)
+        last = (cumulative < cumulative[..., -1:]).sum(-1)  # of the levels that can be: rounding leaves no other
+        level = (u * cumulative[..., -1:] >= cumulative).sum(-1)
+        return torch.minimum(level, last).to(self.log_probs.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        table = self._log_mixed()
+        shape = torch.broadcast_shapes(table.shape[:-1], value.shape)
+        index = value.long().clamp(0, self.levels - 1).expand(shape)[..., None]
+        return table.expand(*shape, self.levels).gather(-1, index)[..., 0]
+
+    def entropy(self) -> Tensor | None:
+        """- sum_l p_l log p_l."""
+        return None if self.share else torch.special.entr(self.log_probs.exp()).sum(-1)
+
+    def widened(self, share: float = WIDE_SHARE) -> Self:
+        return replace(self, share=share)
+
+    def enumerate(self) -> Points | None:
+        table = self._log_mixed().movedim(-1, 0)
+        values = torch.arange(self.levels, dtype=table.dtype, device=table.device)
+        return Points(values.view(-1, *[1] * (table.ndim - 1)).expand_as(table), table)
+
+    def _log_mixed(self) -> Tensor:
+        """[.., L] the log probabilities with the uniform part, by its share."""
+        if not self.share:
+            return self.log_probs
+        possible = self.log_probs > -torch.inf
+        flat = -possible.sum(-1, keepdim=True).to(self.log_probs.dtype).log()
+        flat = torch.where(possible, flat + math.log(self.share), -torch.inf)
+        return torch.logaddexp(self.log_probs + math.log1p(-self.share), flat)

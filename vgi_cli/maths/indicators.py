@@ -1,0 +1,43 @@
+"""Rows whose discrete dimensions are spread out: a number for each level, 1 at the level that a row holds, else 0.
+
+What a network reads of a row: the number of a level says nothing by its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class Indicators(nn.Module):
+    """[.., D] -> [.., F]: continuous dimensions as they are, a discrete one as its levels' indicators.
+
+    F    numbers of a row after it
+    of   [F] the dimension that each number tells of
+    """
+
+    of: Tensor
+    _level: Tensor
+
+    def __init__(self, levels: Sequence[int]) -> None:
+        """levels: of each of the D dimensions, 0 where it is continuous (`Layout.level_counts`)."""
+        super().__init__()
+        self.plain = not any(levels)
+        of = [i for i, n in enumerate(levels) for _ in range(max(n, 1))]
+        level = [float(place) if n else -1.0 for n in levels for place in range(max(n, 1))]
+        self.F = len(of)
+        self.register_buffer("of", torch.tensor(of, dtype=torch.int64), persistent=False)
+        self.register_buffer("_level", torch.tensor(level), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The numbers of rows x [.., D]."""
+        if self.plain:
+            return x
+        spread = x[..., self.of]
+        return torch.where(self._level < 0, spread, (spread == self._level).to(x.dtype))
+
+    def spread(self, cells: Tensor) -> Tensor:
+        """[.., F]: what holds for each dimension [.., D] (a mask, say) for each of its numbers."""
+        return cells if self.plain else cells[..., self.of]
