@@ -37,6 +37,8 @@ def test_capabilities_are_those_of_the_class(name):
     given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
     if not cls.exact:
         given.remove("density")
+    if cls.discrete:
+        given.add("discrete")
     assert given == set(registry.MODELS[name].provides)
 
 

@@ -25,7 +25,7 @@ CAPABILITIES: Mapping[str, str] = {
     "conditionals": "fitted conditionals (a fit by vgi)",
     "imputations": "stored imputations (a fit by vgi, mcem, plmcmc or impute-then-fit)",
 }
-"""What a model is by its type, and (the last two) what a method leaves for samplers."""
+"""What a model is by its class, and (the last two) what a method leaves for samplers."""
 
 MODELS = ExtensionPoint(
     "model",

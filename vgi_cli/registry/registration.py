@@ -175,6 +175,7 @@ def _add(point: ExtensionPoint[Any], name: str, entry: Entry[Any]) -> None:
 def provided(family: type[Model]) -> frozenset[str]:
     """The capabilities of a class."""
     words = {word for word, kind in TYPES.items() if issubclass(family, kind)}
+    words |= {"discrete"} if family.discrete else set()
     return frozenset({"bound"} | (words if family.exact else words - {"density"}))
 
 
