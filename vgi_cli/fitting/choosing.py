@@ -15,6 +15,7 @@ from vgi_cli.data import TensorTable, missing_together
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
+from vgi_cli.fitting.rows import takes_levels
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import State
@@ -105,13 +106,13 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
 
 def check_discrete(recipe: Recipe, layout: Layout) -> None:
     """UsageError for columns of levels and a model of numbers alone."""
-    if not layout.discrete or "discrete" in recipe.model.entry.provides:
+    if not layout.discrete or takes_levels(recipe.model.name):
         return
-    names = dict.fromkeys(layout.label(i) for i in layout.discrete)
+    names = list(dict.fromkeys(layout.label(i) for i in layout.discrete))
     models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
     raise UsageError(
-        f"--model {recipe.model.name} models numbers only, and {named('column', list(names))} {are(list(names))} none",
-        f"--model {' or '.join(models)} models them, and --column NAME=carry carries a column as it is",
+        f"--model {recipe.model.name} takes numbers only: {named('column', names)} {are(names)} of another kind",
+        f"--model {' or '.join(models)} takes them; --carry-others carries them as they are",
     )
 
 

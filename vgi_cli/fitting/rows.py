@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.base import Column, ModelledColumn
 from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, check
 from vgi_cli.encoding.encoder import encode, log_volume
@@ -21,6 +22,7 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
+from vgi_cli.registry.names import MODELS
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
@@ -99,22 +101,39 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
     statistics come from (None: all)."""
     settings = recipe.table
-    schema, notes = infer_schema(
-        table,
-        ids=settings.id,
-        exclude=settings.exclude,
-        kinds=settings.columns,
-        unbounded=settings.unbounded,
-        bounds=settings.bounds,
-        transform=settings.transform or "linear",
-        rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
-    )
+
+    def inferred(kinds: Mapping[str, str]) -> tuple[Schema, list[str]]:
+        return infer_schema(
+            table,
+            ids=settings.id,
+            exclude=settings.exclude,
+            kinds=kinds,
+            unbounded=settings.unbounded,
+            bounds=settings.bounds,
+            transform=settings.transform or "linear",
+            rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
+        )
+
+    schema, notes = inferred(settings.columns)
+    if settings.carry_others:
+        others = [] if takes_levels(recipe.model.name) else [c.name for c in schema.encoded if any(c.level_counts)]
+        others = [name for name in others if name not in settings.columns]
+        if others:
+            schema, notes = inferred({**settings.columns, **dict.fromkeys(others, "carry")})
+            reporter.say(f"{named('column', others)} {are(others)} carried: {recipe.model.name} takes numbers only")
+        else:
+            reporter.say("--carry-others changes nothing: the model takes every column that can be modelled")
     bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):
         reporter.say(note)
     for line in each:
         reporter.detail(line)
     return schema
+
+
+def takes_levels(model: str) -> bool:
+    """Whether a model of that name takes columns of levels; `auto` chooses one that does."""
+    return model == "auto" or "discrete" in MODELS[model].provides
 
 
 def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:

@@ -267,6 +267,9 @@ class FitOptions(CommonOptions, total=False):
             example={"age": "integer"},
         ),
     ]
+    carry_others: Annotated[
+        bool, Option("Carry the columns that the model cannot take (fa takes numbers only).", key="table.carry_others")
+    ]
     bounds: Annotated[
         Mapping[str, str] | None,
         Option(
@@ -405,10 +408,13 @@ class Said:
     typed: bool
 
     def flags(self) -> dict[str, tuple[Any, str]]:
-        """The settings among them, for `gather`: by dotted key the value and where it was said (a flag, a keyword)."""
+        """The settings among them, for `gather`: by dotted key the value and where it was said (a flag, a keyword). A
+        switch that is off says nothing."""
         keys = {field.option.key: field for field in self.fields.values()}
         return {
-            key: (self.values[field.name], field.flags[-1] if self.typed else field.name)
+            key: (self.values[field.name] or None, field.flags[-1] if self.typed else field.name)
+            if field.kind is bool
+            else (self.values[field.name], field.flags[-1] if self.typed else field.name)
             for key, field in keys.items()
             if key is not None
         }

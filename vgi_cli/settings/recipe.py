@@ -31,6 +31,7 @@ class TableSettings(BaseModel):
     """How the table is read: the keys `table.*`.
 
     transform  of the columns; None: the model's own (see registry)
+    carry_others  whether columns that the model cannot take are carried: those of levels, by a model of numbers
     blocks     columns that are redrawn together; `auto`: those that are missing together; None: what the method does by
                itself
     """
@@ -40,6 +41,7 @@ class TableSettings(BaseModel):
     id: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     columns: dict[str, str] = Field(default_factory=dict)
+    carry_others: bool = False
     bounds: dict[str, str] = Field(default_factory=dict)
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()

@@ -1,0 +1,40 @@
+"""`--carry-others`: columns that a model cannot take are refused by name, or carried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Vgi, vgi
+
+__all__ = ["vgi"]
+
+FA = ["fit", "t.csv", "--model", "fa", "--set", "model.factors=1", "--epochs", "3", "--column", "sex=categorical"]
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    rows = [f"{a:.3f},{'' if i % 7 == 0 else f'{b:.3f}'},{'fm'[int(a > 0)]}" for i, (a, b) in enumerate(x)]
+    Path("t.csv").write_text("a,b,sex\n" + "\n".join([*rows[:-1], "0.1,0.2,"]) + "\n")
+
+
+def test_a_model_of_numbers_refuses_levels_by_name(vgi: Vgi) -> None:
+    done = vgi(*FA)
+    assert done.code == 2 and "--model fa takes numbers only: column 'sex' is of another kind" in done.err
+    assert "--carry-others carries them as they are" in done.err
+    assert not Path("run1").exists()
+
+
+def test_the_others_are_carried(vgi: Vgi) -> None:
+    fitted = [argument for argument in FA if not argument.startswith("sex=") and argument != "--column"]
+    done = vgi(*fitted, "--carry-others", "--out", "run")
+    assert done.code == 0, done.err
+    assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "filled.csv").code == 0
+    before, after = Path("t.csv").read_text().splitlines(), Path("filled.1.csv").read_text().splitlines()
+    assert [line.split(",")[2] for line in before] == [line.split(",")[2] for line in after]
+    assert all(line.split(",")[1] for line in after)
