@@ -245,6 +245,16 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
         (["data.csv", "--id", "nmae"], "--id nmae: data.csv has no such column", "did you mean 'name'?"),
         (["data.csv", "--exclude", "x"], "--exclude x: data.csv has no such column", "expected one of"),
         (["data.csv", "--column", "a"], "--column: expected NAME=KIND", "for example --column age=integer"),
+        (
+            ["data.csv", "--column", "a=integer:3"],
+            "--column a=integer:3: 'integer' takes nothing",
+            "--column a=integer",
+        ),
+        (
+            ["data.csv", "--column", "a=integer", "--column", "a=carry"],
+            "--column a=integer disagrees with --column a=carry",
+            "drop one of them",
+        ),
         (["data.csv", "--column", "name=numeric"], "--column name=numeric, but the column holds 'w0'", ""),
         (["data.csv", "--unbounded", "name"], "--unbounded name: the column is not modelled", ""),
         (["data.csv", "--bounds", "a"], "--bounds: expected COL=LOW:HIGH, COL=observed or COL=none, got 'a'", "age=0:"),

@@ -129,6 +129,7 @@ class Request(NamedTuple):
     """What the user said of a column that is to be inferred.
 
     kind       the word after `--column NAME=`; None where nothing was said
+    detail     what follows the word and a colon; None where nothing does
     bounds     the limits of its fills; None where nothing was said
     transform  that of the table
     rows       [N] which rows statistics come from; None: all
@@ -138,6 +139,7 @@ class Request(NamedTuple):
     bounds: Asked | None
     transform: Transform
     rows: Bools | None
+    detail: str | None = None
 
 
 class Finding(NamedTuple):
@@ -170,6 +172,12 @@ class Column(ABC):
     name: str
     kind: str
     role: Role = "data"
+
+    @classmethod
+    def check_detail(cls, word: str, detail: str) -> str | None:
+        """What is wrong with a detail after one of the `words` and a colon (`grade=ordinal:low,high`); None: nothing.
+        A kind that takes details overrides this."""
+        return f"'{word}' takes nothing after it, got '{detail}'"
 
     @classmethod
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as strict_dataclass
@@ -23,7 +23,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.number import Constant
-from vgi_cli.errors import InputError, RunError
+from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
 from vgi_cli.registry.names import KINDS
 
@@ -54,6 +54,36 @@ def kind_of(name: str) -> type[Column]:
 def kind_words() -> tuple[str, ...]:
     """What may be said after `--column NAME=`."""
     return tuple(dict.fromkeys(word for name in reversed(list(KINDS)) for word in kind_of(name).words))
+
+
+class Said(NamedTuple):
+    """What is said of a column: the word of a kind, and what follows it and a colon."""
+
+    kind: str
+    detail: str | None = None
+
+
+def parse_kind(name: str, text: str) -> Said:
+    """`ordinal:low,mid,high`, or a word alone, for a column. UsageError where it cannot be meant."""
+    word, colon, detail = text.partition(":")
+    said = f"--column {name}={text}"
+    if word not in kind_words():
+        raise UsageError(f"{said}: unknown kind", nearest(word, sorted(kind_words())))
+    if not colon:
+        return Said(word)
+    problems = [kind_of(kind).check_detail(word, detail) for kind in KINDS if word in kind_of(kind).words]
+    if None not in problems:
+        raise UsageError(f"{said}: {problems[0]}", f"for example --column {name}={word}")
+    return Said(word, detail)
+
+
+def split_kind(item: str) -> tuple[str, str] | None:
+    """(name, text of the kind) of `NAME=KIND` or `NAME=KIND:DETAIL`, cut at the first `=` that the word of a kind
+    follows: names and details may hold one; None where there is no such."""
+    for at in (place for place, letter in enumerate(item) if letter == "="):
+        if item[at + 1 :].partition(":")[0] in kind_words():
+            return item[:at], item[at + 1 :]
+    return None
 
 
 def infer_column(cells: Cells, role: Role, asked: Request) -> Column:

@@ -12,7 +12,7 @@ from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.lattice import mostly_gaps
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
-from vgi_cli.columns.schema import Schema, infer_column, kind_words
+from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, named
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.suspects import looks_written, suspects
@@ -38,7 +38,8 @@ def infer_schema(
     """The schema of a table to fit, and what the user should know about it, one line each.
 
     ids, exclude  columns to carry (ids also key the randomness)
-    kinds         for columns that are not what they look like: one of the `words` of a kind (`integer`, `carry`)
+    kinds         for columns that are not what they look like: one of the `words` of a kind, and its detail (`integer`,
+                  `carry`, `ordinal:low,mid,high`)
     bounds        limits of the fills by column (`all`: of every one, unless one is called that): see columns/bounds.py
     unbounded     columns (or `all`) without any limit: the same as `none` there
     transform     `linear` standardises; `normal` also bends each column towards a normal distribution
@@ -58,6 +59,7 @@ def infer_schema(
     asked = asked_for(table.names, bounds or {}, unbounded)
     flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
     _check_flags(table, ids, exclude, kinds, flags)
+    said = {name: parse_kind(name, text) for name, text in kinds.items()}
     columns = []
     for name in table.names:
         role: Role = "data"
@@ -67,7 +69,8 @@ def infer_schema(
             role = "exclude"
         if name in ids:
             role = "id"
-        request = Request(kinds.get(name), asked.get(name), transform, rows)
+        kind, detail = said.get(name, (None, None))
+        request = Request(kind, asked.get(name), transform, rows, detail)
         columns.append(infer_column(table.column(name), role, request))
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
@@ -93,8 +96,7 @@ def _check_flags(
         if name not in table.names:
             raise UsageError(f"{flag} {name}: {table.label} has no such column", nearest(name, table.names))
     for name, kind in kinds.items():
-        if kind not in kind_words():
-            raise UsageError(f"--column {name}={kind}: unknown kind", nearest(kind, sorted(kind_words())))
+        parse_kind(name, kind)
         if kind != "carry" and (name in ids or name in exclude):
             flag = "--id" if name in ids else "--exclude"
             raise UsageError(f"--column {name}={kind} disagrees with {flag} {name}", "drop one of them")

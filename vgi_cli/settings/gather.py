@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vgi_cli.columns.bounds import parse_limits
-from vgi_cli.columns.schema import kind_words
+from vgi_cli.columns.schema import kind_words, parse_kind
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.ranges import LONGEST
 from vgi_cli.registry.names import NAMES_METHOD
@@ -274,7 +274,8 @@ def _check_values(settings: Settings) -> list[Problem]:
             where = "" if setting.origin.startswith("--t") else setting.origin
             problems.append(Problem(where, error.message, error.hint))
     kinds = settings["table.columns"].value if "table.columns" in settings else None
-    for name, word in kinds.items() if isinstance(kinds, dict) and "plugins" not in settings else ():
+    for name, text in kinds.items() if isinstance(kinds, dict) and "plugins" not in settings else ():
+        word = text.partition(":")[0] if isinstance(text, str) else text
         if isinstance(word, str) and word not in kind_words():  # a recipe with plugins may have words of theirs
             *others, last = map(repr, kind_words())
             expected = f"{', '.join(others)} or {last}"
@@ -282,6 +283,12 @@ def _check_values(settings: Settings) -> list[Problem]:
             hint = nearest(word, kind_words())
             hint = hint if hint.startswith("did") else f"give {expected}"
             problems.append(Problem(settings["table.columns"].origin, message, hint))
+        elif isinstance(text, str):
+            try:
+                parse_kind(name, text)
+            except UsageError as error:
+                where = settings["table.columns"].origin
+                problems.append(Problem("" if where.startswith("--c") else where, error.message, error.hint))
     bounds = settings["table.bounds"].value if "table.bounds" in settings else None
     for name, text in bounds.items() if isinstance(bounds, dict) else ():
         if isinstance(text, str):

@@ -147,17 +147,20 @@ def _bounds(items: list[str]) -> dict[str, str]:
 
 
 def _kinds(items: list[str]) -> dict[str, str]:
-    from vgi_cli.columns.schema import kind_words  # it loads numpy, which help does without
+    from vgi_cli.columns.schema import kind_words, parse_kind, split_kind  # loads numpy, which help does without
 
     kinds: dict[str, str] = {}
     for item in items:
-        name, equals, kind = item.rpartition("=")
-        if not equals or kind not in kind_words():
+        cut = split_kind(item)
+        if cut is None:
             raise UsageError(
                 f"--column: expected NAME=KIND with a kind of {', '.join(kind_words())}, got '{item}'",
                 "for example --column age=integer",
             )
-        kinds[name] = kind
+        name, text = cut
+        parse_kind(name, text)
+        if kinds.setdefault(name, text) != text:
+            raise UsageError(f"--column {name}={kinds[name]} disagrees with --column {item}", "drop one of them")
     return kinds
 
 
@@ -259,7 +262,7 @@ class FitOptions(CommonOptions, total=False):
     columns: Annotated[
         Mapping[str, str] | None,
         Option(
-            "Kind of a column: integer, numeric or carry (repeatable).",
+            "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
             "NAME=KIND",
             "table.columns",
             "--column",

@@ -1,0 +1,33 @@
+"""What is said of a column: `NAME=KIND[:DETAIL]`."""
+
+from __future__ import annotations
+
+import pytest
+
+from vgi_cli.columns.schema import Said, parse_kind, split_kind
+from vgi_cli.errors import UsageError
+from vgi_cli.settings.gather import gather
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ("age=integer", ("age", "integer")),
+        ("a=b=carry", ("a=b", "carry")),
+        ("x:y=numeric", ("x:y", "numeric")),
+        ("age", None),
+        ("age=intger", None),
+    ],
+)
+def test_a_name_and_a_kind_are_told_apart(item: str, expected: tuple[str, str] | None) -> None:
+    assert split_kind(item) == expected
+
+
+def test_kinds_are_checked_without_a_table() -> None:
+    assert parse_kind("x", "carry") == Said("carry") and Said("carry").detail is None
+    with pytest.raises(UsageError, match="--column x=carry:all: 'carry' takes nothing after it, got 'all'"):
+        parse_kind("x", "carry:all")
+    with pytest.raises(UsageError, match="--column x=intger: unknown kind"):
+        parse_kind("x", "intger")
+    with pytest.raises(UsageError, match="columns: --column x=integer:3: 'integer' takes nothing"):
+        gather({"data": (["a.csv"], "data"), "table.columns": ({"x": "integer:3"}, "columns")})
