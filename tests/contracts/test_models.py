@@ -1,6 +1,7 @@
 """What every registered model promises, found through the registry."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -14,6 +15,15 @@ from vgi_cli.registry import names as registry
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
+with_levels = pytest.mark.parametrize(
+    "name", [n for n, e in registry.MODELS.items() if {"discrete", "density"} <= e.provides]
+)
+marginal_with_levels = pytest.mark.parametrize(
+    "name", [n for n, e in registry.MODELS.items() if {"discrete", "marginal"} <= e.provides]
+)
+LEVELS = {"mixed": (0, 3, 0, 2), "one number": (3, 0, 2), "levels": (3, 2, 4)}
+"""Of each dimension its number of levels, 0 where it is continuous; the last one that has some is ordered."""
+with_layouts = pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
 with_latents = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "latent" in e.provides])
 
 
@@ -84,6 +94,158 @@ def test_samples_have_the_density(name):
         log_p = model.log_prob(z)
         weighted = ((log_p - log_proposal).exp() * log_p).mean()
     assert own.mean().item() == pytest.approx(weighted.item(), abs=0.06)
+
+
+def mixed_layout(levels):
+    return Layout.of((f"c{i}" for i in range(len(levels))), None, levels, [max(i for i, n in enumerate(levels) if n)])
+
+
+def mixed_rows(levels, rows, generator):
+    """Rows in which everything depends on the first level."""
+    x = torch.randn(rows, len(levels), generator=generator, dtype=torch.float64)
+    for i, n in enumerate(levels):
+        if n:
+            x[:, i] = torch.randint(n, (rows,), generator=generator).double()
+    first = next(i for i, n in enumerate(levels) if n)
+    for i, n in enumerate(levels):
+        x[:, i] = (
+            torch.where(torch.rand(rows, generator=generator) < 0.5, x[:, first] % n, x[:, i])
+            if n
+            else (1.3 * x[:, i] + x[:, first])
+        )
+    return x
+
+
+def built_mixed(name, levels, seed=0, rows=400):
+    """A model of rows that hold levels, started from some and shaken."""
+    cls = registry.MODELS.load(name)
+    model = cls.build(cls.Config(), mixed_layout(levels)).double()
+    g = torch.Generator().manual_seed(seed)
+    x = mixed_rows(levels, rows, g)
+    model.initialise(x, g)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+    return model.eval(), x
+
+
+def all_rows(levels, edge=8.0, points=81):
+    """Every row of a grid over the numbers and all levels, and the volume of a cell."""
+    axis = torch.linspace(-edge, edge, points, dtype=torch.float64)
+    axes = [torch.arange(n, dtype=torch.float64) if n else axis for n in levels]
+    return torch.cartesian_prod(*axes), (2 * edge / (points - 1)) ** sum(n == 0 for n in levels)
+
+
+@with_levels
+@with_layouts
+def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
+    """And every combination of levels has the share that it has of the draws."""
+    model, _ = built_mixed(name, levels)
+    rows, volume = all_rows(levels)
+    discrete = [i for i, n in enumerate(levels) if n]
+    numbers = [i for i, n in enumerate(levels) if not n]
+    with torch.no_grad():
+        mass = model.log_prob(rows).exp() * volume
+        draws = model.sample(20_000, torch.Generator().manual_seed(1))
+    inside = (draws[:, numbers].abs() < 8).all(1)
+    share = inside.double().mean().item()
+    assert mass.sum().item() == pytest.approx(share, abs=2e-3 + 4 * (share * (1 - share) / 20_000) ** 0.5)
+    assert bool((draws[:, discrete] == draws[:, discrete].round()).all())
+    chi = 0.0
+    combinations = list(product(*(range(levels[i]) for i in discrete)))
+    for combination in combinations:
+        held = torch.tensor(combination, dtype=torch.float64)
+        expected = 20_000 * mass[(rows[:, discrete] == held).all(1)].sum().item()
+        count = int(((draws[:, discrete] == held).all(1) & inside).sum())
+        assert expected > 5
+        chi += (count - expected) ** 2 / expected
+    assert chi < len(combinations) + 4 * (2 * len(combinations)) ** 0.5
+
+
+@with_levels
+@with_layouts
+def test_draws_with_levels_have_the_density(name, levels):
+    """The mean of log p over draws is minus the entropy, which enumeration and quadrature give too; numbers have the
+    means that they should have beside each level."""
+    model, _ = built_mixed(name, levels)
+    rows, volume = all_rows(levels)
+    with torch.no_grad():
+        log_p = model.log_prob(rows)
+        weight = log_p.exp() * volume
+        draws = model.sample(10_000, torch.Generator().manual_seed(2))
+        own = model.log_prob(draws)
+    assert own.mean().item() == pytest.approx((weight * log_p).sum().item(), abs=0.05)
+    for i, n in enumerate(levels):
+        for level in range(n):
+            weights, those = weight * (rows[:, i] == level), draws[draws[:, i] == level]
+            mean = (weights[:, None] * rows).sum(0) / weights.sum()
+            error = those.std(0) / len(those) ** 0.5
+            assert bool(((those.mean(0) - mean).abs() < 4.5 * error + 1e-6).all())
+
+
+@with_levels
+@with_layouts
+def test_rows_with_levels_keep_their_shape_and_give_gradients(name, levels):
+    model, x = built_mixed(name, levels)
+    log_p = model.log_prob(x.view(20, 20, -1))
+    torch.testing.assert_close(log_p.reshape(-1), model.log_prob(x), rtol=1e-9, atol=1e-9)
+    log_p.sum().backward()
+    gradients = {key: p.grad for key, p in model.named_parameters() if p.requires_grad and p.numel()}
+    dead = [key for key, grad in gradients.items() if grad is None or not bool((grad != 0).any())]
+    assert dead == [] and all(bool(torch.isfinite(grad).all()) for grad in gradients.values())
+    at, direction = torch.Generator().manual_seed(4), {}
+    for key, parameter in model.named_parameters():
+        direction[key] = torch.randn(parameter.shape, generator=at, dtype=torch.float64)
+    slope = sum((gradients[key] * direction[key]).sum() for key in gradients)
+    values = []
+    with torch.no_grad():
+        for step in (1e-7, -2e-7):
+            for key, parameter in model.named_parameters():
+                parameter.add_(step * direction[key])
+            values.append(model.log_prob(x).sum())
+    assert slope.item() == pytest.approx(((values[0] - values[1]) / 2e-7).item(), rel=1e-4, abs=1e-3)
+
+
+@with_levels
+@with_layouts
+def test_state_with_levels_round_trip(name, levels):
+    model, x = built_mixed(name, levels)
+    cls = registry.MODELS.load(name)
+    other = cls.build(cls.Config(), mixed_layout(levels)).double()
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other.eval().log_prob(x), model.log_prob(x))
+    drawn = [each.sample(7, torch.Generator().manual_seed(3)) for each in (model, other)]
+    assert drawn[0].shape == (7, len(levels)) and torch.equal(*drawn)
+
+
+@with_levels
+def test_a_level_that_no_row_holds_starts_possible(name):
+    cls = registry.MODELS.load(name)
+    levels = (0, 3, 2)
+    model = cls.build(cls.Config(), mixed_layout(levels)).double()
+    x = mixed_rows(levels, 200, torch.Generator().manual_seed(0))
+    x[:, 1] = x[:, 1].clamp(max=1.0)
+    model.initialise(x, torch.Generator().manual_seed(0))
+    x[:, 1] = 2.0
+    assert bool(torch.isfinite(model.log_prob(x)).all())
+
+
+@marginal_with_levels
+@with_layouts
+def test_marginals_of_rows_with_levels_are_sums_and_integrals(name, levels):
+    model, x = built_mixed(name, levels)
+    x = x[:12].detach()
+    with torch.no_grad():
+        for i, n in enumerate(levels):
+            missing = torch.zeros_like(x, dtype=torch.bool)
+            missing[:, i] = True
+            values = torch.arange(n, dtype=torch.float64) if n else torch.linspace(-60, 60, 24_001, dtype=torch.float64)
+            rows = x[:, None].repeat(1, len(values), 1)
+            rows[..., i] = values
+            log_p = model.log_prob(rows)
+            integral = log_p.logsumexp(1) + (0.0 if n else math.log(120 / 24_000))
+            found = model.marginal_log_prob(torch.where(missing, 1.0, x), missing)
+            torch.testing.assert_close(found, integral, rtol=0, atol=1e-3)
 
 
 @every

@@ -89,7 +89,9 @@ def test_a_layer_is_that_of_zuko() -> None:
 def test_the_density_takes_one_pass_through_each_network(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     forward = MaskedResidualNet.forward
-    monkeypatch.setattr(MaskedResidualNet, "forward", lambda self, X: calls.append(X.shape) or forward(self, X))
+    monkeypatch.setattr(
+        MaskedResidualNet, "forward", lambda self, X, context: calls.append(X.shape) or forward(self, X, context)
+    )
     random_flow(AutoregressiveFlow, 7).log_prob(rows(9, 7))
     assert calls == [(7, 9)] * 3
 

@@ -3,6 +3,7 @@ the residual blocks of Durkan et al. 2019, appendix B.1).
 
 Every hidden unit has a degree m in 1 .. D - 1: it sees the first m columns, directly and through other units. Degrees
 never fall from one unit to the next, so the units that see the first m columns are the first `ends[m]` of every layer.
+A context, numbers of a row that every unit sees, is like a column before the first: then there are units of degree 0.
 Rows are the last dimension: X is [D, R].
 """
 
@@ -76,14 +77,17 @@ class MaskedBlock(nn.Module):
 
 
 class MaskedResidualNet(nn.Module):
-    """D columns -> `each` outputs a column, those of column i from the columns before i; of column 0 they are free."""
+    """D columns -> `each` outputs a column, those of column i from the columns before i; of column 0 they are free,
+    or from the context alone where there is one, of `context` numbers."""
 
-    def __init__(self, D: int, hidden: int, each: int, blocks: int, *, dropout: float = 0.0) -> None:
+    def __init__(self, D: int, hidden: int, each: int, blocks: int, *, dropout: float = 0.0, context: int = 0) -> None:
         super().__init__()
-        column, degree = torch.arange(D), unit_degrees(D, hidden)
+        column = torch.arange(D)
+        degree = unit_degrees(D + 1, hidden) - 1 if context else unit_degrees(D, hidden)
         self.D, self.each = D, each
         self.ends = [int((degree <= m).sum()) for m in range(D)]
-        self.inlet = MaskedLinear(degree[:, None] > column)
+        sees = degree[:, None] > column
+        self.inlet = MaskedLinear(torch.cat([sees.new_ones(hidden, context), sees], 1))
         among_units = degree[:, None] >= degree
         self.blocks = nn.ModuleList(MaskedBlock(among_units, dropout) for _ in range(blocks))
         self.outlet = MaskedLinear((column[:, None] >= degree).repeat(each, 1))
@@ -99,27 +103,28 @@ class MaskedResidualNet(nn.Module):
             block.second.initialise(generator, scale=1e-2)
         self.outlet.initialise(generator, outlet_scale)
 
-    def forward(self, X: Tensor) -> Tensor:
-        """[D, R] -> [each, D, R], all columns in one pass."""
-        hidden: Tensor = self.inlet(X)
+    def forward(self, X: Tensor, context: Tensor | None = None) -> Tensor:
+        """[D, R] -> [each, D, R], all columns in one pass; context [E, R]."""
+        hidden: Tensor = self.inlet(X if context is None else torch.cat([context, X]))
         for block in self._blocks:
             hidden = block(hidden)
         out: Tensor = self.outlet(hidden)
         return out.view(self.each, self.D, -1)
 
-    def solve(self, column: Callable[[int, Tensor], Tensor]) -> Tensor:
+    def solve(self, column: Callable[[int, Tensor], Tensor], context: Tensor | None = None) -> Tensor:
         """The X [D, R] with X[i] = column(i, outputs of column i given X), found column by column, without dropout.
 
-        column(i, outputs [each, R], for i = 0 [each, 1]) -> [R]. A unit is computed once, as soon as the last column
-        that it sees is known: all columns together cost the multiplications of one pass. Nothing is changed in place,
-        so that the result can be differentiated.
+        column(i, outputs [each, R]) -> [R]; for i = 0 without a context the outputs are [each, 1]. A unit is computed
+        once, as soon as the last column that it sees is known: all columns together cost the multiplications of one
+        pass. Nothing is changed in place, so that the result can be differentiated.
         """
         inlet, outlet = _Unrolled(self.inlet), _Unrolled(self.outlet)
         blocks = [(_Unrolled(block.first), _Unrolled(block.second)) for block in self._blocks]
-        columns = [column(0, self.outlet.bias[:: self.D, None])]
-        for i in range(1, self.D):
-            units = slice(self.ends[i - 1], self.ends[i])  # those that see the first i columns; there may be none
-            hidden = inlet.extend(columns[-1][None], units)
+        columns: list[Tensor] = [] if context is not None else [column(0, self.outlet.bias[:: self.D, None])]
+        for i in range(len(columns), self.D):
+            # those that see the first i columns; there may be none
+            units = slice(self.ends[i - 1] if i else 0, self.ends[i])
+            hidden = inlet.extend(context if i == 0 and context is not None else columns[-1][None], units)
             for first, second in blocks:
                 hidden = hidden + second.extend(F.relu(first.extend(F.relu(hidden), units)), units)
             columns.append(column(i, outlet.extend(hidden, slice(i, None, self.D))))

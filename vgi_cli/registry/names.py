@@ -46,13 +46,13 @@ MODELS = ExtensionPoint(
             "neural spline flow for tables that are far from Gaussian",
             "vgi_cli.models.flows.coupling:Flow",
             ModelTraits("vgi", "a flow has no exact method", "linear"),
-            provides=frozenset({"bound", "density", "bijective"}),
+            provides=frozenset({"bound", "density", "bijective", "discrete"}),
         ),
         "flow-ar": Entry(
             "autoregressive neural spline flow: each column given those before it",
             "vgi_cli.models.flows.autoregressive:AutoregressiveFlow",
             ModelTraits("vgi", "a flow has no exact method", "linear"),
-            provides=frozenset({"bound", "density", "bijective"}),
+            provides=frozenset({"bound", "density", "bijective", "discrete"}),
         ),
         "vae": Entry(
             "variational autoencoder: a Gaussian decoder of a few latent variables",

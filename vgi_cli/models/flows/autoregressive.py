@@ -21,7 +21,8 @@ class AutoregressiveFlow(SplineFlow):
     def __init__(self, config: FlowConfig, layout: Layout) -> None:
         super().__init__(config, layout)
         # The random permutation in front of each layer draws the order of its columns.
-        self.layers = nn.ModuleList(AutoregressiveLayer(config, layout.D) for _ in range(config.steps))
+        steps = range(config.steps if self.numbers else 0)
+        self.layers = nn.ModuleList(AutoregressiveLayer(config, self.numbers, self.context) for _ in steps)
 
     @property
     def steps(self) -> list[SplineLayer]:
@@ -29,24 +30,26 @@ class AutoregressiveFlow(SplineFlow):
 
 
 class AutoregressiveLayer(SplineLayer):
-    """Every column passes through a spline that the columns before it set, the first through a free one."""
+    """Every column passes through a spline that the columns before it set, the first through a free one; a context
+    sets them all."""
 
-    def __init__(self, config: FlowConfig, D: int) -> None:
+    def __init__(self, config: FlowConfig, D: int, context: int = 0) -> None:
         super().__init__()
         self.bound = config.tail_bound
         each = 3 * config.bins - 1
-        self.net = MaskedResidualNet(D, config.hidden, each, config.blocks, dropout=config.dropout)
+        net = MaskedResidualNet(D, config.hidden, each, config.blocks, dropout=config.dropout, context=context)
+        self.net = net
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the network's weights; its output starts near 0, and so the layer near the identity."""
         self.net.initialise(generator, outlet_scale=0.1)
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        Y, log_slopes = packed_rational_quadratic(X, self.net(X), bound=self.bound)
+    def forward(self, X: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        Y, log_slopes = packed_rational_quadratic(X, self.net(X, context), bound=self.bound)
         return Y, log_slopes.sum(0)
 
-    def inverse(self, Y: Tensor) -> Tensor:
+    def inverse(self, Y: Tensor, context: Tensor | None = None) -> Tensor:
         def column(i: int, splines: Tensor) -> Tensor:
             return packed_rational_quadratic(Y[i], splines, bound=self.bound, inverse=True)[0]
 
-        return self.net.solve(column)
+        return self.net.solve(column, context)

@@ -21,7 +21,9 @@ class Flow(SplineFlow):
     def __init__(self, config: FlowConfig, layout: Layout) -> None:
         super().__init__(config, layout)
         # With random permutations in front, halves that swap roles are the alternating masks of the paper.
-        self.couplings = nn.ModuleList(Coupling(config, layout.D, swap=bool(step % 2)) for step in range(config.steps))
+        steps = range(config.steps if self.numbers else 0)
+        couplings = (Coupling(config, self.numbers, self.context, swap=bool(step % 2)) for step in steps)
+        self.couplings = nn.ModuleList(couplings)
 
     @property
     def steps(self) -> list[SplineLayer]:
@@ -30,19 +32,22 @@ class Flow(SplineFlow):
 
 class Coupling(SplineLayer):
     """A coupling layer: a network of the one half of the columns sets the splines of the other half; the one half then
-    passes through splines of its own, with free parameters. With one column, only the latter."""
+    passes through splines of its own, with free parameters. With one column, only the latter.
 
-    def __init__(self, config: FlowConfig, D: int, *, swap: bool) -> None:
+    With a context, the network reads it beside the one half, and it alone sets the spline of a single column.
+    """
+
+    def __init__(self, config: FlowConfig, D: int, context: int = 0, *, swap: bool) -> None:
         super().__init__()
         small = D // 2
-        self.swap = swap and D > 1
+        self.swap = bool(context) if D == 1 else swap and D > 1
         self.kept, self.moved = (small, D - small) if self.swap else (D - small, small)
         self.parameters_each = 3 * config.bins - 1
         self.bound = config.tail_bound
         self.free = nn.Parameter(torch.zeros(self.parameters_each, self.kept, 1))
         self.trunk: ResidualTrunk | None = None
         if self.moved:
-            self.trunk = ResidualTrunk(self.kept, config.hidden, config.blocks, dropout=config.dropout)
+            self.trunk = ResidualTrunk(self.kept + context, config.hidden, config.blocks, dropout=config.dropout)
             self.outlet = zero_linear(config.hidden, self.parameters_each * self.moved)
 
     def initialise(self, generator: torch.Generator) -> None:
@@ -52,27 +57,28 @@ class Coupling(SplineLayer):
             self.trunk.initialise(generator)
             initialise_linear(self.outlet, generator, scale=0.1)
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, X: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
         kept, moved = self._halves(X)
         new_kept, log_det = packed_rational_quadratic(kept, self.free, bound=self.bound)
         log_det = log_det.sum(0)
         if self.trunk is None:
             return new_kept, log_det
-        new_moved, log_slopes = packed_rational_quadratic(moved, self._splines(self.trunk, kept), bound=self.bound)
+        splines = self._splines(self.trunk, kept, context)
+        new_moved, log_slopes = packed_rational_quadratic(moved, splines, bound=self.bound)
         return self._join(new_kept, new_moved), log_det + log_slopes.sum(0)
 
-    def inverse(self, Y: Tensor) -> Tensor:
+    def inverse(self, Y: Tensor, context: Tensor | None = None) -> Tensor:
         kept, moved = self._halves(Y)
         kept, _ = packed_rational_quadratic(kept, self.free, bound=self.bound, inverse=True)
         if self.trunk is None:
             return kept
-        splines = self._splines(self.trunk, kept)
+        splines = self._splines(self.trunk, kept, context)
         moved, _ = packed_rational_quadratic(moved, splines, bound=self.bound, inverse=True)
         return self._join(kept, moved)
 
-    def _splines(self, trunk: ResidualTrunk, kept: Tensor) -> Tensor:
-        """Spline parameters [3 bins - 1, moved, R] from the kept half [kept, R]."""
-        features = trunk(kept.t())
+    def _splines(self, trunk: ResidualTrunk, kept: Tensor, context: Tensor | None) -> Tensor:
+        """Spline parameters [3 bins - 1, moved, R] from the kept half [kept, R] and the context [E, R]."""
+        features = trunk((kept if context is None else torch.cat([kept, context])).t())
         flat = torch.addmm(self.outlet.bias[:, None], self.outlet.weight, features.t())
         return flat.view(self.parameters_each, self.moved, -1)
 
