@@ -25,6 +25,7 @@ from vgi_cli.registry.names import KINDS
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.text import quote_if_needed
 from vgi_cli.table.fills import avoid_codes
 
 RNG = np.random.default_rng(0)
@@ -38,12 +39,22 @@ EXAMPLES: dict[str, list[str]] = {
     "one": ["2.50"] * 20,
     "nothing": [""] * 20,
     "text": list("abcd") * 5,
-    "category": [str(v) for v in RNG.choice(["low", "mid", "high"], 80)],
+    "category": [str(v) for v in RNG.choice(["low", "mid", "high, or more"], 80)],
+    "codes": [str(v) for v in RNG.choice([1, 7, 13, 99], 80)],
+    "scale": [str(v) for v in RNG.choice(["low", "mid", "high"], 80)],
+    "truth": [str(v) for v in RNG.choice(["Yes", "No"], 80)],
+    "same": ["same"] * 20,
     "colour": [f"#{v:06x}" for v in RNG.integers(0, 0xFFFFFF, 80)],
 }
-ASKED = {"category": "categorical"}
+ASKED = {
+    "category": "categorical",
+    "codes": "categorical",
+    "scale": "ordinal:low,mid,high,highest",
+    "truth": "boolean",
+    "same": "categorical",
+}
 """What is said of a column that would be taken for something else."""
-MODELLED = [name for name in EXAMPLES if name not in ("one", "nothing", "text")]
+MODELLED = [name for name in EXAMPLES if name not in ("one", "nothing", "text", "same")]
 TRANSFORMS: list[Transform] = ["linear", "normal"]
 
 
@@ -58,7 +69,7 @@ def colour(tmp_path: Path) -> Iterator[None]:
 def table(name: str, holes: int = 1) -> Table:
     """A column `x` of that example, the last cells of it missing, beside a column of numbers."""
     cells = EXAMPLES[name][:-holes] + [""] * holes
-    return from_text("x,y\n" + "".join(f"{cell},{i}.5\n" for i, cell in enumerate(cells)))
+    return from_text("x,y\n" + "".join(f"{quote_if_needed(cell, ',')},{i}.5\n" for i, cell in enumerate(cells)))
 
 
 def fitted(name: str, transform: Transform = "linear") -> tuple[Table, Schema, Column]:
@@ -136,7 +147,8 @@ def test_what_the_box_admits_is_a_cell_that_reads_back(name: str, transform: Tra
         codes = column.decode(np.stack([z, z.astype(np.float32).astype(np.float64)]))
         assert np.array_equal(column.snap(codes), codes)
         cells = column.spell(codes, None)
-        back = column.codes(from_text("x\n" + "\n".join(cells) + "\n").column("x"))
+        text = "x\n" + "\n".join(quote_if_needed(cell, ",") for cell in cells) + "\n"
+        back = column.codes(from_text(text).column("x"))
         np.testing.assert_allclose(back, codes, rtol=0 if column.noisy else 10.0 ** (1 - getattr(column, "digits", 17)))
 
 
@@ -172,7 +184,7 @@ def test_a_new_table_is_checked(name: str) -> None:
     assert not any(finding.which.any() for finding in column.findings(rows.column("x")))
     check(rows, schema)
     with pytest.raises(InputError, match=r"column 'x' .*'\?' in row 2"):
-        check(from_text(f"x,y\n{EXAMPLES[name][0]},1\n?,2\n"), schema)
+        check(from_text(f"x,y\n{quote_if_needed(EXAMPLES[name][0], ',')},1\n?,2\n"), schema)
 
 
 @pytest.mark.parametrize("name", MODELLED)
@@ -206,7 +218,7 @@ def test_a_constant_is_spelled_as_it_was() -> None:
     assert rows.N == 20
 
 
-@pytest.mark.parametrize("name", ["nothing", "text", "one"])
+@pytest.mark.parametrize("name", ["nothing", "text", "one", "same"])
 def test_other_columns_take_no_dimension(name: str) -> None:
     _, schema, _ = fitted(name)
     assert schema.modelled == ("y",) and schema.layout.d == 1

@@ -31,6 +31,17 @@ EnsembleScores: TypeAlias = Callable[[Floats, Floats], Scores]
 """(draws [n, cells], truth [cells]) -> the scores of numbers: crps, rmse, mae, coverage90."""
 
 
+class Distinct(NamedTuple):
+    """The cells of one column by what they hold.
+
+    texts   the different texts of its observed cells, without the blanks around them
+    places  [N] which of them each cell is; -1 where it is missing
+    """
+
+    texts: Sequence[str]
+    places: Ints
+
+
 class CellSource(Protocol):
     """What Cells ask of a table; each is said there."""
 
@@ -52,6 +63,12 @@ class CellSource(Protocol):
     def limits(self, name: str, /) -> tuple[float, float] | None: ...
     @abstractmethod
     def spelling(self, name: str, /) -> Spelling | None: ...
+    @abstractmethod
+    def levelled(self, name: str, /) -> bool: ...
+    @abstractmethod
+    def distinct(self, name: str, /) -> Distinct: ...
+    @abstractmethod
+    def scale(self, name: str, /) -> Sequence[str] | None: ...
     @abstractmethod
     def where(self, row: int, /) -> str: ...
 
@@ -104,6 +121,21 @@ class Cells:
     def spelling(self) -> Spelling | None:
         """How the observed numbers are written; None where nothing is written (Parquet, all missing)."""
         return self._table.spelling(self.name)
+
+    @property
+    def levelled(self) -> bool:
+        """Whether the cells may be levels: texts, numbers or truth values, of a dictionary or not."""
+        return self._table.levelled(self.name)
+
+    @property
+    def distinct(self) -> Distinct:
+        """The cells by what they hold, where they are `levelled`."""
+        return self._table.distinct(self.name)
+
+    @property
+    def scale(self) -> Sequence[str] | None:
+        """The texts of an ordered dictionary of Arrow in their order; None of another column."""
+        return self._table.scale(self.name)
 
     def where(self, row: int) -> str:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
@@ -222,6 +254,10 @@ class ConstantColumn(Column):
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
         """As of ModelledColumn."""
 
+    @abstractmethod
+    def numbers(self, codes: Floats) -> Floats | None:
+        """As of ModelledColumn."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class ModelledColumn(Column):
@@ -294,6 +330,10 @@ class ModelledColumn(Column):
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
         """[n] texts of codes [n] that `snap` leaves as they are. `fewest`: decimals that the numbers of the table have
         at least; None: as in the fit."""
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        """[n] the numbers that cells with these codes are, for a file that types them; None where they are texts."""
+        return None
 
     @abstractmethod
     def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:

@@ -2,35 +2,137 @@
 
 from __future__ import annotations
 
+import csv
+import re
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.base import STRICT, Cells, EnsembleScores, Finding, ModelledColumn, Point, Scores
-from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.base import STRICT, Cells, EnsembleScores, Finding, ModelledColumn, Point, Request, Scores
+from vgi_cli.columns.numerals import EXACT, NUMBER, Bools, Floats, plain
+from vgi_cli.columns.wording import example, missing_hint
+from vgi_cli.errors import InputError
+
+AUTOMATIC = False
+"""Whether a column that nobody names is taken for levels."""
+MOST = 50
+"""Levels of a column of texts that is taken for categories, ..."""
+PER_LEVEL = 5
+"""... and its observed cells for each of them, ..."""
+FEW_LEVELS, PER_FEW = 5, 2
+"""... but for so few levels: in a table of five rows a column of two sexes is one of categories."""
+
+
+def key_of(text: str) -> str:
+    """What a level is known by, however it is spelled: without the blanks around it; a number by its value, so that `1`
+    and `1.0` are one level. `01` is no number."""
+    text = text.strip()
+    if re.match(NUMBER, text) is None:
+        return text
+    value = float(text)
+    return plain(value + 0.0) if abs(value) < EXACT else text
+
+
+def number_of(text: str) -> float | None:
+    """The number that a level is; None where it is none."""
+    return float(text) if re.match(NUMBER, text) is not None and abs(float(text)) < EXACT else None
+
+
+class Level(NamedTuple):
+    """A level that occurs: how it is spelled most often, and how many cells hold it."""
+
+    text: str
+    cells: int
+
+
+def levels_of(cells: Cells, key: Callable[[str], str] = key_of) -> dict[str, Level]:
+    """The levels among the observed cells by key: numbers by size, then texts by letters."""
+    texts, places = cells.distinct
+    counts = np.bincount(places[places >= 0], minlength=len(texts)).tolist()
+    spellings: dict[str, list[Level]] = {}
+    for text, count in zip(texts, counts, strict=True):
+        if count:
+            spellings.setdefault(key(text), []).append(Level(text, count))
+    found = {}
+    for one in sorted(spellings, key=_order):
+        usual = min(spellings[one], key=lambda level: (-level.cells, level.text))
+        found[one] = usual._replace(cells=sum(level.cells for level in spellings[one]))
+    return found
+
+
+def _order(key: str) -> tuple[bool, float, str]:
+    number = number_of(key)
+    return number is None, number or 0.0, key
+
+
+def few(levels: int, observed: int) -> bool:
+    """Whether so many levels of so many observed cells are those of categories."""
+    share = max(observed / PER_LEVEL, min(observed / PER_FEW, FEW_LEVELS))
+    return levels <= min(MOST, share)
+
+
+def listed(detail: str) -> list[str]:
+    """The levels that were listed after a kind: with commas between them, quoted as in CSV."""
+    return [level.strip() for level in next(csv.reader([detail], skipinitialspace=True), [])]
+
+
+def wrong_list(word: str, detail: str) -> str | None:
+    """What is wrong with listed levels; None: nothing."""
+    levels = listed(detail)
+    if len(levels) < 2 or not all(levels):
+        return f"'{word}:' takes two levels or more with commas between them, got '{detail}'"
+    twice = [level for level, count in Counter(map(key_of, levels)).items() if count > 1]
+    return f"level '{twice[0]}' is listed twice" if twice else None
+
+
+def listed_levels(cells: Cells, asked: Request, key: Callable[[str], str] = key_of) -> tuple[str, ...]:
+    """The levels that were listed in `asked.detail`, as the column spells those that occur. InputError where a cell is
+    none of them."""
+    levels = listed(asked.detail or "")
+    known = set(map(key, levels))
+    texts, places = cells.distinct
+    strange = np.array([key(text) not in known for text in texts] + [False])[places]
+    if strange.any():
+        raise InputError(
+            f"{cells.label}: --column {cells.name}={asked.kind}:{asked.detail} does not list {example(cells, strange)}",
+            f"list it too, or {missing_hint(cells, strange)}",
+        )
+    found = levels_of(cells, key)
+    return tuple(found[key(level)].text if key(level) in found else level for level in levels)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Levelled(ModelledColumn):
     """A column of a few levels, as one discrete dimension.
 
-    levels  texts of the levels; the code of a cell is the place of its level
+    levels  texts of the levels as the fitted table spells them; the code of a cell is the place of its level
     """
 
     _: KW_ONLY
     levels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.levels) < 2 or len(set(self.levels)) < len(self.levels):
+        if len(self.levels) < 2 or len(set(map(key_of, self.levels))) < len(self.levels):
             raise ValueError("expected at least two levels, each once")
+
+    @classmethod
+    def check_detail(cls, word: str, detail: str) -> str | None:
+        return wrong_list(word, detail)
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The code of each level."""
-        return {level: code for code, level in enumerate(self.levels)}
+        """The code of each level, by its key."""
+        return {key_of(level): code for code, level in enumerate(self.levels)}
+
+    def place(self, text: str) -> float:
+        """The code of a cell; NaN where it is none of the levels."""
+        return self.places.get(key_of(text), np.nan)
 
     @property
     def level_counts(self) -> tuple[int, ...]:
@@ -51,9 +153,8 @@ class Levelled(ModelledColumn):
 
     def codes(self, cells: Cells) -> Floats:
         """NaN also where a cell is none of the levels."""
-        texts = zip(cells.texts().tolist(), cells.missing.tolist(), strict=True)
-        places = self.places
-        return np.array([np.nan if gone else places.get(text.strip(), np.nan) for text, gone in texts], np.float64)
+        texts, places = cells.distinct
+        return np.array([*map(self.place, texts), np.nan], np.float64)[places]
 
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         return np.nan_to_num(codes)[:, None]
@@ -73,11 +174,17 @@ class Levelled(ModelledColumn):
 
     def point(self, draws: Floats, how: Point) -> Floats:
         """The level that was drawn most often, the first of such."""
-        counts = np.stack([(draws == code).sum(0) for code in range(len(self.levels))])
-        return np.asarray(counts.argmax(0), np.float64)
+        drawn = np.unique(draws)
+        counts = np.stack([(draws == code).sum(0) for code in drawn.tolist()])
+        return np.asarray(drawn[counts.argmax(0)], np.float64)
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
         return [self.levels[int(code)] for code in codes.tolist()]
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        values = [number_of(level) for level in self.levels]
+        known = np.array([value for value in values if value is not None])
+        return known[codes.astype(np.int64)] if len(known) == len(values) else None
 
     def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
         every = np.arange(len(self.levels), dtype=np.float64)
@@ -97,3 +204,8 @@ class Levelled(ModelledColumn):
                 "spell them as in the fit, or fit again",
             )
         ]
+
+    @property
+    @abstractmethod
+    def ordered(self) -> bool:
+        """Whether the levels have an order."""

@@ -267,6 +267,9 @@ class Number(ModelledColumn):
                 texts[i] = plain(float(codes[i]))
         return texts
 
+    def numbers(self, codes: Floats) -> Floats | None:
+        return codes
+
     def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
         """The next value towards the middle of the observed range; the nearest other level, where there are levels."""
         if self.levels:
@@ -351,6 +354,9 @@ class Constant(ConstantColumn):
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
         return _spelled(self, codes, fewest)
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        return codes
 
 
 def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> list[str]:

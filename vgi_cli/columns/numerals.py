@@ -11,6 +11,8 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
+NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+"""What is a number; `007` is none."""
 EXACT = 2.0**53
 """From here on, neighbouring whole numbers are no longer float64 numbers."""
 SINGLE_LIMIT = 2.0**24

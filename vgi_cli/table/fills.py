@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from vgi_cli.columns.base import ConstantColumn, ModelledColumn
-from vgi_cli.columns.number import Number
+from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
-from vgi_cli.table.csv.text import QUOTE, CsvText
+from vgi_cli.table.csv.text import QUOTE, CsvText, quote, quote_if_needed
 from vgi_cli.table.texts import Tokens
 
 
@@ -29,7 +29,7 @@ class Holes:
     rows    [n] rows with a hole
     quoted  [n] whether the fill is written in quotes: as the column's numbers are, where it has any
     blanks  [n] the holes as they stand; where a mask hides a cell, what stands for a missing one
-    copy    a constant as the table spells it, if it does
+    copy    a constant number as the table spells it, if it does
     fewest  fewest decimals of its numbers, None where none is written
     """
 
@@ -48,14 +48,18 @@ class Holes:
             return np.full(len(self.rows), self.column.code)
         return self.column.snap(draw[self.rows, self.d])
 
-    def texts(self, draw: Floats) -> list[bytes]:
-        """[n] raw cells of one draw [N, D]."""
+    def texts(self, draw: Floats, delimiter: str) -> list[bytes]:
+        """[n] raw cells of one draw [N, D], for a text with that delimiter."""
         if self.copy is not None:
             return [self.copy] * len(self.rows)
-        cells = [text.encode() for text in self.column.spell(self.values(draw), self.fewest)]
-        if not self.quoted.any():
-            return cells
-        return [b'"%b"' % cell if q else cell for cell, q in zip(cells, self.quoted.tolist(), strict=True)]
+        cells = self.column.spell(self.values(draw), self.fewest)
+        if isinstance(self.column, Number) and not self.quoted.any():
+            return [cell.encode() for cell in cells]
+        quotes = self.quoted.tolist()
+        return [
+            (quote(cell) if q else quote_if_needed(cell, delimiter)).encode()
+            for cell, q in zip(cells, quotes, strict=True)
+        ]
 
 
 def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
@@ -146,7 +150,7 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         if csv is not None:
             hidden = None if table.hidden is None else table.hidden[rows, place]
             blanks = _blanks(csv, place, rows, hidden, style.token)
-            copy = style.first if isinstance(column, ConstantColumn) else None
+            copy = style.first if isinstance(column, Constant) else None
         quoted = np.full(len(rows), bool(style.quoted))
         if style.quoted is None and csv is not None:
             quoted = _in_quotes(csv, place, rows)

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, Bools, Floats, Ints, Numbers, Spelling
+from vgi_cli.columns.base import Distinct
+from vgi_cli.columns.numerals import EXACT, NO_DECIMALS, NUMBER, Bools, Floats, Ints, Numbers, Spelling
 
-NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 PADDED = r"^[+-]?0[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
 INFINITE = r"(?i)^[+-]?inf(inity)?$"
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -38,6 +38,13 @@ def parse(text: pa.Array, missing: Bools) -> Numbers:
 
 def _match(text: pa.Array, pattern: str) -> Bools:
     return np.asarray(pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(zero_copy_only=False), bool)
+
+
+def encoded(cells: pa.Array, missing: Bools) -> Distinct:
+    """The different ones of trimmed texts (Arrow large_string [N]), but for those that are `missing`."""
+    held = pc.if_else(pa.array(missing), pa.scalar(None, cells.type), cells).dictionary_encode()
+    places = pc.fill_null(held.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Distinct(held.dictionary.to_pylist(), places)
 
 
 def spelling(text: pa.Array, number: Bools) -> Spelling | None:

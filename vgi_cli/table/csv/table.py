@@ -9,11 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from vgi_cli.columns.base import Distinct
 from vgi_cli.columns.numerals import Bools, Ints, Numbers, Spelling
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.texts import MISSING, parse, spelling
+from vgi_cli.table.texts import MISSING, encoded, parse, spelling
 
 _MISSING = pa.array(MISSING, pa.large_string())
 
@@ -58,6 +59,15 @@ class CsvTable(Table):
     def spelling(self, name: str) -> Spelling | None:
         number = self.numbers(name).number
         return spelling(self._trimmed(self.place(name)), number)
+
+    def levelled(self, name: str) -> bool:
+        return True
+
+    def distinct(self, name: str) -> Distinct:
+        return encoded(self._trimmed(self.place(name)), self.missing(name))
+
+    def scale(self, name: str) -> None:
+        return None
 
     def where(self, row: int) -> str:
         _, label, begin, lines = next(s for s in reversed(self._sources) if s[0] <= row)

@@ -27,7 +27,7 @@ class Template:
 
     def fill(self, draw: Floats, *, header: bool) -> bytes:
         """The rows with the holes filled from one draw [N, D]; before them, with `header`, all that precedes them."""
-        texts = list(chain.from_iterable(h.texts(draw) for h in self.holes))
+        texts = list(chain.from_iterable(h.texts(draw, self.csv.delimiter) for h in self.holes))
         return self._splice(0 if header else self.csv.header[2], self._begins, self._ends, texts)
 
     def long_header(self) -> bytes:
@@ -41,7 +41,7 @@ class Template:
         csv = self.csv
         row_ends = csv.bounds[:, -1] - 1
         begins, ends = np.concatenate([self._begins, row_ends]), np.concatenate([self._ends, row_ends])
-        texts = [h.blanks if draw is None else h.texts(draw) for h in self.holes]
+        texts = [h.blanks if draw is None else h.texts(draw, csv.delimiter) for h in self.holes]
         rows = range(first + 1, first + csv.N + 1)
         tails = [f"{csv.delimiter}{number}{csv.delimiter}{row}".encode() for row in rows]
         tails[-1] += csv.newline if int(csv.following[-1]) == int(row_ends[-1]) else b""

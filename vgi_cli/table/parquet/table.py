@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from vgi_cli.columns.base import Distinct
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling, at_decimals, plain, shorten
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
-from vgi_cli.table.texts import parse
+from vgi_cli.table.texts import encoded, parse
 
 BATCH = 8192
 """Rows that Arrow decodes at a time."""
@@ -31,6 +32,11 @@ def is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _cell_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the cells, of a dictionary or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 class ParquetTable(Table):
@@ -88,6 +94,28 @@ class ParquetTable(Table):
 
     def spelling(self, name: str) -> Spelling | None:
         return None
+
+    def levelled(self, name: str) -> bool:
+        kind = _cell_type(self._type(self.place(name)))
+        return is_number(kind) or is_text(kind) or bool(pa.types.is_boolean(kind))
+
+    def distinct(self, name: str) -> Distinct:
+        i, missing = self.place(name), self.missing(name)
+        if is_text(self._type(i)):
+            return encoded(self._strings(i), missing)
+        if pa.types.is_floating(self._type(i)):
+            values, places = np.unique(np.where(missing, np.nan, self._floats(i)), return_inverse=True)
+            return Distinct([plain(value) for value in values.tolist()], np.where(missing, -1, places))
+        cells = self.arrow.column(i).cast(_cell_type(self._type(i))).combine_chunks().dictionary_encode()
+        places = pc.fill_null(cells.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return Distinct([str(cell) for cell in cells.dictionary.to_pylist()], np.where(missing, -1, places))
+
+    def scale(self, name: str) -> Sequence[str] | None:
+        kind = self._type(self.place(name))
+        if not pa.types.is_dictionary(kind) or not kind.ordered or self.arrow.num_rows == 0:
+            return None
+        known = self.arrow.column(self.place(name)).unify_dictionaries().chunk(0).dictionary
+        return [str(cell).strip() for cell in known.to_pylist()]
 
     def where(self, row: int) -> str:
         return f"row {self.first + row + 1}"

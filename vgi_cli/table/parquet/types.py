@@ -10,6 +10,7 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
+from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
@@ -69,6 +70,7 @@ class Extent:
     broken     a fill that is not whole, None where all are
     largest    the largest size of an observed number, of a column of 64 bits
     texts      the distinct texts of a dictionary with few places for them
+    text       a fill that is no number, None where all are numbers
     """
 
     def __init__(self) -> None:
@@ -76,10 +78,16 @@ class Extent:
         self.broken: float | None = None
         self.largest = 0.0
         self.texts: set[str] = set()
+        self.text: str | None = None
 
     def add(self, hole: Holes, draw: Floats, observed: pa.ChunkedArray) -> None:
         """Look at the fills of some rows [n] from one draw [n, D] and at the column that they belong to."""
-        values = hole.values(draw)
+        codes = hole.values(draw)
+        values = hole.column.numbers(codes)
+        if values is None:
+            if len(codes) and self.text is None:
+                self.text = hole.column.spell(codes[:1], hole.fewest)[0]
+            values = np.zeros(0)
         self.low = min(self.low, float(values.min(initial=np.inf)))
         self.high = max(self.high, float(values.max(initial=-np.inf)))
         broken = np.flatnonzero(values != np.rint(values))
@@ -89,8 +97,8 @@ class Extent:
             numbers = observed.drop_null().cast(pa.float64(), safe=False).to_numpy()
             self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
         if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
-            self.texts.update(observed.cast(observed.type.value_type).unique().drop_null().to_pylist())
-            self.texts.update(hole.column.spell(values, hole.fewest))
+            self.texts.update(map(str, observed.cast(observed.type.value_type).unique().drop_null().to_pylist()))
+            self.texts.update(hole.column.spell(np.unique(codes), hole.fewest))
 
     @property
     def farthest(self) -> float:
@@ -134,19 +142,27 @@ def replaceable(kind: pa.DataType) -> pa.DataType:
 
 def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     """The fills [n] of a column in a type that is wide enough."""
+    numbers = hole.column.numbers(values)
+    if pa.types.is_boolean(kind) and numbers is not None:
+        return pa.array(numbers != 0, kind)
+    if numbers is None:
+        return pa.array(hole.column.spell(values, hole.fewest), pa.large_string()).cast(kind)
     if pa.types.is_decimal(kind):
-        most = _most(kind)
-        return pa.array([_decimal(text, kind, most) for text in hole.column.spell(values, 0)], kind)
+        most, column = _most(kind), hole.column
+        texts = column.spell(values, 0) if isinstance(column, Number | Constant) else map(plain, numbers.tolist())
+        return pa.array([_decimal(text, kind, most) for text in texts], kind)
     if pa.types.is_floating(kind):
-        return pa.array(values, pa.float64()).cast(kind, safe=False)
+        return pa.array(numbers, pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
-        return pa.array([min(int(v), limits.max) for v in values.tolist()], kind)
+        return pa.array([min(int(v), limits.max) for v in numbers.tolist()], kind)
     return pa.array(hole.column.spell(values, hole.fewest), kind)
 
 
 def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
     """The type, or the next one that holds the fills (None: there is none), and why it has to change."""
+    if fills.text is not None:
+        return _with_text(given, fills)
     if math.isinf(fills.low):  # no hole
         return given, ""
     why = f"the fill {plain(fills.farthest)} does not fit in"
@@ -162,10 +178,25 @@ def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None,
         return next(kind for kind in wide if _finite(fills.farthest, kind)), why
     if pa.types.is_decimal(given):
         return _decimal_type(given, given.scale, fills.farthest), why
+    return _dictionary(given, fills)
+
+
+def _dictionary(given: pa.DataType, fills: Extent) -> tuple[pa.DataType, str]:
+    """A dictionary with places for all texts; another type as it is."""
     if pa.types.is_dictionary(given) and len(fills.texts) > np.iinfo(given.index_type.to_pandas_dtype()).max:
         wide = pa.dictionary(pa.int32(), given.value_type, given.ordered)
         return wide, f"the fills make {len(fills.texts)} different texts of it"
     return given, ""
+
+
+def _with_text(given: pa.DataType, fills: Extent) -> tuple[pa.DataType, str]:
+    """The type of a column some of whose fills are texts."""
+    if pa.types.is_null(given):
+        return pa.string(), "it was empty"
+    number = pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given)
+    if number:
+        return pa.string(), f"the fill '{fills.text}' is no number"
+    return _dictionary(given, fills)
 
 
 def _integer(given: pa.DataType, fills: Extent) -> pa.DataType | None:

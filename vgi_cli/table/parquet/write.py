@@ -111,5 +111,14 @@ def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType)
     fills = cells(hole, hole.values(draw), plain)
     filled = pc.replace_with_mask(column.cast(plain).combine_chunks(), pa.array(mask), fills)
     if pa.types.is_dictionary(kind):
-        filled = filled.dictionary_encode()
+        return _in_dictionary(filled, column, kind)
     return filled.cast(kind)
+
+
+def _in_dictionary(filled: pa.Array, column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """Filled cells in the dictionary that their column had, with what is new at its end."""
+    chunks = column.unify_dictionaries().chunks
+    known = chunks[0].dictionary.cast(filled.type) if chunks else pa.array([], filled.type)
+    every = pa.concat_arrays([known, pc.drop_null(filled)]).unique()
+    indices = pc.index_in(filled, every, skip_nulls=True).cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(indices, every.cast(kind.value_type), ordered=kind.ordered)

@@ -1,0 +1,86 @@
+"""Truth values: 0 and 1, yes and no, Y and N, true and false, t and f, in any letters; and those of Parquet."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT, Cells, Column, Request
+from vgi_cli.columns.levelled import Levelled, key_of, levels_of, listed, listed_levels
+from vgi_cli.columns.numerals import Floats
+
+PAIRS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"))
+FAMILIES = (("0", "1"), ("no", "yes", "n", "y"), ("false", "true", "f", "t"))
+"""Spellings that are found in one column."""
+WORDS = {word: str(code) for pair in PAIRS for code, word in enumerate(pair)}
+
+
+def truth_key(text: str) -> str:
+    """`0` or `1` of a truth value however it is spelled; the key of another level."""
+    key = key_of(text)
+    return WORDS.get(key.casefold(), key)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Boolean(Levelled):
+    """A column of truth values: its levels are what is false and what is true, as the fitted table spells them most
+    often. In another table every spelling counts, and any pair that was listed (`--column won=boolean:lost,won`)."""
+
+    words = ("boolean",)
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    @classmethod
+    def check_detail(cls, word: str, detail: str) -> str | None:
+        levels = listed(detail)
+        return super().check_detail(word, detail) or (
+            f"'{word}:' takes what is false and what is true, got '{detail}'" if len(levels) != 2 else None
+        )
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        if asked.kind not in cls.words or not cells.levelled:
+            return None
+        if asked.detail is not None:
+            return cls(cells.name, "boolean", levels=listed_levels(cells, asked, lambda text: key_of(text).casefold()))
+        return cls.found(cells, one=True)
+
+    @classmethod
+    def found(cls, cells: Cells, one: bool) -> Column | None:
+        """The column where its cells are truth values; `one`: also where only one of the two occurs."""
+        words = {key.casefold() for key in levels_of(cells)}
+        if not any(words <= set(family) for family in FAMILIES):
+            return None
+        found = levels_of(cells, truth_key)
+        if len(found) == 1:
+            if not one:
+                return None
+            ((key, level),) = found.items()
+            other = opposite(level.text)
+            levels = (level.text, other) if key == "0" else (other, level.text)
+            return cls(cells.name, "boolean", levels=levels)
+        return cls(cells.name, "boolean", levels=(found["0"].text, found["1"].text))
+
+    def place(self, text: str) -> float:
+        own = {key_of(level).casefold(): float(code) for code, level in enumerate(self.levels)}
+        key = key_of(text).casefold()
+        return own[key] if key in own else float(WORDS.get(key, np.nan))
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        """0 and 1, also of texts: what a column of numbers or of truth values gets."""
+        return np.asarray(codes, np.float64)
+
+
+def opposite(text: str) -> str:
+    """The other truth value in the same letters: `NO` of `YES`, `0.0` of `1.0`."""
+    key = key_of(text)
+    low = key.casefold()
+    other = next(pair[1 - pair.index(low)] for pair in PAIRS if low in pair)
+    if low in ("0", "1"):
+        return text.strip().replace(low, other, 1)
+    return other.upper() if key.isupper() else other.title() if key.istitle() else other

@@ -1,0 +1,70 @@
+"""Scales: levels that have an order, because somebody listed them, because they are numbers, or because the file says
+so."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT, Cells, Column, Point, Request
+from vgi_cli.columns.categorical import ConstantLevel
+from vgi_cli.columns.levelled import AUTOMATIC, MOST, Levelled, levels_of, listed_levels, number_of
+from vgi_cli.columns.numerals import Floats
+from vgi_cli.errors import InputError
+
+SHOWN = 8
+"""Levels that a message suggests to list."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Ordinal(Levelled):
+    """A column of levels in their order. One that was listed need not occur."""
+
+    words = ("ordinal",)
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        if asked.kind not in (None, *cls.words) or not cells.levelled:
+            return None
+        scale = cells.scale
+        if asked.detail is not None:
+            levels = list(listed_levels(cells, asked))
+        elif scale is not None and len(scale) > 1 and (AUTOMATIC or asked.kind):
+            levels = list(scale)
+        elif asked.kind is None:
+            return None
+        else:
+            found = levels_of(cells)
+            if any(number_of(key) is None for key in found):
+                cls._refuse_texts(cells, [level.text for level in found.values()])
+            if len(found) > MOST:
+                raise InputError(
+                    f"{cells.label}: --column {cells.name}=ordinal, but the column has {len(found)} different numbers: "
+                    f"at most {MOST} are levels",
+                    f"`--column {cells.name}=integer` or `numeric` models numbers",
+                )
+            levels = [level.text for level in found.values()]
+        if len(levels) == 1:
+            return ConstantLevel.of(cells)
+        return cls(cells.name, "ordinal", levels=tuple(levels))
+
+    @staticmethod
+    def _refuse_texts(cells: Cells, levels: list[str]) -> None:
+        shown = ",".join(levels) if len(levels) <= SHOWN else ",".join(levels[:SHOWN]) + ",…"
+        raise InputError(
+            f"{cells.label}: --column {cells.name}=ordinal: the order of texts is not known",
+            f"list the levels from the lowest to the highest: `--column {cells.name}=ordinal:{shown}` in their order",
+        )
+
+    def point(self, draws: Floats, how: Point) -> Floats:
+        """The level drawn most often; the median: the lower one where two share it."""
+        if how == "median":
+            return np.asarray(np.quantile(draws, 0.5, axis=0, method="inverted_cdf"), np.float64)
+        return super().point(draws, how)
