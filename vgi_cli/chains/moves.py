@@ -177,7 +177,8 @@ class Done(NamedTuple):
 
 class Jump(NamedTuple):
     """A symmetric step of a random walk, taken instead of a draw of q_j in the rows that `chosen` [R] names; size [R,
-    (W)]. A choice between two kernels, each of which leaves the target as it is, not a mixture of densities."""
+    (W)], 0 in dimensions that hold levels. A choice between two kernels, each of which leaves the target as it is, not
+    a mixture of densities."""
 
     chosen: Tensor
     size: Tensor

@@ -6,25 +6,49 @@ are drawn given the others: so one set of parameters serves every pattern of hol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals, Sweep
-from vgi_cli.conditionals.families.base import BlockFamily, Family
+from vgi_cli.conditionals.families.base import AnyFamily, BlockFamily, Family
+from vgi_cli.conditionals.families.levels import LevelHeads, MixedLaw
+from vgi_cli.conditionals.families.location import BlockLevels
 from vgi_cli.conditionals.networks.trunk import BlockNetwork
 from vgi_cli.layout import Blocks
+from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.laws import Law
+
+LEAST = 1e-2
+"""Variance of a principal component of indicators below which it is not stretched to 1: those of a column sum to 1, but
+not where it is hidden."""
+
+
+class Levels(NamedTuple):
+    """Of a table with discrete dimensions: how many levels each dimension has (0: continuous), and what parameters say
+    of them, of single dimensions or of blocks."""
+
+    counts: Sequence[int]
+    laws: LevelHeads | BlockLevels
 
 
 class AmortisedConditionals(Conditionals):
     """One conditional per block, all read off one BlockNetwork.
 
     family     of every conditional: of single columns where the partition is into such, else of blocks as wide as the
-               widest
-    network    gives its parameters
+               widest. Of a table with discrete dimensions: of the continuous ones
+    network    gives its parameters; of a table with discrete dimensions from rows whose levels are spread into
+               indicators, hidden ones all 0
     extended   whether the kernel shows a block its own previous values (paper, appendix E)
     partition  None: each column on its own
+    levels     what parameters say of levels; None: there are none
     """
+
+    indicators: Indicators
+    levels: LevelHeads | BlockLevels
+    _block_of: Tensor
 
     def __init__(
         self,
@@ -33,20 +57,32 @@ class AmortisedConditionals(Conditionals):
         *,
         extended: bool,
         partition: Blocks | None = None,
+        levels: Levels | None = None,
     ) -> None:
-        columns = Blocks.columns(network.S)
-        super().__init__(columns if partition is None else partition, joint=isinstance(family, BlockFamily))
+        partition = Blocks.columns(network.S) if partition is None else partition
+        counts = () if levels is None else levels.counts
+        super().__init__(partition, joint=isinstance(family, BlockFamily), levels=counts)
         self.family = family
         self.network = network
         self.extended = extended
-        self.fresh_width, self.noise_width = family.fresh_width, family.noise_width
+        widths: AnyFamily | BlockLevels = family
+        if levels is not None:
+            self.indicators, self.levels = Indicators(counts), levels.laws
+            own = self.indicators.spread(self.block_of)
+            self.register_buffer("_block_of", own, persistent=False)
+            if isinstance(levels.laws, BlockLevels):
+                widths = levels.laws
+        self.fresh_width, self.noise_width = widths.fresh_width, widths.noise_width
 
     def initialise(self, generator: torch.Generator) -> None:
         """Every q starts as N(0, I)."""
         self.network.initialise(generator)
 
     def align(self, x: Tensor) -> None:
-        self.network.trunk.align_(x)
+        if self.mixed:
+            self.network.trunk.align_(self.indicators(x), LEAST)
+        else:
+            self.network.trunk.align_(x)
 
     def law(
         self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False, first: Tensor | None = None
@@ -62,24 +98,36 @@ class AmortisedConditionals(Conditionals):
         return [self._law(params[:, m], x, missing, block) for m, block in enumerate(blocks.unbind(1))]
 
     def sweep(self, x: Tensor, missing: Tensor) -> Sweep:
-        """A joint family costs more than the first layer of the trunk: only that of single columns is kept."""
-        return KeptSweep(self, x, missing) if self.flat else Sweep(self, x, missing)
+        """A joint family costs more than the first layer of the trunk: only that of single columns is kept, and only
+        where each is one number of the network's input."""
+        return KeptSweep(self, x, missing) if self.flat and not self.mixed else Sweep(self, x, missing)
 
     def _params(self, x: Tensor, j: Tensor, visible: bool, first: Tensor | None) -> Tensor:
         """[R, M, width] of blocks j [R, M]."""
         params: Tensor
-        if visible or self.flat:
+        block_of = self.block_of
+        if self.mixed:
+            x, block_of = self.indicators(x), self._block_of
+        if visible or (self.flat and not self.mixed):
             params = self.network(x, j, visible, first)
             return params
-        rows = torch.where(self.block_of == j[..., None], 0.0, x[:, None]).flatten(0, 1)
+        rows = torch.where(block_of == j[..., None], 0.0, x[:, None]).flatten(0, 1)
         params = self.network(rows, j.reshape(-1, 1), True)
         return params.view(*j.shape, -1)
 
     def _law(self, params: Tensor, x: Tensor, missing: Tensor, block: Tensor) -> Law:
         if isinstance(self.family, Family):
-            return self.family.law(params)
+            if not self.mixed:
+                return self.family.law(params)
+            assert isinstance(self.levels, LevelHeads)
+            numbers = self.family.law(params[..., : self.family.width])
+            return MixedLaw(self.discrete[block], self.levels(params, block), numbers)
         real = self.real[block]
-        return self.family.law(params, self.at(x, block), self.at(missing, block) & real, real)
+        own, wanted = self.at(x, block), self.at(missing, block) & real
+        if self.mixed:
+            assert isinstance(self.levels, BlockLevels)
+            return self.levels.law(params, own, wanted, real, block)
+        return self.family.law(params, own, wanted, real)
 
 
 class KeptSweep(Sweep):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ class Conditionals(nn.Module, ABC):
     extended       which kernel
     members, real  [S, W] as Blocks.members gives them
     block_of       [D] the block of each column
+    discrete       [D] which dimensions hold levels; `mixed`: whether any does
     """
 
     fresh_width: int
@@ -32,18 +34,22 @@ class Conditionals(nn.Module, ABC):
     members: Tensor
     real: Tensor
     block_of: Tensor
+    discrete: Tensor
     _belongs: Tensor
 
-    def __init__(self, partition: Blocks, *, joint: bool = False) -> None:
-        """`joint`: they are not flat whatever the partition is."""
+    def __init__(self, partition: Blocks, *, joint: bool = False, levels: Sequence[int] = ()) -> None:
+        """`joint`: they are not flat whatever the partition is. `levels`: of each dimension (`Layout.level_counts`);
+        empty: all are continuous."""
         super().__init__()
+        self.mixed = any(levels)
         self.S, self.W = partition.S, partition.W
         self.flat = partition.W == 1 and not joint
         members, real = map(torch.tensor, partition.members())
         block_of = torch.empty(partition.D, dtype=torch.int64)
         block_of[members] = torch.arange(self.S)[:, None].expand_as(members)
         belongs = torch.nn.functional.one_hot(block_of, self.S).float() if not self.flat else torch.empty(0)
-        buffers = {"members": members, "real": real, "block_of": block_of, "_belongs": belongs}
+        discrete = torch.tensor(levels or (0,) * partition.D) > 0
+        buffers = {"members": members, "real": real, "block_of": block_of, "discrete": discrete, "_belongs": belongs}
         for name, value in buffers.items():
             self.register_buffer(name, value, persistent=False)  # the table tells it, so no checkpoint holds it
 

@@ -19,6 +19,8 @@ WIDE_SHARE = 0.05
 """Of the draws of a widened law, those that come from its wide part: light tails would make a chain stick."""
 WIDE_SCALE = 3.0
 """Their standard deviation in base space."""
+EXACT_UP_TO = 16
+"""Levels up to which an expectation over a discrete law is a sum over all of them."""
 
 
 class Points(NamedTuple):
@@ -26,6 +28,40 @@ class Points(NamedTuple):
 
     value: Tensor
     log_prob: Tensor
+
+
+class Quadrature(NamedTuple):
+    """Values that stand for one draw of a law: for a function f of values
+
+        sum_p weight_p (f(value_p) - log_q_p) + entropy
+
+    has the mean of f - log q over the law for its mean, and an unbiased gradient in the law's parameters.
+
+    value    [P, ..] (a block: [P, .., W])
+    weight   [P, ..] differentiable; the weights sum to 1, those of points that are not used are 0
+    used     [P, ..] whether f has to be known there
+    log_q    [P, ..] what is left of log q beside the entropy: 0 where that has a closed form
+    entropy  [..]
+    exact    how many of the P points are no draws, the first ones
+    """
+
+    value: Tensor
+    weight: Tensor
+    used: Tensor
+    log_q: Tensor
+    entropy: Tensor
+    exact: int
+
+    def mean(self, f: Tensor) -> Tensor:
+        """The sum above, [..], of f [P, ..] (anything where it is not used).
+
+        The weights of draws vary, so their gradient is made small by a baseline: the mean of f over the points that
+        are no draws, which changes no expectation, for the weights of all values sum to 1.
+        """
+        f = torch.where(self.used, f - self.log_q, 0.0)
+        known, share = f.detach()[: self.exact], self.weight.detach()[: self.exact]
+        base = (share * known).sum(0) / share.sum(0).clamp(min=torch.finfo(f.dtype).tiny)
+        return (self.weight * torch.where(self.used, f - base, 0.0)).sum(0) + base + self.entropy
 
 
 class Law(ABC):
@@ -60,6 +96,17 @@ class Law(ABC):
     def enumerate(self) -> Points | None:
         """Where the law is discrete, all its values; None: it is continuous."""
         return None
+
+    def quadrature(self, noise: Tensor) -> Quadrature | None:
+        """Values that stand for one draw, where some of the laws are discrete; None: one draw does. By default all
+        values of a discrete law."""
+        points = self.enumerate()
+        if points is None:
+            return None
+        weight = points.log_prob.exp()
+        used = weight > 0
+        log_q = torch.where(used, points.log_prob, 0.0)
+        return Quadrature(points.value, weight, used, log_q, torch.zeros_like(weight[0]), len(weight))
 
 
 class LatentLaw(Protocol):
@@ -184,8 +231,8 @@ def log_normal(u: Tensor) -> Tensor:
 class CategoricalLaw(Law):
     """A level 0 .. L - 1, held as a float, with log probabilities `log_probs` [.., L]; -inf where a level cannot be.
 
-    A draw takes noise [.., 1]: the uniform Phi(noise) inverts the cumulative probabilities. `share` of the draws of a
-    widened law are uniform over the levels that can be; noise is then [.., 2], of which the second number chooses.
+    A draw takes noise [.., 1]: the uniform Phi(noise) inverts the cumulative probabilities. `share` of the probability
+    of a widened law is spread evenly over the levels that can be.
     """
 
     log_probs: Tensor
@@ -216,7 +263,10 @@ class CategoricalLaw(Law):
 
     def entropy(self) -> Tensor | None:
         """- sum_l p_l log p_l."""
-        return None if self.share else torch.special.entr(self.log_probs.exp()).sum(-1)
+        if self.share:
+            return None
+        log_probs = torch.where(self.log_probs > -torch.inf, self.log_probs, 0.0)  # 0 log 0 = 0, and so its gradient
+        return -(torch.where(self.log_probs > -torch.inf, log_probs.exp(), 0.0) * log_probs).sum(-1)
 
     def widened(self, share: float = WIDE_SHARE) -> Self:
         return replace(self, share=share)
@@ -225,6 +275,38 @@ class CategoricalLaw(Law):
         table = self._log_mixed().movedim(-1, 0)
         values = torch.arange(self.levels, dtype=table.dtype, device=table.device)
         return Points(values.view(-1, *[1] * (table.ndim - 1)).expand_as(table), table)
+
+    def quadrature(self, noise: Tensor) -> Quadrature:
+        """All levels where these are at most EXACT_UP_TO, else as `chosen`; noise [.., 1]."""
+        value, weight = self.chosen(noise)
+        entropy = self.entropy()
+        assert entropy is not None
+        exact = len(value) - (self.levels > EXACT_UP_TO)
+        used = weight.detach() > 0
+        return Quadrature(value.to(weight.dtype), weight, used, torch.zeros_like(weight), entropy, exact)
+
+    def chosen(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Levels [P, ..] int64 that stand for one draw, and their weights [P, ..], which are 0 where a level cannot be.
+
+        Up to EXACT_UP_TO levels all of them, by their probabilities. Of more the most probable ones by theirs, and one
+        draw of the others by their share: exact where these have all the mass, unbiased everywhere (Rao-Blackwell over
+        the top levels: Liu, Regier, Tripuraneni, Jordan and McAuliffe 2019).
+        """
+        log_probs = self.log_probs
+        if self.levels <= EXACT_UP_TO:
+            level = torch.arange(self.levels, device=log_probs.device).view(-1, *[1] * (log_probs.ndim - 1))
+            level = level.expand(self.levels, *log_probs.shape[:-1])
+            return level, log_probs.movedim(-1, 0).exp()
+        known = log_probs.detach()
+        top = known.topk(EXACT_UP_TO - 1, -1).indices
+        others = known.scatter(-1, top, -torch.inf)
+        left = (others > -torch.inf).any(-1)
+        rest = CategoricalLaw.of_logits(torch.where(left[..., None], others, known))
+        drawn = rest.draw(noise).long()
+        share = log_probs.gather(-1, drawn[..., None])[..., 0] - rest.log_prob(drawn)
+        last = torch.where(left, share, -torch.inf)
+        level = torch.cat([top, drawn[..., None]], -1).movedim(-1, 0)
+        return level, torch.cat([log_probs.gather(-1, top).movedim(-1, 0), last[None]]).exp()
 
     def _log_mixed(self) -> Tensor:
         """[.., L] the log probabilities with the uniform part, by its share."""

@@ -154,7 +154,7 @@ class MetropolisImputer(PackedImputer):
         self, at: Position, missing: Tensor, box: Tensor, j: Tensor, moving: Tensor, noise: Tensor, log_uniform: Tensor
     ) -> Position:
         mine = self._q.noise_width
-        normal, jump = noise[:, :mine], self._jump(noise[:, mine:])
+        normal, jump = noise[:, :mine], self._jump(noise[:, mine:], missing, j)
         state = State(Sweep(self._q, at.x.clone(), missing), Weighed(at.log_p))  # rows that keep nothing between steps
         drawn = StepNoise(normal, log_uniform, normal[:, :0])
         state, done = metropolis_step(drawn, state, OfRows(self._log_p), j, moving, box=box, jump=jump)
@@ -162,14 +162,20 @@ class MetropolisImputer(PackedImputer):
         own = done.accepted[:, None] | at.accepted.gather(1, j[:, None])
         return Position(state.rows.x, state.at.log_p, at.accepted.scatter(1, j[:, None], own))
 
-    def _jump(self, noise: Tensor) -> Jump:
+    def _jump(self, noise: Tensor, missing: Tensor, j: Tensor) -> Jump:
         """With probability WALK_SHARE a step of a symmetric random walk of a scale between WALK_SCALES, uniform in the
         logarithm, in the place of a draw of q_j: where p/q is large and those are all but never accepted (light tails),
-        the walk still moves. Encoded columns have a standard deviation near 1."""
+        the walk still moves. Encoded columns have a standard deviation near 1. Levels stay as they are; a block in
+        which nothing else is missing never walks."""
         choice, place = torch.special.ndtr(noise[:, 0]), torch.special.ndtr(noise[:, 1])
         low, high = WALK_SCALES
         size = (low * (high / low) ** place)[:, None] * noise[:, 2:]
-        return Jump(choice < WALK_SHARE, size[:, 0] if self._q.flat else size)
+        chosen, q = choice < WALK_SHARE, self._q
+        if q.mixed:
+            numbers = ~q.discrete[q.members[j]]  # [PACK, W]
+            size = torch.where(numbers, size, 0.0)
+            chosen = chosen & (numbers & q.real[j] & missing.gather(1, q.members[j])).any(1)
+        return Jump(chosen, size[:, 0] if q.flat else size)
 
     def _noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
         """[PACK, noise] of block j [PACK] from noise that is keyed by cell: that of q; the choice and the scale of the

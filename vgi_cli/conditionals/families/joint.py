@@ -107,19 +107,32 @@ class JointFamily(BlockFamily):
         self._tables = {torch.device("cpu"): table.reshape(-1)}
 
     def law(self, params: Tensor, x: Tensor, wanted: Tensor, real: Tensor) -> JointLaw:
+        raw_mean, U, steps = self.parts(params, real)
+        return self.given(raw_mean, U, steps, x, wanted, real)
+
+    def parts(self, params: Tensor, real: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Mean [.., W], U [.., W, W] and the splines of blocks with parameters [.., width]."""
         raw_mean, raw_log_std, off, splines = params.split([self.W, self.W, self.off, self.splines], -1)
         log_std = torch.where(real, MAX_LOG_STD * torch.tanh(raw_log_std / MAX_LOG_STD), 0.0)
         off = torch.cat([off, off.new_zeros(*off.shape[:-1], 1)], -1)
         B = off.index_select(-1, self.table(off.device)).unflatten(-1, (self.W, self.W))
         eye = torch.eye(self.W, dtype=B.dtype, device=B.device)
         U = torch.exp(-log_std)[..., None] * (eye - torch.where(real[..., None] & real[..., None, :], B, 0.0))
+        packed = splines.unflatten(-1, (self.W, -1)).movedim(-1, 0).contiguous() if self.splines else splines
+        return raw_mean, U, packed.split(self.per_step) if self.splines else ()
+
+    def given(
+        self, raw_mean: Tensor, U: Tensor, steps: tuple[Tensor, ...], x: Tensor, wanted: Tensor, real: Tensor
+    ) -> JointLaw:
+        """The law of the cells that are `wanted`, given the block's others; means may have more leading dimensions
+        than the rest."""
         mean = torch.where(wanted, raw_mean, x)
         part = ~(wanted | ~real).all(-1)
         if part.device.type != "cpu" or bool(part.any()):  # elsewhere than on the CPU reading it would wait
             U, shift = _given_the_others(U, torch.where(wanted | ~real, 0.0, x - raw_mean), wanted, part)
             mean = mean - shift
-        packed = splines.unflatten(-1, (self.W, -1)).movedim(-1, 0).contiguous() if self.splines else splines
-        steps = packed.split(self.per_step) if self.splines else ()
+        more = (1,) * (mean.ndim - wanted.ndim)
+        steps = tuple(step.view(len(step), *more, *step.shape[1:]) for step in steps) if more else steps
         return JointLaw(mean, U, wanted.to(mean.dtype), steps)
 
     def table(self, device: torch.device) -> Tensor:

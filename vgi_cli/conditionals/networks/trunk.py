@@ -47,8 +47,9 @@ class Trunk(nn.ModuleList):
         return F.linear(x, layer.weight, layer.bias)
 
     @torch.no_grad()
-    def align_(self, x: Tensor) -> None:
-        """Let the linear features start as the leading principal components of rows x [R, D], standardised.
+    def align_(self, x: Tensor, least: float = 1e-6) -> None:
+        """Let the linear features start as the leading principal components of rows x [R, D], standardised; one of less
+        variance than `least` as if it had that.
 
         Columns that hang together through few factors have eigenvalues orders of magnitude apart. Gradient steps on
         features of random directions then learn the small ones hardly at all (docs/benchmarks.md).
@@ -59,7 +60,7 @@ class Trunk(nn.ModuleList):
         centre = x.mean(0)
         value, vector = torch.linalg.eigh((x - centre).double().t().cov(correction=0))
         value, vector = value[-self.linear :], vector[:, -self.linear :]
-        weight = (vector * value.clamp(min=1e-6).rsqrt()).t().to(layer.weight)
+        weight = (vector * value.clamp(min=least).rsqrt()).t().to(layer.weight)
         layer.weight[-self.linear :] = weight
         layer.bias[-self.linear :] = -weight @ centre.to(weight)
 

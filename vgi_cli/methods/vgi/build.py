@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vgi_cli.chains.moves import Moves
 from vgi_cli.chains.store.packed import Chains
-from vgi_cli.conditionals.amortised import AmortisedConditionals
+from vgi_cli.conditionals.amortised import AmortisedConditionals, Levels
 from vgi_cli.conditionals.base import Conditionals
-from vgi_cli.conditionals.families.base import FamilySettings
+from vgi_cli.conditionals.families.base import Family, FamilySettings
+from vgi_cli.conditionals.families.joint import JointFamily
+from vgi_cli.conditionals.families.levels import LevelHeads
+from vgi_cli.conditionals.families.location import BlockLevels
 from vgi_cli.conditionals.networks.heads import SKIP_UP_TO, HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.conditionals.networks.trunk import BlockNetwork
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Blocks, Layout
+from vgi_cli.maths.indicators import Indicators
 from vgi_cli.methods.vgi.config import Layout as Networks
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate
@@ -26,13 +32,39 @@ PARTS, MOST = 10, 32
 
 def build_conditionals(config: VgiConfig, layout: Layout) -> AmortisedConditionals:
     """The conditionals that the settings describe, one for each block; parameters not yet initialised. UsageError for
-    blocks and a family that has no joint law."""
-    partition = layout.partition
+    blocks and a family that has no joint law, or none with levels."""
+    partition, counts = layout.partition, layout.level_counts
     kind = FAMILIES.load(config.conditional)
     settings = FamilySettings(config.spline_steps, config.spline_bins)
     family = kind.build(settings) if partition.W == 1 else kind.of_blocks(partition.W, settings)
-    network = _network(config, partition, family.width)
-    return AmortisedConditionals(family, network, extended=config.kernel == "extended", partition=partition)
+    extended = config.kernel == "extended"
+    if not layout.discrete:
+        network = _network(config, partition, Heads(partition.D, family.width, partition.W))
+        return AmortisedConditionals(family, network, extended=extended, partition=partition)
+    inputs = Indicators(counts).F
+    laws: LevelHeads | BlockLevels
+    if isinstance(family, Family):
+        laws = LevelHeads(layout)
+        heads = Heads(inputs, max(family.width, laws.width), laws.width)
+    elif isinstance(family, JointFamily):
+        laws = BlockLevels(family, layout)
+        heads = Heads(inputs, laws.width, laws.locations)
+    else:
+        raise UsageError(
+            f"method.conditional={config.conditional} has no joint law of numbers and levels",
+            "leave out the blocks, or take method.conditional=gaussian",
+        )
+    network = _network(config, partition, heads)
+    return AmortisedConditionals(family, network, extended=extended, partition=partition, levels=Levels(counts, laws))
+
+
+class Heads(NamedTuple):
+    """What a network gives for a block: `width` parameters, of which the first ones are locations, from so many
+    `inputs`."""
+
+    inputs: int
+    width: int
+    locations: int
 
 
 def layout_of(config: VgiConfig, D: int) -> Networks:
@@ -40,14 +72,13 @@ def layout_of(config: VgiConfig, D: int) -> Networks:
     return ("modulated" if D > SKIP_UP_TO else "shared") if config.layout == "auto" else config.layout
 
 
-def _network(config: VgiConfig, partition: Blocks, width: int) -> BlockNetwork:
-    """The network of the named layout for the blocks, each with `width` parameters, of which the first are locations of
-    its columns."""
-    layout = layout_of(config, partition.D)
+def _network(config: VgiConfig, partition: Blocks, heads: Heads) -> BlockNetwork:
+    """The network of the named layout for the blocks."""
+    layout, (inputs, width, locations) = layout_of(config, partition.D), heads
     if layout == "modulated":
-        return ModulatedNetwork(partition.S, width, config.trunk, config.hidden, partition.D, partition.W)
+        return ModulatedNetwork(partition.S, width, config.trunk, config.hidden, inputs, locations)
     trunk = () if layout == "independent" else config.trunk
-    return HeadNetwork(partition.S, width, trunk, config.hidden, partition.D, partition.W)
+    return HeadNetwork(partition.S, width, trunk, config.hidden, inputs, locations)
 
 
 def moves_of(config: VgiConfig, q: Conditionals, chains: Chains) -> tuple[Moves, Estimate]:
@@ -57,6 +88,14 @@ def moves_of(config: VgiConfig, q: Conditionals, chains: Chains) -> tuple[Moves,
     moves = Moves(metropolis, metropolis and config.scan == "path", config.gibbs_steps)
     estimate = Estimate(config.blocks_per_row)
     if not q.flat:
+        return moves, estimate
+    if q.mixed:
+        if config.scan == "block" or config.block_columns not in (None, 1):
+            raise UsageError(
+                "method.scan=block and method.block_columns redraw columns together, and those of levels are redrawn "
+                "one at a time",
+                "leave them out (--block A,B names columns that are redrawn together, by a joint law)",
+            )
         return moves, estimate
     holes = chains.C / max(len(chains.incomplete), 1) - chains.layout.L  # a mean over incomplete rows, of data cells
     blocks = config.scan == "block" or (config.scan == "auto" and holes >= BLOCKS_FROM)

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.moves import normal, order_noise, scan_of, uniform
+from vgi_cli.chains.scans import Scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
-from vgi_cli.maths.laws import Law
+from vgi_cli.maths.laws import Law, Quadrature
 from vgi_cli.notation import LogDensity
 
 
@@ -61,7 +62,8 @@ def vgi_objective(
     x, missing [R, D]; weight [R]. The mean over M missing blocks of log p(x with the block redrawn) - log q; a fully
     observed row contributes log p(x), once. The first n rows, those that `noise` is for, have holes, K chains next to
     each other. Blocks are drawn without replacement, so a row with fewer than M holes averages over all of them. A
-    discrete law is not drawn from but summed over.
+    discrete law is not drawn from but summed over: over all values, where these are at most EXACT_UP_TO levels, else
+    over the most probable ones and one draw of the others (`CategoricalLaw.chosen`).
     """
     n = len(noise.normal)
     if n == 0:
@@ -70,18 +72,41 @@ def vgi_objective(
         return _together(log_p, q, x, missing, weight, noise, estimate)
     scan = scan_of(q, missing[:n], K, noise.order, *estimate)
     law = q.law(x[:n], missing[:n], scan.j)
-    points = law.enumerate()
-    value, log_q = _drawn(law, noise.normal) if points is None else points
-    rows = q.put(x[:n, None], scan.j.expand(log_q.shape), value)  # [n, M, D], or for each value [n values, n, M, D]
-    masks = missing[:n, None].expand(rows.shape).flatten(0, -2)
-    log_p_rows = log_p(joined(rows.flatten(0, -2), x[n:]), joined(masks, missing[n:]))
-    terms = log_p_rows[: len(masks)].view(log_q.shape) - log_q
+    points = law.quadrature(noise.normal)
     if points is not None:
-        share = log_q.exp()
-        terms = torch.where(share > 0, share * terms, 0.0).sum(0)
+        terms, log_p_rest = _quadrature_terms(log_p, q, x, missing, scan, points)
+    else:
+        value, log_q = _drawn(law, noise.normal)
+        rows = q.put(x[:n, None], scan.j, value)  # [n, M, D]
+        masks = missing[:n, None].expand(rows.shape).flatten(0, -2)
+        log_p_rows = log_p(joined(rows.flatten(0, -2), x[n:]), joined(masks, missing[n:]))
+        terms, log_p_rest = log_p_rows[: len(masks)].view(log_q.shape) - log_q, log_p_rows[len(masks) :]
     terms = torch.where(scan.active, terms, 0.0)
     share = weight[:n] / scan.active.sum(1)
-    return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rows[len(masks) :]).sum()
+    return (share * terms.sum(1)).sum() + (weight[n:] * log_p_rest).sum()
+
+
+def _quadrature_terms(
+    log_p: LogDensity, q: Conditionals, x: Tensor, missing: Tensor, scan: Scan, points: Quadrature
+) -> tuple[Tensor, Tensor]:
+    """Terms [n, M] of the blocks of a scan, whose laws are known at points, and log p of the complete rows x[n:].
+
+    A continuous law takes one evaluation of the density and a discrete one as many as it has levels. On a CPU only
+    those that are used are made; on a GPU, where a step has fixed shapes, as many for each row.
+    """
+    j, active = scan
+    n, shape = len(j), points.weight.shape  # [P, n, M]
+    if x.device.type != "cpu":
+        rows = q.put(x[:n, None], j.expand(shape), points.value).flatten(0, -2)
+        masks = missing[:n, None].expand(*shape, -1).flatten(0, -2)
+        log_p_rows = log_p(joined(rows, x[n:]), joined(masks, missing[n:]))
+        return points.mean(log_p_rows[: len(rows)].view(shape)), log_p_rows[len(rows) :]
+    used = (points.used & active).flatten().nonzero()[:, 0]
+    row = used // shape[2] % n
+    rows = q.put(x[row], j.expand(shape).flatten()[used], points.value.flatten(0, 2)[used])
+    log_p_rows = log_p(joined(rows, x[n:]), joined(missing[row], missing[n:]))
+    every = log_p_rows.new_zeros(shape.numel()).index_copy(0, used, log_p_rows[: len(used)])
+    return points.mean(every.view(shape)), log_p_rows[len(used) :]
 
 
 def _together(
@@ -105,7 +130,7 @@ def _together(
     for m in range(M):
         j, active = scan.j[:, m], scan.active[:, m]
         law = q.law(x[:n], missing[:n], j)
-        if law.enumerate() is not None:
+        if law.quadrature(noise.normal[:, m]) is not None:
             raise UsageError("method.block_columns: discrete conditionals are redrawn one at a time", "leave it out")
         value, log_q = _drawn(law, noise.normal[:, m])
         rows.append(x[:n].scatter(1, j, torch.where(active, value, x[:n].gather(1, j))))
