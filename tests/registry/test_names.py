@@ -19,6 +19,7 @@ def test_models_are_what_their_entry_says(name: str) -> None:
     cls, entry = registry.MODELS.load(name), registry.MODELS[name]
     assert issubclass(cls, Model) and issubclass(cls.Config, ModelConfig)
     given = {word for word, kind in CAPABILITY.items() if issubclass(cls, kind)}
+    given |= {"discrete"} if cls.discrete else set()
     assert entry.provides == (given if cls.exact else given - {"density"})
     registry.check_pair(name, entry.traits.method)
 
@@ -61,6 +62,35 @@ def test_reading_the_table_loads_no_torch() -> None:
 )
 def test_the_first_sampler_that_works_is_taken(model: str, method: str, chosen: str) -> None:
     assert registry.choose_sampler("auto", model, method) == chosen
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "taken"),
+    [
+        ("flow", "vgi", True),
+        ("flow", None, True),
+        ("flow", "plmcmc", False),
+        ("fa", "em", False),
+        ("auto", None, True),
+        ("auto", "plmcmc", False),
+    ],
+)
+def test_levels_are_taken_by_a_model_and_a_method(model: str, method: str | None, taken: bool) -> None:
+    assert registry.takes_levels(model, method) is taken
+
+
+def test_no_chain_in_the_base_space_of_a_flow_draws_levels() -> None:
+    """A row with levels is no invertible map of a normal."""
+    assert registry.choose_sampler("auto", "flow", "vgi", levels=True) == "metropolis"
+    with pytest.raises(
+        UsageError, match=r"'plmcmc' needs an invertible map, which .* with columns of levels"
+    ) as caught:
+        registry.choose_sampler("plmcmc", "flow", "vgi", levels=True)
+    assert caught.value.hint == "this run can use --sampler metropolis or gibbs or chains"
+    for name in ("auto", "plmcmc"):
+        with pytest.raises(UsageError, match=r"model 'flow' .*'complete' with columns of levels") as caught:
+            registry.choose_sampler(name, "flow", "complete", levels=True)
+        assert caught.value.hint == "fit again by vgi"
 
 
 def test_refusals_name_what_would_work() -> None:

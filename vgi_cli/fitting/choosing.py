@@ -15,7 +15,6 @@ from vgi_cli.data import TensorTable, missing_together
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings
-from vgi_cli.fitting.rows import takes_levels
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import Work
 from vgi_cli.methods.base import State
@@ -106,14 +105,19 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
 
 def check_discrete(recipe: Recipe, layout: Layout) -> None:
     """UsageError for columns of levels and a model of numbers alone."""
-    if not layout.discrete or takes_levels(recipe.model.name):
+    model, method = recipe.model.name, recipe.method.named
+    if not layout.discrete or registry.takes_levels(model, method):
         return
     names = list(dict.fromkeys(layout.label(i) for i in layout.discrete))
-    models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
-    raise UsageError(
-        f"--model {recipe.model.name} takes numbers only: {named('column', names)} {are(names)} of another kind",
-        f"--model {' or '.join(models)} takes them; --carry-others carries them as they are",
-    )
+    what = f"takes numbers only: {named('column', names)} {are(names)} of another kind"
+    if registry.takes_levels(model, None):
+        provides = registry.MODELS[model].provides
+        able = [m for m, entry in registry.METHODS.items() if entry.needs <= provides - registry.NUMBERS_ONLY]
+        message, others = f"--method {method} {what}", f"--method {' or '.join(able)}"
+    else:
+        models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
+        message, others = f"--model {model} {what}", f"--model {' or '.join(models)}"
+    raise UsageError(message, f"{others} takes them; --carry-others carries them as they are")
 
 
 def _title(name: str) -> str:

@@ -78,9 +78,10 @@ class Fitted:
         """The sampler to use; UsageError where the run cannot offer it."""
         if self.empty:
             return "exact"
-        chosen = registry.choose_sampler(name, self.recipe.model.name, self.recipe.method.named)
+        levels = bool(self.layout.discrete)
+        chosen = registry.choose_sampler(name, self.recipe.model.name, self.recipe.method.named, levels=levels)
         if registry.SAMPLERS[chosen].traits.stored and not self.held:
-            other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named)
+            other = registry.choose_sampler("auto", self.recipe.model.name, self.recipe.method.named, levels=levels)
             raise UsageError(
                 f"sampler '{chosen}': run '{self.run.name}' stores no imputations of its table",
                 f"use --sampler {other}",

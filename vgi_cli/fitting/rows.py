@@ -22,7 +22,7 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
-from vgi_cli.registry.names import MODELS
+from vgi_cli.registry.names import takes_levels
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
@@ -116,11 +116,13 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
 
     schema, notes = inferred(settings.columns)
     if settings.carry_others:
-        others = [] if takes_levels(recipe.model.name) else [c.name for c in schema.encoded if any(c.level_counts)]
+        taken = takes_levels(recipe.model.name, recipe.method.name)
+        others = [] if taken else [c.name for c in schema.encoded if any(c.level_counts)]
         others = [name for name in others if name not in settings.columns]
         if others:
             schema, notes = inferred({**settings.columns, **dict.fromkeys(others, "carry")})
-            reporter.say(f"{named('column', others)} {are(others)} carried: {recipe.model.name} takes numbers only")
+            who = recipe.method.name if takes_levels(recipe.model.name, None) else recipe.model.name
+            reporter.say(f"{named('column', others)} {are(others)} carried: {who} takes numbers only")
         else:
             reporter.say("--carry-others changes nothing: the model takes every column that can be modelled")
     bounded, each = bound_lines(schema.columns)
@@ -129,11 +131,6 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     for line in each:
         reporter.detail(line)
     return schema
-
-
-def takes_levels(model: str) -> bool:
-    """Whether a model of that name takes columns of levels; `auto` chooses one that does."""
-    return model == "auto" or "discrete" in MODELS[model].provides
 
 
 def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:

@@ -27,6 +27,9 @@ CAPABILITIES: Mapping[str, str] = {
 }
 """What a model is by its class, and (the last two) what a method leaves for samplers."""
 
+NUMBERS_ONLY = frozenset({"bijective"})
+"""Capabilities that a model has for rows of numbers, and for no others."""
+
 MODELS = ExtensionPoint(
     "model",
     {
@@ -294,21 +297,34 @@ def check_pair(model: str, method: str) -> None:
         )
 
 
-def choose_sampler(name: str, model: str, method: str) -> str:
+def takes_levels(model: str, method: str | None) -> bool:
+    """Whether a model of that name takes columns of levels, fitted by that method; of `auto` and None something is
+    chosen that does."""
+    if method is not None and METHODS[method].needs & NUMBERS_ONLY:
+        return False
+    return model == "auto" or "discrete" in MODELS[model].provides
+
+
+def choose_sampler(name: str, model: str, method: str, *, levels: bool = False) -> str:
     """The sampler to use for a run of this model by this method: `auto` takes the first that can work, in the order of
-    the table."""
+    the table.
+
+    levels  whether the run models columns of levels
+    """
     offers = MODELS[model].provides | METHODS[method].provides
+    if levels:
+        offers -= NUMBERS_ONLY
     working = [key for key, entry in SAMPLERS.items() if entry.needs <= offers]
+    columns = " with columns of levels" * levels
     if name == "auto":
         if not working:
-            raise UsageError(f"no sampler works for model '{model}' fitted by '{method}'", "fit again by vgi")
+            raise UsageError(f"no sampler works for model '{model}' fitted by '{method}'{columns}", "fit again by vgi")
         return working[0]
     lacking = SAMPLERS.entry(name).needs - offers
     if lacking:
-        raise UsageError(
-            f"sampler '{name}' needs {words(lacking)}, which a run of model '{model}' by method '{method}' lacks",
-            "this run can use --sampler " + " or ".join(working),
-        )
+        usable = "this run can use --sampler " + " or ".join(working) if working else "fit again by vgi"
+        run = f"a run of model '{model}' by method '{method}'{columns}"
+        raise UsageError(f"sampler '{name}' needs {words(lacking)}, which {run} lacks", usable)
     return name
 
 
