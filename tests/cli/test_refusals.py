@@ -100,7 +100,7 @@ FILES: dict[str, bytes] = {
         ("twice.csv", "twice.csv: ", ""),
         ("unnamed.csv", "unnamed.csv: ", ""),
         ("infinite.csv", "infinite.csv: column 'b' holds an infinity: 'inf' in row 2 (line 3)", ""),
-        ("words.csv", "words.csv: no numeric column to model", "found 'a' (text), 'b' (text)"),
+        ("words.csv", "words.csv: no column that can be modelled", "found 'a' (text), 'b' (text)"),
         ("semicolons.csv", "semicolons.csv: ", "--delimiter"),
         ("tabs.csv", "tabs.csv: ", "--delimiter"),
         ("mixed.csv", "mixed.csv: column 'a' holds numbers, but also 'oops' in row 21 (line 22)", "--na-values 'oops'"),

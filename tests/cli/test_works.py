@@ -50,7 +50,7 @@ def cells(path: str | Path) -> list[list[str]]:
 ODD = {
     "one row": ("a,b\n1,2\n", "one.csv has one row"),
     "one column": ("a\n1\n2\n\n4\n", "one column to model: 'a'"),
-    "more columns than rows": ("a,b,c,d\n1,2,3,4\n2,3,5,\n4,,1,2\n", "more numeric columns (4) than rows (3)"),
+    "more columns than rows": ("a,b,c,d\n1,2,3,4\n2,3,5,\n4,,1,2\n", "more columns to model (4) than rows (3)"),
     "no hole": ("a,b\n1,2\n2,3\n4,1\n5,5\n", "one.csv has no hole in a modelled column"),
     "constant": ("a,b\n1,2\n1,3\n,1\n1,5\n", "column 'a' is constant: holes get the constant"),
     "all missing": ("a,b,c\n,2,1\n,3,4\n,1,\n,5,2\n", "column 'a' is empty: carried, nothing to learn from"),

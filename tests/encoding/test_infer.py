@@ -176,7 +176,7 @@ def test_infinities() -> None:
 
 def test_no_numeric_column() -> None:
     assert refusal("a,b,c\nx,,1\ny,,2\n", ids=["c"]) == (
-        "standard input: no numeric column to model | found 'a' (text), 'b' (empty), 'c' (id)"
+        "standard input: no column that can be modelled | found 'a' (text), 'b' (empty), 'c' (id)"
     )
     assert refusal("a;b\n1,5;x\n2,5;y\n".replace(";", "\t"), ids=[]).endswith("--delimiter '\\t'`?")
     with pytest.raises(InputError) as caught:
@@ -223,7 +223,7 @@ def test_flags_that_cannot_be_meant(options: dict[str, object], expected: str) -
     [
         ("x,y\n1,2\n", "standard input has one row"),
         ("x\n1\n2\n\n", "one column to model: 'x'"),
-        ("a,b,c\n1,2,3\n4,5,\n", "more numeric columns (3) than rows (2)"),
+        ("a,b,c\n1,2,3\n4,5,\n", "more columns to model (3) than rows (2)"),
         ("x,y\n1,2\n3,4\n", "standard input has no hole in a modelled column"),
         ("x,y,z\n1,2,7\n3,,7\n5,6,7\n", "column 'z' is constant: holes get the constant"),
         ("x,y,z\n1,7,7\n3,,7\n", "columns 'y', 'z' are constant: holes get the constant"),

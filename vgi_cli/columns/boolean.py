@@ -8,7 +8,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, Request
-from vgi_cli.columns.levelled import Levelled, key_of, levels_of, listed, listed_levels
+from vgi_cli.columns.levelled import Levelled, few, key_of, levels_of, listed, listed_levels, numeric, unnamed_levels
 from vgi_cli.columns.numerals import Floats
 
 PAIRS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"))
@@ -44,7 +44,11 @@ class Boolean(Levelled):
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
-        if asked.kind not in cls.words or not cells.levelled:
+        if asked.kind is None:
+            observed = int((~cells.missing).sum())
+            known = unnamed_levels(cells, asked) is not None and (few(2, observed) or not numeric(cells))
+            return cls.found(cells, one=False) if known else None
+        if not cells.levelled:
             return None
         if asked.detail is not None:
             return cls(cells.name, "boolean", levels=listed_levels(cells, asked, lambda text: key_of(text).casefold()))

@@ -15,10 +15,13 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, EnsembleScores, Finding, ModelledColumn, Point, Request, Scores
-from vgi_cli.columns.numerals import EXACT, NUMBER, Bools, Floats, plain
+from vgi_cli.columns.lattice import MOST_LEVELS
+from vgi_cli.columns.numerals import EXACT, NUMBER, NUMERIC_SHARE, Bools, Floats, plain
 from vgi_cli.columns.wording import example, missing_hint
 from vgi_cli.errors import InputError
 
+GLANCE = 1000
+"""Cells that are looked at first, and different texts from which on a column is not one of levels."""
 AUTOMATIC = False
 """Whether a column that nobody names is taken for levels."""
 MOST = 50
@@ -75,6 +78,45 @@ def few(levels: int, observed: int) -> bool:
     """Whether so many levels of so many observed cells are those of categories."""
     share = max(observed / PER_LEVEL, min(observed / PER_FEW, FEW_LEVELS))
     return levels <= min(MOST, share)
+
+
+def unnamed_levels(cells: Cells, asked: Request) -> dict[str, Level] | None:
+    """The levels of a column of which nobody said what it is, where it may be one of levels; None where it is not.
+
+    Not where it holds numbers that are modelled as they are (`transform=none`) or within limits that were asked for,
+    nor where nearly all of its cells are numbers: then the others are mistakes.
+    """
+    if not AUTOMATIC or asked.kind is not None or not cells.levelled:
+        return None
+    if not cells.typed:
+        number, seen = cells.numbers.number, ~cells.missing
+        if number[seen].all():
+            limited = asked.bounds is not None and asked.bounds.named and asked.bounds.rule != "observed"
+            values = cells.numbers.values[seen]
+            if limited or asked.transform == "none" or len(np.unique(values[:GLANCE])) > MOST_LEVELS:
+                return None
+            if not (np.abs(values) < EXACT).all():
+                return None
+        elif number[seen].mean() >= NUMERIC_SHARE and not codes_with_zeros(cells):
+            return None
+    found = cells.distinct.texts
+    return None if len(found) > GLANCE else levels_of(cells)
+
+
+def numeric(cells: Cells) -> bool:
+    """Whether every observed cell is a number, and the file does not say that it is a text."""
+    return not cells.typed and bool(cells.numbers.number[~cells.missing].all())
+
+
+def codes_with_zeros(cells: Cells) -> bool:
+    """Whether cells are codes of digits of one length, some of which begin with a zero (`02139`, `10001`): texts."""
+    seen = ~cells.missing
+    strange = seen & ~cells.numbers.number
+    padded = cells.numbers.padded
+    if not strange.any() or not padded[strange].all():
+        return False
+    texts, places = cells.distinct
+    return len({len(texts[place]) for place in np.unique(places[places >= 0]).tolist()}) == 1
 
 
 def listed(detail: str) -> list[str]:

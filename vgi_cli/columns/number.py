@@ -41,13 +41,12 @@ from vgi_cli.columns.lattice import (
     stand_in,
     stretched,
 )
-from vgi_cli.columns.numerals import Bools, Floats, plain, write_numbers, write_significant
+from vgi_cli.columns.levelled import codes_with_zeros
+from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
 from vgi_cli.columns.wording import example, missing_hint, token_hint
 from vgi_cli.errors import InputError
 
-NUMERIC_SHARE = 0.9
-"""From this share of numbers on, a column that is not all numbers is an error rather than text."""
 COARSE = 1e-3
 """A resolution above this share of the standard deviation is dequantised."""
 DUST = 6
@@ -133,7 +132,8 @@ class Number(ModelledColumn):
         wrong = ~missing & ~numbers.number
         where = f"{cells.label}: column '{cells.name}'"
         if wrong.any():
-            if asked.kind is None and 1 - wrong.sum() / (~missing).sum() < NUMERIC_SHARE:
+            few = 1 - wrong.sum() / (~missing).sum() < NUMERIC_SHARE
+            if asked.kind is None and (few or codes_with_zeros(cells)):
                 return None
             what = f"{where} holds numbers, but also {example(cells, wrong)}"
             if asked.kind is not None:

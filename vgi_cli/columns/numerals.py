@@ -13,6 +13,8 @@ Ints = npt.NDArray[np.int64]
 
 NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 """What is a number; `007` is none."""
+NUMERIC_SHARE = 0.9
+"""From this share of numbers on, a column that is not all numbers is an error rather than text."""
 EXACT = 2.0**53
 """From here on, neighbouring whole numbers are no longer float64 numbers."""
 SINGLE_LIMIT = 2.0**24

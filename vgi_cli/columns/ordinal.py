@@ -8,9 +8,10 @@ from typing import final
 import numpy as np
 from pydantic.dataclasses import dataclass
 
+from vgi_cli.columns import levelled
 from vgi_cli.columns.base import STRICT, Cells, Column, Point, Request
 from vgi_cli.columns.categorical import ConstantLevel
-from vgi_cli.columns.levelled import AUTOMATIC, MOST, Levelled, levels_of, listed_levels, number_of
+from vgi_cli.columns.levelled import MOST, Levelled, levels_of, listed_levels, number_of
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import InputError
 
@@ -31,12 +32,12 @@ class Ordinal(Levelled):
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
-        if asked.kind not in (None, *cls.words) or not cells.levelled:
+        if not cells.levelled:
             return None
         scale = cells.scale
         if asked.detail is not None:
             levels = list(listed_levels(cells, asked))
-        elif scale is not None and len(scale) > 1 and (AUTOMATIC or asked.kind):
+        elif scale is not None and len(scale) > 1 and (levelled.AUTOMATIC or asked.kind):
             levels = list(scale)
         elif asked.kind is None:
             return None

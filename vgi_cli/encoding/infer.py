@@ -125,7 +125,7 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     def words(column: Column) -> str:
         if column.role != "data":
             return column.role
-        return "empty" if isinstance(column, Empty) else "text"
+        return "empty" if isinstance(column, Empty) else "text" if table.textual(column.name) else "carried"
 
     found = [f"'{c.name}' ({words(c)})" for c in schema.columns[:5]]
     more = len(schema.columns) - 5
@@ -133,7 +133,7 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     for column in schema.columns:
         if isinstance(column, Carried) and column.role == "data" and looks_written(table.column(column.name)):
             hint = f"column '{column.name}' has no plain numbers: write 1234.5, without commas, blanks or units"
-    raise InputError(f"{table.label}: no numeric column to model", hint)
+    raise InputError(f"{table.label}: no column that can be modelled", hint)
 
 
 def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
@@ -154,7 +154,7 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
     if D == 1:
         notes.append(f"one column to model: '{schema.modelled[0]}'")
     if D + len(constants) > table.N > 1:
-        notes.append(f"more numeric columns ({D + len(constants)}) than rows ({table.N})")
+        notes.append(f"more columns to model ({D + len(constants)}) than rows ({table.N})")
     if constants:
         names = named("column", [c.name for c in constants])
         notes.append(f"{names} {are(constants)} constant{fitted}: holes get the constant")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from vgi_cli.columns.base import Carried, Cells
+from vgi_cli.columns.base import Carried, Cells, Column
+from vgi_cli.columns.levelled import MOST, Levelled, few
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
@@ -43,20 +44,28 @@ NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 """How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
 for other values that do; for a value that occurs once."""
 NINES = re.compile(r"-?9{2,}")
+UNKNOWN = frozenset(
+    ("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "n.a.", "n/k", "#n/a", "not available")
+)
+"""Levels that may stand for missing cells, in small letters."""
+SCALE = (3, 10)
+"""Fewest and most whole numbers of a scale."""
 MOST_CODES = 3
 """Distinct values at either end of a column that may be far from the others."""
 
 
 def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[str]:
     """One line for each doubt. `said`: columns whose kind the user named."""
+    unnamed = [column for column in schema.columns if column.role == "data" and column.name not in said]
     lines = [
         line
-        for column in schema.columns
-        if isinstance(column, Carried) and column.role == "data" and column.name not in said
-        for line in [_text(table.column(column.name))]
+        for column in unnamed
+        if isinstance(column, Carried | Levelled)
+        for line in [_text(table.column(column.name), isinstance(column, Carried))]
         if line
     ]
-    return capped(lines) + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
+    doubts = capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed)
+    return doubts + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
 
 
 def looks_written(cells: Cells) -> bool:
@@ -68,16 +77,17 @@ def looks_written(cells: Cells) -> bool:
     return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
 
 
-def _text(cells: Cells) -> str | None:
+def _text(cells: Cells, alone: bool) -> str | None:
+    """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
     if not cells.textual:
         return None
     name, observed, numbers = cells.name, ~cells.missing, cells.numbers
     share = numbers.number[observed].mean() if observed.any() else 0.0
     if numbers.padded.any():  # codes with leading zeros
-        return None
-    carried = f"column '{name}' is carried as text, not modelled"
+        return _many(cells) if alone else None
+    carried = f"column '{name}' is {'carried as text, not modelled' if alone else 'taken for categories'}"
     if share == 1:
-        return f"{carried}: all its cells are numbers (`--column {name}=numeric`)"
+        return f"{carried}: all its cells are numbers (`--column {name}=numeric`)" if cells.typed else None
     if share >= TEXT_SHARE:
         wrong = observed & ~numbers.number
         also = f"but also {example(cells, wrong)}: {missing_hint(cells, wrong)}"
@@ -85,7 +95,52 @@ def _text(cells: Cells) -> str | None:
     if looks_written(cells):
         first = first_cell(cells, observed)
         return f"{carried}: {first} is no plain number (write 1234.5, without commas, blanks or units)"
-    return None
+    return _many(cells) if alone else None
+
+
+def _many(cells: Cells) -> str | None:
+    """Why a text is carried: the limit of levels that it exceeds, and the flag that models it all the same."""
+    places = cells.distinct.places
+    observed = int((~cells.missing).sum())
+    levels = len(np.unique(places[places >= 0]))
+    if levels < 2 or few(levels, observed):
+        return None
+    limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
+    flag = f"`--column {cells.name}=categorical` models it" + (" with rare levels pooled" if levels > MOST else "")
+    return f"column '{cells.name}' is carried: text of {levels:,} levels, {limit} ({flag})"
+
+
+def _missing_levels(table: Table, schema: Schema) -> list[str]:
+    """Levels that may stand for missing cells."""
+    lines = []
+    for column in schema.encoded:
+        for code, level in enumerate(column.levels) if isinstance(column, Levelled) else ():
+            if level.casefold() in UNKNOWN or NINES.fullmatch(level):
+                count = int((column.codes(table.column(column.name)) == code).sum())
+                if count:
+                    lines.append(
+                        f"'{level}' ({count} cell{'s' * (count != 1)}) is a level of column '{column.name}': "
+                        f"`--na-values '{level}'` if it means missing"
+                    )
+    return lines
+
+
+def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Whole numbers that look like a scale, and are modelled as quantities."""
+    names = []
+    for column in columns:
+        if isinstance(column, Number) and column.whole and not column.levels:
+            ends = {bound.why for bound in column.bounds}
+            held = len(np.unique(table.numeric(column.name)[~table.missing(column.name)]))
+            if len(column.bounds) == 2 and ends == {"few"} and SCALE[0] <= held <= SCALE[1]:
+                names.append(column.name)
+    if not names:
+        return []
+    are_scales = "is a scale" if len(names) == 1 else "are scales"
+    flag = f"`--column {names[0]}=ordinal`"
+    what = f"{named('column', names)} of few whole numbers {are(names)} modelled as "
+    quantities = "a quantity" if len(names) == 1 else "quantities"
+    return [f"{what}{quantities}: {flag} if {'it ' if len(names) == 1 else 'they '}{are_scales}"]
 
 
 def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
