@@ -24,9 +24,9 @@ def generator(seed: int = 0) -> torch.Generator:
 def network(name: str, beside: int = 0) -> RowNetwork:
     net: RowNetwork
     if name == "masked":
-        net = MaskedRows(D, (7, 4), OUT, beside=beside)
+        net = MaskedRows((0,) * D, (7, 4), OUT, beside=beside)
     else:
-        net = SetRows(D, 4, (6, 6, 6) if name == "set" else (6, 5), (7,), OUT, beside=beside)
+        net = SetRows((0,) * D, 4, (6, 6, 6) if name == "set" else (6, 5), (7,), OUT, beside=beside)
     net = net.double()
     net.initialise(rows()[0], generator(1))
     return net
@@ -103,7 +103,7 @@ def test_a_set_is_the_sum_over_its_observed_cells(name: str) -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_the_sums_of_a_set_start_around_zero_whatever_the_scale_of_the_columns(scale: float) -> None:
     x = scale * rows(200)[0]
-    net, plain = SetRows(D, 4, (6, 6), (7,), OUT, beside=2).double(), MLP(6 + 2, (7,), OUT).double()
+    net, plain = SetRows((0,) * D, 4, (6, 6), (7,), OUT, beside=2).double(), MLP(6 + 2, (7,), OUT).double()
     net.initialise(x, generator(1))
     initialise_layers(net.inlet, g := generator(1))  # the same draws once more: what the head would have had
     for module in (*net.cell, plain):
@@ -121,7 +121,7 @@ def test_the_sums_of_a_set_start_around_zero_whatever_the_scale_of_the_columns(s
 
 
 def test_a_set_starts_where_rows_do_not_vary() -> None:
-    net = SetRows(D, 4, (6, 6), (7,), OUT).double()
+    net = SetRows((0,) * D, 4, (6, 6), (7,), OUT).double()
     net.initialise(torch.ones(3, D, dtype=torch.float64), generator(1))
     assert all(bool(p.isfinite().all()) for p in net.parameters())
 

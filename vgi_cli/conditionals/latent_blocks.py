@@ -17,8 +17,10 @@ from torch.nn import functional as F
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.families.base import MAX_LOG_STD
-from vgi_cli.layout import Blocks
+from vgi_cli.layout import Blocks, Layout
+from vgi_cli.maths.cells import CellKinds
 from vgi_cli.maths.diagonal import DiagonalNormal
+from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.laws import CellsLaw, LatentLaw, Law
 from vgi_cli.maths.nets import MLP
 
@@ -80,7 +82,8 @@ class Either(Law):
 
 
 class LatentBlocks(Conditionals):
-    """q(x_mis | z, x_obs), a diagonal normal, and q(z | x), the encoder's law. Their draws are not widened.
+    """q(x_mis | z, x_obs), cells that are independent: normals, and for levels a softmax, or where they have an order
+    cumulative logits; and q(z | x), the encoder's law. Their draws are not widened.
 
     d, L    data columns and latents
     hidden  widths of the hidden layers of the network that gives q(x_mis | z, x_obs) from z and the row with its
@@ -89,11 +92,15 @@ class LatentBlocks(Conditionals):
 
     extended = False
 
-    def __init__(self, d: int, L: int, hidden: Sequence[int] | None) -> None:
+    def __init__(self, layout: Layout, L: int, hidden: Sequence[int] | None) -> None:
+        d = layout.d
         super().__init__(Blocks((tuple(range(d)), tuple(range(d, d + L)))), joint=True)
         self.d, self.L = d, L
         self.noise_width = self.fresh_width = self.W
-        self.network = None if hidden is None else MLP(d + L, hidden, 2 * d)
+        levels = layout.level_counts[:d]
+        self.indicators, self.kinds = Indicators(levels), CellKinds(levels, layout.ordered)
+        outputs = 2 * self.kinds.c + self.kinds.numbers
+        self.network = None if hidden is None else MLP(self.indicators.F + L, hidden, outputs)
 
     def bind(self, model: Autoencoder) -> None:
         """Take encoder and decoder from this model from now on. They are no part of this module: their parameters are
@@ -102,9 +109,16 @@ class LatentBlocks(Conditionals):
         self._decode: Callable[[Tensor], CellsLaw] = model.decode
 
     def initialise(self, generator: torch.Generator) -> None:
-        """q(x_mis | z, x_obs) starts as N(0, I)."""
+        """q(x_mis | z, x_obs) starts as N(0, I), all levels alike."""
         if self.network is not None:
             self.network.initialise(generator, 0.0)
+
+    @torch.no_grad()
+    def align(self, x: Tensor) -> None:
+        """Levels start with their frequencies."""
+        if self.network is not None and not self.kinds.plain:
+            bias = self.network.outlet.bias
+            bias[2 * self.kinds.c :] = self.kinds.at_frequencies(x)[0].to(bias)
 
     def law(self, x: Tensor, missing: Tensor, block: Tensor, *, hidden: bool = False) -> Law:
         if block.ndim == 2:
@@ -122,8 +136,11 @@ class LatentBlocks(Conditionals):
         observed cells means nothing."""
         if self.network is None:
             return self._decode(z)
-        mean, raw = self.network(torch.cat([z, row * (~missing).to(row.dtype)], -1)).chunk(2, -1)
-        return DiagonalNormal(mean, MAX_LOG_STD * torch.tanh(raw / MAX_LOG_STD))
+        given = self.indicators(row) * self.indicators.spread(~missing).to(row.dtype)
+        out, levels = self.kinds.split(self.network(torch.cat([z, given], -1)))
+        mean, raw = out.chunk(2, -1)
+        normal = DiagonalNormal(mean, MAX_LOG_STD * torch.tanh(raw / MAX_LOG_STD))
+        return self.kinds.law(normal, levels)
 
     def _latents(self, x: Tensor) -> Law:
         return LatentsOf(self._encode(x[..., : self.d]), self.L, self.W)

@@ -38,6 +38,9 @@ class DiagonalNormal(CellsLaw):
         """Standard deviations [.., P]."""
         return self.log_scale.exp()
 
+    def centre(self) -> Tensor:
+        return self.mean
+
     def draw(self, noise: Tensor) -> Tensor:
         """[.., P] from standard normal noise [.., P]; differentiable in mean and scale."""
         return self.mean + self.scale * noise

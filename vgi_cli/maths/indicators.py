@@ -16,9 +16,11 @@ class Indicators(nn.Module):
 
     F    numbers of a row after it
     of   [F] the dimension that each number tells of
+    discrete  [F] whether it tells of a level
     """
 
     of: Tensor
+    discrete: Tensor
     _level: Tensor
 
     def __init__(self, levels: Sequence[int]) -> None:
@@ -29,6 +31,7 @@ class Indicators(nn.Module):
         level = [float(place) if n else -1.0 for n in levels for place in range(max(n, 1))]
         self.F = len(of)
         self.register_buffer("of", torch.tensor(of, dtype=torch.int64), persistent=False)
+        self.register_buffer("discrete", torch.tensor(level) >= 0, persistent=False)
         self.register_buffer("_level", torch.tensor(level), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,7 +39,7 @@ class Indicators(nn.Module):
         if self.plain:
             return x
         spread = x[..., self.of]
-        return torch.where(self._level < 0, spread, (spread == self._level).to(x.dtype))
+        return torch.where(~self.discrete, spread, (spread == self._level).to(x.dtype))
 
     def spread(self, cells: Tensor) -> Tensor:
         """[.., F]: what holds for each dimension [.., D] (a mask, say) for each of its numbers."""

@@ -138,21 +138,21 @@ class LatentLaw(Protocol):
 
 
 class CellsLaw(Law):
-    """A law of x [.., D] in which the cells are independent: of a decoder, p(x | z), one law a column.
+    """A law of x [.., D] in which the cells are independent: of a decoder, p(x | z), one law a dimension."""
 
-    mean  [.., D]
-    """
-
-    mean: Tensor
+    @abstractmethod
+    def centre(self) -> Tensor:
+        """[.., D] the mean of every cell, or its likeliest level where it is discrete."""
 
     @abstractmethod
     def log_prob(self, value: Tensor, missing: Tensor | None = None) -> Tensor:
-        """Log density [..], nats, at value [.., D]. Cells that are `missing` [.., D] are left out: whatever they hold,
-        NaN included, enters neither the value nor a gradient. Value and missing broadcast."""
+        """Log density (of levels: log probability) [..], nats, at value [.., D]. Cells that are `missing` [.., D] are
+        left out: whatever they hold, NaN included, enters neither the value nor a gradient. Value and missing
+        broadcast."""
 
     @abstractmethod
     def log_cells(self, value: Tensor) -> Tensor:
-        """Log density of every cell, nats: [.., D] at value [.., D]."""
+        """Log density, or log probability, of every cell, nats: [.., D] at value [.., D]."""
 
     @abstractmethod
     def entropies(self) -> Tensor:

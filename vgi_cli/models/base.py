@@ -151,7 +151,7 @@ class Bijective(Model):
 
 
 class Latent(Model):
-    """A model with latents z [.., L], whose cells are independent normals given z: p(x | z) p(z) (vae).
+    """A model with latents z [.., L], whose cells are independent given z: p(x | z) p(z) (vae).
 
     p(x) has no closed form, so `log_prob` is a lower bound of log p(x): the ELBO, with one draw of z. In training the
     draw is a new one at each call; in evaluation mode it is a fixed function of the row (see maths/counted.py).
@@ -184,14 +184,14 @@ class Latent(Model):
 
     @abstractmethod
     def decode(self, z: Tensor) -> CellsLaw:
-        """p(x | z): [.., L] -> one law a column, of x [.., D]."""
+        """p(x | z): [.., L] -> one law a dimension, of x [.., D]."""
 
     def filled(self, x: Tensor, missing: Tensor) -> Tensor:
-        """x [.., D] with its missing cells at the decoder's mean at the encoder's mean, a few times over, at first with
-        the holes hidden. Not a draw and not a point estimate: numbers for an encoder that needs some."""
-        out = torch.where(missing, self.decode(self.encode(x, missing).mean).mean, x)
+        """x [.., D] with its missing cells at the decoder's centre at the encoder's mean, a few times over, at first
+        with the holes hidden. Not a draw and not a point estimate: numbers for an encoder that needs some."""
+        out = torch.where(missing, self.decode(self.encode(x, missing).mean).centre(), x)
         for _ in range(FILL_ROUNDS - 1):
-            out = torch.where(missing, self.decode(self.encode(out).mean).mean, x)
+            out = torch.where(missing, self.decode(self.encode(out).mean).centre(), x)
         return out
 
     def joint_log_prob(self, xz: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ class Latent(Model):
         with torch.no_grad():
             noise = torch.randn(n, self.latents, dtype=parameter.dtype, device=device, generator=generator)
             x = self.decode(self.prior.draw(noise.to(parameter.device)))
-            noise = torch.randn(x.mean.shape, dtype=parameter.dtype, device=device, generator=generator)
+            noise = torch.randn(x.centre().shape, dtype=parameter.dtype, device=device, generator=generator)
             return x.draw(noise.to(parameter.device))
 
 

@@ -58,10 +58,10 @@ MODELS = ExtensionPoint(
             provides=frozenset({"bound", "density", "bijective", "discrete"}),
         ),
         "vae": Entry(
-            "variational autoencoder: a Gaussian decoder of a few latent variables",
+            "variational autoencoder: a few latent variables, and a decoder with a likelihood for each kind of column",
             "vgi_cli.models.vae.vae:VariationalAutoencoder",
             ModelTraits("vbgi", "an autoencoder has no exact method", "linear"),
-            provides=frozenset({"bound", "latent", "relaxable"}),
+            provides=frozenset({"bound", "discrete", "latent", "relaxable"}),
         ),
     },
     reserved=("auto",),

@@ -14,6 +14,8 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.latent_blocks import LatentBlocks
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
+from vgi_cli.maths.cells import MixedCells
+from vgi_cli.maths.laws import CellsLaw
 from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise
@@ -68,7 +70,7 @@ class BlockLatents(Target):
 
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """The partition is that of the method: all missing cells, all latents."""
-        return LatentBlocks(layout.d, self.latents(model), None if self.marginal else config.trunk)
+        return LatentBlocks(layout, self.latents(model), None if self.marginal else config.trunk)
 
     def bind(self, q: Conditionals, model: Model) -> None:
         cast(LatentBlocks, q).bind(cast(Latent, model))
@@ -113,7 +115,8 @@ class BlockLatents(Target):
         return Swept(torch.cat([torch.where(kept, cells, rows), z], 1), None, tried, accepted, moved[:, None])
 
     def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
-        """J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing."""
+        """J of a row is the mean of its two blocks' terms, or its ELBO where no cell is missing. The encoder and, in
+        the ELBO, the decoder see the imputations as they stand; nothing that is drawn is relaxed."""
         model, q = cast(Latent, of.p), cast(LatentBlocks, of.q)
         rows, z = of.layout.split(x)
         holes = of.layout.data(missing)
@@ -126,12 +129,25 @@ class BlockLatents(Target):
         law, wanted = q.cells(rows[:n], z[:n], holes[:n]), holes[:n].to(x.dtype)
         completed = rows[:n].lerp(law.draw(noise.normal), wanted)
         entropy = (law.entropies() * wanted).sum(1)
-        cells = weight[:n] * (model.joint_log_prob(torch.cat([completed, z[:n]], 1)) + entropy)
+        cells = weight[:n] * (_expected(model, law, completed, z[:n], holes[:n]) + entropy)
         return 0.5 * (elbo[:n].sum() + cells.sum()) + elbo[n:].sum()
 
     def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
         """UsageError: `check_blocks` refuses it before."""
         raise UsageError("method.gradient=accepted needs the log density of a row", "leave it out")
+
+
+def _expected(model: Latent, q: CellsLaw, x: Tensor, z: Tensor, missing: Tensor) -> Tensor:
+    """E_q [ log p(x | z) p(z) ] of rows x [n, d], whose `missing` cells are drawn from q, given z [n, L]: [n]. The
+    expectation over levels is exact, in value and gradient, because given z the cells are independent under p as under
+    q; that over numbers is by their draw, which is differentiable."""
+    if not isinstance(q, MixedCells):
+        return model.joint_log_prob(torch.cat([x, z], 1))
+    p = cast(MixedCells, model.decode(z))
+    discrete = q.places.discrete
+    summed = missing & torch.zeros_like(missing).index_fill(1, discrete, True)
+    levels = (p.expected_log_levels(q) * summed[:, discrete]).sum(1)
+    return p.log_prob(x, summed) + levels + model.prior.log_prob(z)
 
 
 def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
@@ -143,7 +159,7 @@ def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
         "blocks_per_row": (config.blocks_per_row, 2, "the objective has a term for each of these two"),
         "kernel": (config.kernel, "standard", "the encoder and the decoder see no previous value"),
         "layout": (config.layout, "auto", "the conditionals are the encoder and one network of the missing cells"),
-        "conditional": (config.conditional, "gaussian", "the conditionals are diagonal normals"),
+        "conditional": (config.conditional, "gaussian", "the conditionals are independent normals and levels"),
         "gradient": (config.gradient, "objective", "the log density of a row has no closed form"),
     }
     for key, (value, only, why) in needed.items():

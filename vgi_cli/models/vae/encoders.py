@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vgi_cli.maths.diagonal import finite
+from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.nets import MLP, Activation, initialise_layers, zero_linear
 
 HE = math.sqrt(6.0)
@@ -45,17 +46,30 @@ class RowNetwork(nn.Module, ABC):
 
 class MaskedRows(RowNetwork):
     """A multilayer perceptron of the row with 0, in standardised columns the mean, in the missing cells (Nazábal et al.
-    2020; Mattei and Frellsen 2019)."""
+    2020; Mattei and Frellsen 2019). Levels enter as indicators, which are all 0 where the cell is missing."""
 
     def __init__(
-        self, D: int, hidden: Sequence[int], out: int, *, beside: int = 0, activation: Activation = "sigmoid"
+        self,
+        levels: Sequence[int],
+        hidden: Sequence[int],
+        out: int,
+        *,
+        beside: int = 0,
+        activation: Activation = "sigmoid",
     ) -> None:
+        """levels: of each dimension of a row, 0 where it is continuous."""
         super().__init__()
-        self.net = MLP(D + beside, hidden, out, activation=activation)
+        self.indicators = Indicators(levels)
+        self.net = MLP(self.indicators.F + beside, hidden, out, activation=activation)
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
-        out: Tensor = self.net(x if missing is None else finite(x) * (~missing).to(x.dtype), beside)
+        out: Tensor = self.net(self._inputs(x, missing), beside)
         return out
+
+    def _inputs(self, x: Tensor, missing: Tensor | None) -> Tensor:
+        """[.., F]."""
+        inputs: Tensor = self.indicators(x if missing is None else finite(x))
+        return inputs if missing is None else inputs * self.indicators.spread(~missing).to(x.dtype)
 
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         self.net.initialise(generator)
@@ -70,7 +84,8 @@ class SetRows(RowNetwork):
 
     Each observed cell is (x_j, x_j e_j, b_j), with an embedding e_j and a number b_j learnt for its column; a network
     that all cells share, with residuals, maps it to features; the features of a row's cells are summed, and a second
-    network maps the sum to the output. There is no activation after the sum; elsewhere it is a leaky ReLU.
+    network maps the sum to the output. There is no activation after the sum; elsewhere it is a leaky ReLU. A discrete
+    cell is 1, with an embedding and a number learnt for its level.
 
     Where training starts decides how soon such an encoder learns (docs/benchmarks.md). Features are near 0.2 whatever
     the cell holds, and the sum of hundreds says first of all how many cells there are: so a `centre`, learnt from there
@@ -78,18 +93,28 @@ class SetRows(RowNetwork):
     """
 
     def __init__(
-        self, D: int, embedding: int, cell: Sequence[int], hidden: Sequence[int], out: int, *, beside: int = 0
+        self,
+        levels: Sequence[int],
+        embedding: int,
+        cell: Sequence[int],
+        hidden: Sequence[int],
+        out: int,
+        *,
+        beside: int = 0,
     ) -> None:
-        """embedding: length of e_j · cell: widths of the network of a cell · hidden: of the one after the sum."""
+        """levels: of each dimension of a row, 0 where it is continuous · embedding: length of e_j · cell: widths of the
+        network of a cell · hidden: of the one after the sum."""
         super().__init__()
-        self.embedding = nn.Parameter(torch.zeros(D, embedding))
-        self.place = nn.Parameter(torch.zeros(D))
+        self.indicators = Indicators(levels)
+        self.embedding = nn.Parameter(torch.zeros(self.indicators.F, embedding))
+        self.place = nn.Parameter(torch.zeros(self.indicators.F))
         self.inlet = zero_linear(embedding + 2, cell[0])
         self.cell = nn.ModuleList(zero_linear(a, b) for a, b in pairwise(cell))
         self.centre = nn.Parameter(torch.zeros(cell[-1]))
         self.head = MLP(cell[-1] + beside, hidden, out)
 
     def forward(self, x: Tensor, missing: Tensor | None = None, beside: Tensor | None = None) -> Tensor:
+        x, missing = self._items(x, missing)
         if missing is None:
             total = self._features(x[..., None] * self._slope() + self._offset()).sum(-2)
         else:
@@ -98,12 +123,21 @@ class SetRows(RowNetwork):
         out: Tensor = self.head(total, beside)
         return out
 
+    def _items(self, x: Tensor, missing: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Rows with an item for each level, of which the row has the one that it holds."""
+        if self.indicators.plain:
+            return x, missing
+        items = self.indicators(x)
+        absent = self.indicators.discrete & (items == 0)
+        return items, absent if missing is None else absent | self.indicators.spread(missing)
+
     def _slope(self) -> Tensor:
-        """The first layer is linear in x_j, x_j e_j and b_j: what it has before x_j [D, cell[0]], once for all rows."""
+        """The first layer is linear in x_j, x_j e_j and b_j: what it has before x_j [F, cell[0]], once for all rows; F:
+        dimensions, of discrete ones their levels."""
         return self.inlet.weight[:, 0] + self.embedding @ self.inlet.weight[:, 1:-1].mT
 
     def _offset(self) -> Tensor:
-        """The rest of the first layer [D, cell[0]]."""
+        """The rest of the first layer [F, cell[0]]."""
         return self.place[:, None] * self.inlet.weight[:, -1] + self.inlet.bias
 
     def _masked(self, x: Tensor, missing: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
@@ -138,10 +172,12 @@ class SetRows(RowNetwork):
             parameter.copy_(draw.normal_(generator=generator).mul_(EMBEDDING))
         self.inlet.weight.div_(EMBEDDING)  # products with embeddings and places are as large as ever, x_j counts more
         self.centre.zero_()
-        rows = x[: max(1, CELLS // max(x.shape[1], 1))].to(self.centre)
+        rows, absent = self._items(x[: max(1, CELLS // max(x.shape[1], 1))].to(self.centre), None)
         features = self._features(rows[..., None] * self._slope() + self._offset())
-        self.centre.copy_(features.mean((0, 1)))
-        spread = (features - self.centre).sum(1).std(0, correction=0) / math.sqrt(x.shape[1])
+        self.centre.copy_(features.mean((0, 1)) if absent is None else features[~absent].mean(0))
+        moved = features - self.centre
+        moved = moved if absent is None else moved.masked_fill(absent[..., None], 0.0)
+        spread = moved.sum(1).std(0, correction=0) / math.sqrt(x.shape[1])
         factor = torch.where(spread > 0, SPREAD / spread, 1.0)
         cast(nn.Linear, self.head.layers[0]).weight[:, : len(factor)].mul_(factor)
 

@@ -1,5 +1,6 @@
-"""The variational autoencoder: latents z, x = mean(z) + noise with a diagonal covariance, and an encoder q(z | x)
-(Kingma and Welling 2014; Simkus et al. 2023, section 6.3).
+"""The variational autoencoder: latents z, cells that are independent given z, and an encoder q(z | x) (Kingma and
+Welling 2014; Simkus et al. 2023, section 6.3). A number is normal around a network of z; a level has a likelihood of
+its kind: Bernoulli, categorical or ordered logit (Nazábal et al. 2020, section 2.2).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths.cells import CellKinds
 from vgi_cli.maths.diagonal import DiagonalNormal, log_sum_scale
-from vgi_cli.maths.laws import LatentLaw
+from vgi_cli.maths.laws import CellsLaw, LatentLaw
 from vgi_cli.maths.nets import MLP, Activation
 from vgi_cli.models.base import ModelConfig, Relaxable
 from vgi_cli.models.vae.codes import Code, MixtureCode, NormalCode
@@ -34,7 +36,7 @@ BLOCKS = {
 class VaeConfig(ModelConfig):
     """Settings of a variational autoencoder (`model.*`)."""
 
-    latents: Width | None = Field(None, description="Continuous latents; none: half the columns, at most 10.")
+    latents: Width | None = Field(None, description="Continuous latents; none: half the free numbers, at most 10.")
     encoding: Literal["masked", "set"] = Field("masked", description="Holes at 0, or the set of observed cells.")
     encoder: Layers | None = Field(None, description="Hidden layers of the encoder; none: by `encoding`.")
     embedding: Width = Field(50, description="Length of a column's embedding (`set`).")
@@ -43,11 +45,11 @@ class VaeConfig(ModelConfig):
     activation: Activation = Field("sigmoid", description="Of the hidden layers, but for `set`.")
     prior: Literal["normal", "mixture"] = Field("normal", description="Of z: N(0, I), or a mixture of normals.")
     components: Components = Field(5, description="Of the mixture.")
-    variance: Literal["column", "latent"] = Field("column", description="One per column, or a function of z.")
+    variance: Literal["column", "latent"] = Field("column", description="One per column, or of z; thresholds too.")
     floor: NotNegative = Field(1e-3, description="Least variance of the decoder, in units of a column's.")
 
     def settled(self, layout: Layout) -> Self:
-        latents = self.latents or min(MOST_LATENTS, max(1, layout.D // 2))
+        latents = self.latents or min(MOST_LATENTS, max(1, sum(max(L - 1, 1) for L in layout.level_counts) // 2))
         encoder = WIDTHS[self.encoding] if self.encoder is None else self.encoder
         return self.model_copy(update={"latents": latents, "encoder": encoder})
 
@@ -62,9 +64,11 @@ class VaeConfig(ModelConfig):
 
 class VariationalAutoencoder(Relaxable):
     """Encoder and decoder are networks; with a normal prior, without hidden layers in the decoder and with one variance
-    a column this is factor analysis."""
+    a column this is factor analysis. The decoder gives the c means of the continuous dimensions, where variances are
+    functions of z also c log variances, then the numbers of the discrete ones (CellKinds)."""
 
     Config = VaeConfig
+    discrete = True
     learning_rate = 0.01  # at 1e-3 some thousand steps on a small table end on the plateau where z is not used
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "vgi": {"accept": "gibbs"},
@@ -73,32 +77,39 @@ class VariationalAutoencoder(Relaxable):
     }
 
     def __init__(self, config: VaeConfig, layout: Layout) -> None:
-        config, D = config.settled(layout), layout.D
-        code = make_code(config, D)
+        config = config.settled(layout)
+        code = make_code(config, layout)
         super().__init__(code.width)
-        self.D = D
+        shared = config.variance == "column"
+        self.D = layout.D
+        self.kinds = CellKinds(layout.level_counts, layout.ordered, shared=shared)
         self.floor = config.floor
         self.code = code
         normals = code.width - code.categories
-        self.encoder = make_encoder(config, D, 2 * normals, beside=code.categories)
-        outputs = D if config.variance == "column" else 2 * D
+        self.encoder = make_encoder(config, layout, 2 * normals, beside=code.categories)
+        outputs = (1 if shared else 2) * self.kinds.c + self.kinds.numbers
         self.decoder = MLP(normals, config.decoder, outputs, activation=config.activation, late=code.categories)
-        self.log_variance: nn.Parameter | None = None
-        if config.variance == "column":
-            self.log_variance = nn.Parameter(torch.zeros(D))
+        self.log_variance = nn.Parameter(torch.zeros(self.kinds.c)) if shared else None
+        self.thresholds = nn.Parameter(torch.zeros(self.kinds.thresholds)) if self.kinds.thresholds else None
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """Draw the weights; the decoder starts around the mean and variance of the columns of x [R, D]."""
+        """Draw the weights; the decoder starts around the mean and variance of the columns of x [R, D], and the
+        frequencies of their levels."""
         self.noise.initialise(generator)
         self.encoder.initialise(x, generator)
         self.decoder.initialise(generator)
         self.code.initialise(x, generator)
-        bias = self.decoder.outlet.bias
-        variance = x.double().var(0, correction=0).clamp(min=1e-2).log().to(bias)
-        bias[: self.D] = x.double().mean(0).to(bias)
+        bias, c = self.decoder.outlet.bias, self.kinds.c
+        numbers = x if self.kinds.plain else x[:, self.kinds.continuous.to(x.device)]
+        variance = numbers.double().var(0, correction=0).clamp(min=1e-2).log().to(bias)
+        bias[:c] = numbers.double().mean(0).to(bias)
+        levels, thresholds = self.kinds.at_frequencies(x)
+        bias[len(bias) - len(levels) :] = levels.to(bias)
+        if self.thresholds is not None:
+            self.thresholds.copy_(thresholds)
         if self.log_variance is None:
-            bias[self.D :] = variance
+            bias[c : 2 * c] = variance
         else:
             self.log_variance.copy_(variance)
 
@@ -113,31 +124,30 @@ class VariationalAutoencoder(Relaxable):
         yield from self.encoder.parameters()
         yield from self.code.encoder_parameters()
 
-    def decode(self, z: Tensor) -> DiagonalNormal:
+    def decode(self, z: Tensor) -> CellsLaw:
         normals, category = self.code.split(z)
         out = self.decoder(normals, late=category)
-        if self.log_variance is None:
-            mean, log_variance = out.chunk(2, -1)
-        else:
-            mean, log_variance = out, self.log_variance
-        return DiagonalNormal(mean, log_sum_scale(log_variance, self.floor).expand_as(mean))
+        out, levels = self.kinds.split(out)
+        mean, log_variance = out.chunk(2, -1) if self.log_variance is None else (out, self.log_variance)
+        normal = DiagonalNormal(mean, log_sum_scale(log_variance, self.floor).expand_as(mean))
+        return self.kinds.law(normal, levels, self.thresholds)
 
     def relaxed_elbo(self, x: Tensor, noise: Tensor, missing: Tensor, temperature: float) -> Tensor:
         z, divergence = self.code.relaxed(self.encoder, x, missing, noise, temperature)
         return self.decode(z).log_prob(x, missing) - divergence
 
 
-def make_code(config: VaeConfig, D: int) -> Code:
+def make_code(config: VaeConfig, layout: Layout) -> Code:
     """The latents that settled settings describe."""
     latents = cast(int, config.latents)
     if config.prior == "normal":
         return NormalCode(latents)
-    return MixtureCode(latents, config.components, make_encoder(config, D, config.components))
+    return MixtureCode(latents, config.components, make_encoder(config, layout, config.components))
 
 
-def make_encoder(config: VaeConfig, D: int, out: int, beside: int = 0) -> RowNetwork:
+def make_encoder(config: VaeConfig, layout: Layout, out: int, beside: int = 0) -> RowNetwork:
     """The network of rows with holes that settled settings describe."""
-    hidden = cast(Layers, config.encoder)
+    hidden, levels = cast(Layers, config.encoder), layout.level_counts
     if config.encoding == "masked":
-        return MaskedRows(D, hidden, out, beside=beside, activation=config.activation)
-    return SetRows(D, config.embedding, config.cell, hidden, out, beside=beside)
+        return MaskedRows(levels, hidden, out, beside=beside, activation=config.activation)
+    return SetRows(levels, config.embedding, config.cell, hidden, out, beside=beside)
