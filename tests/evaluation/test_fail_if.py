@@ -88,7 +88,10 @@ def test_unknown_paths_name_the_nearest(text: str, hint: str) -> None:
     [
         ("imputation.coverag90", "did you mean 'imputation.coverage90'?"),
         ("imputation.columns.size.rsme", "did you mean 'imputation.columns.size.rmse'?"),
-        ("imputation.bias", "expected one of: imputation.coverage90"),
+        ("imputation.bias", "expected one of: imputation.brier, imputation.coverage90"),
+        ("imputation.logscore", "did you mean 'imputation.log_score'?"),
+        ("imputation.columns.sex.breir", "did you mean 'imputation.columns.sex.brier'?"),
+        ("imputation.kinds.categorical.eror", "did you mean 'imputation.kinds.categorical.error'?"),
         ("imputation.crps", "--truth or --mask adds it"),
         ("imputation.columns.a.b.mae", "--truth or --mask adds it"),
         ("loglik.stderr", "expected one of: loglik.complete.mean"),

@@ -298,6 +298,10 @@ class ModelledColumn(Column):
     def codes(self, cells: Cells) -> Floats:
         """[N] codes of the cells of a table; NaN where a cell is missing or none of this kind."""
 
+    def true_codes(self, cells: Cells) -> Floats:
+        """[N] codes of the true cells that draws are scored against: as `codes`, unless more of them can be told."""
+        return self.codes(cells)
+
     @abstractmethod
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         """[n, width] encoded values of codes [n]; any value where a code is NaN. u [n, width] uniform on (0, 1), where

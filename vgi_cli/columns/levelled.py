@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, EnsembleScores, Finding, ModelledColumn, Point, Request, Scores
 from vgi_cli.columns.lattice import MOST_LEVELS
+from vgi_cli.columns.level_scores import level_scores
 from vgi_cli.columns.numerals import EXACT, NUMBER, NUMERIC_SHARE, Bools, Floats, plain
 from vgi_cli.columns.wording import example, missing_hint
 from vgi_cli.errors import InputError
@@ -198,6 +199,20 @@ class Levelled(ModelledColumn):
         texts, places = cells.distinct
         return np.array([*map(self.place, texts), np.nan], np.float64)[places]
 
+    def true_codes(self, cells: Cells) -> Floats:
+        """As `codes`; capitals and small letters are the same where no other level could be meant. A level that the fit
+        has not seen has the code `len(levels)`."""
+        keys = [key_of(level).casefold() for level in self.levels]
+        alike = {key: code for code, key in enumerate(keys) if keys.count(key) == 1}
+        texts, places = cells.distinct
+        found = [self.place(text) for text in texts]
+        unseen = len(self.levels)
+        found = [
+            alike.get(key_of(text).casefold(), unseen) if np.isnan(code) else code
+            for text, code in zip(texts, found, strict=True)
+        ]
+        return np.array([*found, np.nan], np.float64)[places]
+
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         return np.nan_to_num(codes)[:, None]
 
@@ -234,8 +249,7 @@ class Levelled(ModelledColumn):
         return free[np.abs(free - codes[:, None]).argmin(1)] if len(free) else codes
 
     def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
-        """The share of cells of which the level drawn most often is not the true one."""
-        return {"error": float((self.point(draws, "mode") != truth).mean())}
+        return level_scores(draws, truth, len(self.levels), self.ordered)
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
         unseen = ~cells.missing & np.isnan(self.codes(cells))

@@ -9,19 +9,21 @@ from typing import Self
 import numpy as np
 
 from vgi_cli.columns.base import Cells, Finding
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
 
 
-def check(table: Table, schema: Schema, fate: str = "imputed from the model") -> list[str]:
+def check(table: Table, schema: Schema, fate: str = "imputed from the model", truth: bool = False) -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
     Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
-    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note.
+    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note. `truth`: the table is only
+    scored against, and may have levels that the fit has not seen.
     """
-    checking = Check(schema, table.names, table.label, fate)
+    checking = Check(schema, table.names, table.label, fate, truth)
     checking.add(table)
     return checking.notes()
 
@@ -49,8 +51,9 @@ class Check:
     rows, incomplete  number of rows so far, and of those with a hole in a modelled column
     """
 
-    def __init__(self, schema: Schema, names: Sequence[str], label: str, fate: str) -> None:
+    def __init__(self, schema: Schema, names: Sequence[str], label: str, fate: str, truth: bool = False) -> None:
         """InputError when the table lacks a fitted column."""
+        self._truth = truth
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
@@ -68,7 +71,7 @@ class Check:
         self.rows += table.N
         for column in self._schema.encoded:
             cells = table.column(column.name)
-            findings = column.findings(cells)
+            findings = () if self._truth and isinstance(column, Levelled) else column.findings(cells)
             found = self._found[column.name]
             found += map(_Found, findings[len(found) :])
             for one, finding in zip(found, findings, strict=True):

@@ -89,6 +89,7 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
 
 def _known(path: str) -> list[str]:
     """The numbers that may stand where `path` points; none where only the report tells."""
+    from vgi_cli.columns.level_scores import LEVEL_SCORES
     from vgi_cli.evaluation.imputation import NumberScores  # it loads torch, and is asked after it
     from vgi_cli.evaluation.likelihood.loglik import Bracket
 
@@ -97,10 +98,13 @@ def _known(path: str) -> list[str]:
         return [f"loglik.{known}" for known in (*LOGLIK, *(f"simulated.{field}" for field in Bracket._fields))]
     if part != "imputation":
         return []
-    columns = name.rpartition(".")[0]
-    if columns.startswith("columns."):
-        return [f"imputation.{columns}.{known}" for known in ("cells", *NumberScores._fields, "sd")]
-    return [f"imputation.{known}" for known in (*NumberScores._fields, "sliced_wasserstein")]
+    whose = name.rpartition(".")[0]
+    scores = (*NumberScores._fields, *LEVEL_SCORES)
+    if whose.startswith("columns."):
+        return [f"imputation.{whose}.{known}" for known in ("cells", *scores, "sd")]
+    if whose.startswith("kinds."):
+        return [f"imputation.{whose}.{known}" for known in ("columns", "cells", *scores)]
+    return [f"imputation.{known}" for known in (*scores, "sliced_wasserstein")]
 
 
 def require(conditions: Sequence[Condition], known: Mapping[str, float]) -> None:

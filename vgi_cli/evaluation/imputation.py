@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn, Scores
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 
@@ -40,14 +41,17 @@ class ImputationScores(NamedTuple):
     """Scores of each column, and their means over the columns that have them.
 
     columns  by name of the column: `cells`, their number; the scores of its kind; `sd`, what the overall ones divide by
+             (not of levels, which have no unit)
     overall  by name of a score: the mean over columns, those in the units of a column divided by its `sd` (coverage: as
              it is); None where no column has enough draws
-    sliced_wasserstein  compares whole completed rows with true rows in the columns of numbers, divided by their
-             standard deviations; None where fewer than two rows are known completely
+    kinds    the same by kind of column, with their numbers of `columns` and `cells`; empty where all hold numbers
+    sliced_wasserstein  compares whole completed rows with true rows: numbers, divided by their standard deviations, and
+             for each level of the others 1 where it holds, else 0; None where fewer than two rows are known completely
     """
 
     columns: dict[str, Scores]
     overall: dict[str, float | None]
+    kinds: dict[str, Scores]
     sliced_wasserstein: float | None
 
 
@@ -109,19 +113,37 @@ def score_imputations(
     scores: dict[str, Scores] = {}
     for c, column in enumerate(columns):
         if bool(known[:, c].any()):
-            cells, true = draws[:, known[:, c], c], truth[known[:, c], c]
-            own = column.scores(cells.numpy(), true.numpy(), number_scores)
-            scores[column.name] = {"cells": len(true), **own, "sd": float(sd[c])}
-    names = dict.fromkeys(name for of_column in scores.values() for name in of_column if name not in ("cells", "sd"))
-    numbers = [c for c, column in enumerate(columns) if isinstance(column, Number)]
+            drawn, true = draws[:, known[:, c], c], truth[known[:, c], c]
+            own = column.scores(drawn.numpy(), true.numpy(), number_scores)
+            unit = {} if isinstance(column, Levelled) else {"sd": float(sd[c])}
+            scores[column.name] = {"cells": len(true), **own, **unit}
+    kinds: dict[str, Scores] = {}
+    if any(isinstance(column, Levelled) for column in columns):
+        of = {column.name: column.kind for column in columns if column.name in scores}
+        for kind in dict.fromkeys(of.values()):
+            group = [own for name, own in scores.items() if of[name] == kind]
+            cells = sum(int(own["cells"] or 0) for own in group)
+            kinds[kind] = {"columns": len(group), "cells": cells, **_means(group)}
     rows = torch.isfinite(truth).all(1) & torch.isfinite(draws).all(2).all(0)
     distance = None
-    if numbers and int(rows.sum()) > 1:
-        generator, chosen = torch.Generator().manual_seed(0), torch.tensor(numbers)
-        scaled = (x[rows].index_select(1, chosen) / sd[chosen] for x in (truth, *draws))
-        true = next(scaled)
-        distance = _mean([sliced_wasserstein(x, true, generator) for x in scaled])
-    return ImputationScores(scores, {name: _overall(list(scores.values()), name) for name in names}, distance)
+    if any(isinstance(column, Number | Levelled) for column in columns) and int(rows.sum()) > 1:
+        generator = torch.Generator().manual_seed(0)
+        spread = (_spread(x[rows], columns, sd) for x in (truth, *draws))
+        true = next(spread)
+        distance = _mean([sliced_wasserstein(x, true, generator) for x in spread])
+    return ImputationScores(scores, _means(list(scores.values())), kinds, distance)
+
+
+def _spread(codes: Tensor, columns: Sequence[ModelledColumn], sd: Tensor) -> Tensor:
+    """Rows of codes [R, columns] as what distances are taken of: numbers divided by sd [columns], and whether a level
+    holds, 1 or 0, for each level."""
+    parts = []
+    for c, column in enumerate(columns):
+        if isinstance(column, Number):
+            parts.append(codes[:, [c]] / sd[c])
+        elif isinstance(column, Levelled):
+            parts.append((codes[:, [c]] == torch.arange(len(column.levels))).double())
+    return torch.cat(parts, 1)
 
 
 def number_scores(draws: Floats, truth: Floats) -> Scores:
@@ -134,6 +156,12 @@ def number_scores(draws: Floats, truth: Floats) -> Scores:
         float(error.abs().mean()),
         coverage(ensemble, true),
     )._asdict()
+
+
+def _means(scores: Sequence[Scores]) -> dict[str, float | None]:
+    """The mean of each score over the columns that have it."""
+    names = dict.fromkeys(name for own in scores for name in own if name not in ("cells", "sd"))
+    return {name: _overall(scores, name) for name in names}
 
 
 def _overall(scores: Sequence[Scores], name: str) -> float | None:

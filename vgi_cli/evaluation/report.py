@@ -8,11 +8,14 @@ from typing import Any
 
 from torch import Tensor
 
-from vgi_cli.evaluation.imputation import ImputationScores
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
 
 FORMAT = 1
+SHOWN_COLUMNS = 12
+"""Columns that are named in one line of the text; the JSON object has all."""
 
 
 def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised: int = 0) -> dict[str, Any]:
@@ -51,7 +54,8 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
 
 def imputation_part(scores: ImputationScores) -> dict[str, Any]:
     """The `imputation` object."""
-    return {**scores.overall, "sliced_wasserstein": scores.sliced_wasserstein, "columns": scores.columns}
+    out = {**scores.overall, "sliced_wasserstein": scores.sliced_wasserstein, "columns": scores.columns}
+    return {**out, "kinds": scores.kinds} if scores.kinds else out
 
 
 def make_report(
@@ -148,6 +152,29 @@ _ESTIMATORS = {
 }
 
 
+_MEASURES = {
+    "probability": "probability of a cell",
+    "dequantised": "probability of a cell, as a density times the step to which it is rounded",
+    "density": "density of a cell, data units",
+}
+
+
+def _names(columns: Sequence[str]) -> str:
+    """The first columns by name."""
+    more = len(columns) - SHOWN_COLUMNS
+    return ", ".join(columns[:SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+
+
+def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
+    """Which columns enter the log-likelihood by a probability and which by a density, by name: `probability` (levels),
+    `dequantised` (rounded numbers: a density times the step) and `density`."""
+    out: dict[str, list[str]] = {"probability": [], "dequantised": [], "density": []}
+    for column in columns:
+        key = "probability" if all(column.level_counts) else "dequantised" if column.noisy else "density"
+        out[key].append(column.name)
+    return {key: names for key, names in out.items() if names}
+
+
 def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     lines = ["- " + _ESTIMATORS[loglik["estimator"]].format(**loglik)]
     if loglik["estimator"] != "exact":
@@ -155,6 +182,7 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
+    lines += [f"- {words}: {_names(loglik[key])}" for key, words in _MEASURES.items() if loglik.get(key)]
     if "sample" in loglik:
         s = loglik["sample"]
         lines.append(f"- rows scored {s['rows']:,} of {s['of']:,}, drawn at random (seed {s['seed']})")
@@ -173,21 +201,51 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+NUMBERS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "coverage90": "coverage"}
+LEVELS = {"log_score": "log score", "brier": "Brier", "error": "error", "ece": "ECE", "rps": "RPS"}
+"""Scores of numbers and of levels, and the heads of their columns."""
+
+
 def _imputation_table(imputation: Mapping[str, Any]) -> list[str]:
-    keys = ("crps", "rmse", "mae", "coverage90")
-    lines = [
-        "Columns in data units; `overall` is the mean over columns, each divided by its standard deviation.",
-        "Coverage is that of [min, max] of 19 draws: 90 % when calibrated.",
-        "",
-        "| column | cells | CRPS | RMSE | MAE | coverage |",
-        "|---|---|---|---|---|---|",
-    ]
-    total = sum(column["cells"] for column in imputation["columns"].values())
-    for name, part in {"overall": {**imputation, "cells": total}, **imputation["columns"]}.items():
-        cells = " | ".join(f"{part[key]:.4g}" if key in part else "" for key in keys)
-        lines.append(f"| {name} | {part['cells']} | {cells} |")
+    """A table of the numbers and one of the levels, each where there are such columns."""
+    columns, kinds = imputation["columns"], imputation.get("kinds", {})
+    levels = {name: own for name, own in columns.items() if "log_score" in own}
+    numbers = {name: own for name, own in columns.items() if name not in levels}
+    lines = []
+    if numbers:
+        lines += [
+            "Columns in data units; `overall` is the mean over columns, each divided by its standard deviation.",
+            "Coverage is that of [min, max] of 19 draws: 90 % when calibrated.",
+            "",
+            *_score_lines(NUMBERS, {"overall": _overall(imputation, numbers), **numbers}),
+        ]
+    if levels:
+        own = {kind: part for kind, part in kinds.items() if "log_score" in part}
+        overall = {f"overall, {kind}": part for kind, part in own.items()} if len(own) > 1 else {}
+        lines += [""] * bool(numbers) + [
+            "Columns of levels; `overall` is the mean over columns. Log score: -log of the share of the true level",
+            f"among {COVERAGE_DRAWS} draws, one added to each level. Error: of the level drawn most often.",
+            "ECE: expected calibration error.",
+            *["RPS: ranked probability score, of ordered levels."] * any("rps" in own for own in levels.values()),
+            "",
+            *_score_lines(LEVELS, {"overall": _overall(imputation, levels), **overall, **levels}),
+        ]
     if "sliced_wasserstein" in imputation:
         lines += ["", f"Sliced Wasserstein distance of completed to true rows: {imputation['sliced_wasserstein']:.4f}"]
+    return lines
+
+
+def _overall(imputation: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {**imputation, "cells": sum(column["cells"] for column in columns.values())}
+
+
+def _score_lines(heads: Mapping[str, str], rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A table; the scores of ordered levels are left out where there are none."""
+    shown = {key: head for key, head in heads.items() if key != "rps" or any(key in own for own in rows.values())}
+    lines = [f"| column | cells | {' | '.join(shown.values())} |", "|---|---|" + "---|" * len(shown)]
+    for name, own in rows.items():
+        cells = " | ".join(f"{own[key]:.4g}" if key in own else "" for key in shown)
+        lines.append(f"| {name} | {own['cells']} | {cells} |")
     return lines
 
 

@@ -21,11 +21,12 @@ from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
-from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown, remarks
+from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown, measures, remarks
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
@@ -36,7 +37,7 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter, Silent
+from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.settings.problems import shown
 from vgi_cli.table.base import Table
@@ -137,6 +138,8 @@ def make(
     part = loglik_part(
         loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0
     )
+    if part:
+        part |= measures(fitted.schema.encoded)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
     notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
@@ -245,7 +248,7 @@ def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table
                 f"--truth: {truth.label} has {truth.N} rows, {table.label} has {table.N}",
                 "the truth is the same table with its holes filled, row by row",
             )
-        match(truth, fitted.schema, Silent())
+        check(truth, fitted.schema, truth=True)
     return table, truth
 
 
@@ -312,7 +315,7 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
     where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
     fitted, table, truth, sd, request, reporter = asked
     columns = fitted.schema.encoded
-    true = torch.from_numpy(np.stack([column.codes(truth.column(column.name)) for column in columns], 1))
+    true = torch.from_numpy(np.stack([column.true_codes(truth.column(column.name)) for column in columns], 1))
     hidden = torch.from_numpy(np.stack([table.missing(column.name) for column in columns], 1))
     if not bool((hidden & torch.isfinite(true)).any()):
         raise InputError(
