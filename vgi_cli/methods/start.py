@@ -10,6 +10,8 @@ from torch import Tensor
 
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.layout import Layout
+from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import em_table
@@ -84,19 +86,38 @@ def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
-    """K draws [C, K] of every missing cell, row by row, given the row's observed cells, under a quick Gaussian fit."""
+    """K draws [C, K] of every missing cell, row by row, given the row's observed cells, under a quick Gaussian fit (of
+    the indicators of levels the largest one's level)."""
     return torch.cat(list(gaussian_pieces(table, K, generator, table.N)))
 
 
 def gaussian_pieces(table: TensorTable, K: int, generator: torch.Generator, most: int) -> Iterator[Tensor]:
     """`gaussian_draws` some rows at a time, under a fit to at most so many rows: what bounds its memory."""
-    model = _quick_fit(table.rows(spread_rows(table.N, most)), generator)
+    spread = Indicators(table.layout.level_counts)
+    plain = _spread(table, spread)
+    model = _quick_fit(plain.rows(spread_rows(table.N, most)), generator)
     seed = int(torch.randint(2**62, (), generator=generator))
-    noise = KeyedNoise(seed, numbered("column", table.D), torch.arange(table.N), torch.arange(K))
+    noise = KeyedNoise(seed, numbered("column", plain.D), torch.arange(table.N), torch.arange(K))
     for rows in torch.arange(table.N).split(ROWS):
-        x, missing = table.x[rows].double(), table.missing[rows]
-        draws = model.conditional(x, missing).sample(noise.select(rows=rows))
-        yield draws.permute(1, 2, 0)[missing]
+        draws = model.conditional(plain.x[rows].double(), plain.missing[rows]).sample(noise.select(rows=rows))
+        yield _gathered(draws, table.layout).permute(1, 2, 0)[table.missing[rows]]
+
+
+def _spread(table: TensorTable, spread: Indicators) -> TensorTable:
+    """The table with its levels as indicators, each a column of numbers."""
+    if spread.plain:
+        return table
+    missing = spread.spread(table.missing)
+    return TensorTable(torch.where(missing, 0.0, spread(table.x)), missing, Layout.plain(spread.F))
+
+
+def _gathered(draws: Tensor, layout: Layout) -> Tensor:
+    """[.., D]: drawn indicators [.., F] as levels, the largest one's."""
+    if not layout.discrete:
+        return draws
+    parts = draws.split([max(n, 1) for n in layout.level_counts], -1)
+    levels = (part.argmax(-1) if n else part[..., 0] for part, n in zip(parts, layout.level_counts, strict=True))
+    return torch.stack([level.to(draws.dtype) for level in levels], -1)
 
 
 def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixture:

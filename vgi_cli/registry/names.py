@@ -43,7 +43,7 @@ MODELS = ExtensionPoint(
             "Gaussian mixture, full or factor-analytic covariances",
             "vgi_cli.models.gaussian.mixture:GaussianMixture",
             ModelTraits("em", "exact for this model", "normal"),
-            provides=frozenset({"bound", "density", "marginal", "gaussian"}),
+            provides=frozenset({"bound", "density", "marginal", "gaussian", "discrete"}),
         ),
         "flow": Entry(
             "neural spline flow for tables that are far from Gaussian",

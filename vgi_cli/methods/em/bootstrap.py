@@ -77,9 +77,8 @@ class Refit(NamedTuple):
 
 def size_of(model: GaussianFamily, missing: Tensor) -> Size:
     """The size of the refits of a model on rows with holes [N, D]; a pure function of sizes and counts."""
-    N, D = missing.shape
-    K = model.gaussians.means().shape[0]
-    each = step_work(model, 1) + PASSES * K * D
+    N = len(missing)
+    each = step_work(model, 1) + PASSES * model.gaussians.cells()
     scarcest = max(int((~missing).sum(0).min()), 1)
     rows = min(max(int(WORK / (USUAL_STEPS * each)), FEWEST_ROWS), MOST_ROWS)
     rows = min(max(rows, math.ceil(N * min(CELLS / scarcest, 1.0))), N)

@@ -59,7 +59,12 @@ class Sizing(NamedTuple):
 def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
     """Whether there is a size to choose, and rows to choose it by."""
     n = int((~table.missing.all(1)).sum())
-    return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, table.D))) > 1
+    return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, _numbers(table)))) > 1
+
+
+def _numbers(table: TensorTable) -> int:
+    """Its continuous dimensions: what covariances are of."""
+    return table.D - len(table.layout.discrete)
 
 
 def choose_size(
@@ -76,7 +81,7 @@ def choose_size(
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
     counted work that is done."""
     used = (~table.missing.all(1)).nonzero()[:, 0]
-    paths = family.sizes(config, len(used), table.D)
+    paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]
         given = "as set" if _stated(config) else "the only size that fits this table"

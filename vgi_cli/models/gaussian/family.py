@@ -139,7 +139,7 @@ class GaussianFamily(Marginal):
     def independent(self) -> bool:
         """Whether no column moves any other, whatever the parameters: nothing that is observed in a row says where its
         holes lie (broad components may say how far)."""
-        return self.gaussians.means().shape[1] == 1 or (self.gaussians.K == 1 and self.gaussians.diagonal)
+        return self.gaussians.independent
 
     def log_prob(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
@@ -206,15 +206,13 @@ class GaussianFamily(Marginal):
 
 def step_work(model: GaussianFamily, N: int) -> float:
     """Multiplications of one EM step on N rows, roughly: the system of every row and component."""
-    K, D = model.gaussians.means().shape
-    L = model.gaussians.L
-    return float(N * K * ((L or D) ** 3 + D * max(L, 1) ** 2))
+    return N * model.gaussians.work()
 
 
 def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
     """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
-    step = max(1, MEMORY // footprint.pattern)
+    step = max(1, MEMORY // max(footprint.pattern, 1))
     most = min(64 * step, max(1, MEMORY // footprint.row))
     if step >= U and most >= R:
         yield slice(0, R), patterns
@@ -242,11 +240,7 @@ class GaussianConditional(ConditionalDistribution):
 
     @torch.no_grad()
     def mean(self) -> Tensor:
-        total = sum(
-            (weight[:, None] * self._observed.mean(k) for k, weight in enumerate(self._weights.unbind(-1))),
-            torch.zeros_like(self._observed.mean(0)),
-        )
-        return torch.where(self._missing, total.to(self._x.dtype), self._x)
+        return torch.where(self._missing, self._observed.centre(self._weights).to(self._x.dtype), self._x)
 
     @torch.no_grad()
     def sample(self, noise: KeyedNoise) -> Tensor:
@@ -256,9 +250,6 @@ class GaussianConditional(ConditionalDistribution):
             one = noise.select(draws=torch.tensor([i]))
             component = (one.at("component").uniform(("component",))[0].to(bounds.dtype) > bounds).sum(-1)
             columns, factors = (part[0].to(bounds.dtype) for part in draw_noise(one, self._L))
-            filled = self._x
-            for k in range(self._weights.shape[-1]):
-                drawn = self._observed.draw(k, columns, factors).to(self._x.dtype)
-                filled = torch.where(self._missing & (component == k)[:, None], drawn, filled)
-            draws.append(filled)
+            drawn = self._observed.draw_each(component, columns, factors).to(self._x.dtype)
+            draws.append(torch.where(self._missing, drawn, self._x))
         return torch.stack(draws)

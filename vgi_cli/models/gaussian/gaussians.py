@@ -23,6 +23,7 @@ class Penalty(NamedTuple):
     common   tau: pseudo-rows with which the common covariance is pulled to the columns' variances
     mean     kappa: pseudo-rows with which each component's mean is pulled to the columns' means
     weight   alpha: pseudo-rows added to each component, or [K] to each its own
+    tables   beta: pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows
     """
 
     floor: float
@@ -30,6 +31,7 @@ class Penalty(NamedTuple):
     common: float
     mean: float
     weight: float | Tensor
+    tables: float = 0.0
 
 
 class Scale(NamedTuple):
@@ -70,6 +72,19 @@ class Observed(ABC):
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         """[R, D] a draw of the missing cells under component k, from noise [R, D] and [R, L]."""
 
+    def centre(self, weights: Tensor) -> Tensor:
+        """[R, D] the mean of the missing cells given the observed ones under weights [R, K] of the components; of a
+        level the likeliest one."""
+        total = (weight[:, None] * self.mean(k) for k, weight in enumerate(weights.unbind(-1)))
+        return sum(total, torch.zeros_like(self.mean(0)))
+
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+        """[R, D] a draw of the missing cells of each row under a component [R] of its own."""
+        filled = torch.zeros_like(columns)
+        for k in range(self.log_prob.shape[-1]):
+            filled = torch.where((component == k)[:, None], self.draw(k, columns, factors), filled)
+        return filled
+
     @abstractmethod
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """The expected sufficient statistics, summed over rows, under weighted responsibilities [R, K]."""
@@ -93,6 +108,20 @@ class Gaussians(nn.Module, ABC):
     @abstractmethod
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:
         """Rows [R, D] with holes; missing cells are ignored. `log_prob` has gradients."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether no column moves any other, whatever the parameters."""
+        return self.means().shape[1] == 1 or (self.K == 1 and self.diagonal)
+
+    def work(self) -> float:
+        """Multiplications of an EM step on one row, roughly: the system of every component."""
+        K, D = self.means().shape
+        return float(K * ((self.L or D) ** 3 + D * max(self.L, 1) ** 2))
+
+    def cells(self) -> int:
+        """Numbers that all components say of a row."""
+        return self.means().numel()
 
     @abstractmethod
     def footprint(self) -> Footprint:

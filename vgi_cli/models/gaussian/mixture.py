@@ -1,7 +1,9 @@
-"""A finite mixture of Gaussians with full or factor-analytic covariances."""
+"""A finite mixture of Gaussians with full or factor-analytic covariances; in mixed rows each Gaussian times a forest of
+the levels."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -9,16 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
-from vgi_cli.models.base import ModelConfig
+from vgi_cli.models.base import ModelConfig, Redraw
 from vgi_cli.models.gaussian.factors import FactorGaussians
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
+from vgi_cli.models.gaussian.mixed import Mixed, mixed_redraws
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, Widened
 from vgi_cli.ranges import Components, Factors
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
+TABLES = 2.0
+"""Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
 FULL_UP_TO = 40
 """Columns up to which covariances are full unless told otherwise."""
 
@@ -44,31 +49,37 @@ class MixtureConfig(ModelConfig):
 
 
 class GaussianMixture(GaussianFamily):
-    """sum_k pi_k N(mean_k, covariance_k); the parameters are unconstrained, so that gradients can train them too."""
+    """sum_k pi_k N(mean_k, covariance_k), in mixed rows times a law of the levels (`mixed.py`); the parameters are
+    unconstrained, so that gradients can train them too."""
 
     Config = MixtureConfig
+    discrete = True
     tolerance = 1e-5
     slack = 0.01  # imputations average over refits that start anew, and an average bears more components than one fit
     undescribed = 0.0
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
-    def __init__(self, learnt: Gaussians, broad: Gaussians | None = None) -> None:
-        """learnt: the K components; broad: those of fixed shape for outlying rows, if any."""
+    def __init__(self, learnt: Gaussians, broad: Gaussians | None = None, layout: Layout | None = None) -> None:
+        """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
+        Gaussians are then of their continuous dimensions)."""
         super().__init__()
         self.gaussians = learnt if broad is None else Widened(learnt, broad)
+        if layout is not None:
+            self.gaussians = Mixed(self.gaussians, layout, broad is not None)
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
     def build(cls, config: MixtureConfig, layout: Layout) -> Self:
         """What is none: 5 components, covariances by D, 2 factors, no broad components."""
-        D, K = layout.D, 5 if config.components is None else config.components
-        factors = min(2, D - 1) if config.factors is None else min(config.factors, D)
+        D, K = layout.D - len(layout.discrete), 5 if config.components is None else config.components
+        factors = min(2, max(D - 1, 0)) if config.factors is None else min(config.factors, D)
 
         def gaussians(count: int) -> Gaussians:
             full = _covariance(config, D) == "full"
             return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
 
-        return cls(gaussians(K), gaussians(len(SCALES)) if config.outliers else None)
+        broad = gaussians(len(SCALES)) if config.outliers else None
+        return cls(gaussians(K), broad, layout if layout.discrete else None)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -87,23 +98,33 @@ class GaussianMixture(GaussianFamily):
 
     @torch.no_grad()
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
-        """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within."""
-        dtype, K = self.logits.dtype, self.gaussians.K
-        x = x.to(torch.float64)
-        spread = x.std(0, correction=0)
+        """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within.
+        The levels of a dimension count in k-means as much as a number does."""
+        dtype, K, mixed = self.logits.dtype, self.gaussians.K, None
+        x = rows = x.to(torch.float64)
+        if isinstance(self.gaussians, Mixed):
+            mixed = self.gaussians
+            x = rows[:, mixed.continuous]
+        several = x.shape[1] > 0  # columns of numbers: torch warns of the variances of none
+        spread = x.std(0, correction=0) if several else x[0]
         unit = (x - x.mean(0)) / torch.where(spread > 0, spread, 1.0)
+        if mixed is not None:
+            unit = torch.cat([unit, mixed.spread(rows)], 1)
         label = _k_means(unit, K, generator)
         one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
         count = one_hot.sum(0)
         mean = (one_hot.mT @ x + x.mean(0)) / (count + 1)[:, None]
         within = x - mean[label]
         covariance = within.mT @ within / x.shape[0]
-        own = torch.diag(x.var(0, correction=0).clamp(min=1e-6))
+        own = torch.diag(x.var(0, correction=0).clamp(min=1e-6) if several else x[0])
         self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
-        if isinstance(self.gaussians, Widened):
+        numbers = self.gaussians if mixed is None else mixed.numbers
+        if isinstance(numbers, Widened):
             centred = x - x.mean(0)
-            self.gaussians.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
+            numbers.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
             count = torch.cat([count, count.new_full((len(SCALES),), ROWS - 1)])
+        if mixed is not None:
+            mixed.start_levels(rows, one_hot, TABLES)
         self.set_weights(count + 1)
         self.to(dtype)
 
@@ -118,11 +139,17 @@ class GaussianMixture(GaussianFamily):
         """Pooling of 2 (D + 2) pseudo-rows unless told otherwise."""
         D = self.gaussians.means().shape[1]
         weight: float | Tensor = 1e-6
-        if isinstance(self.gaussians, Widened):
+        if len(self.logits) > self.gaussians.K:
             weight = self.logits.detach().new_full(self.logits.shape, ROWS)
             weight[: self.gaussians.K] = 1e-6
         pooling = 2.0 * (D + 2) if pooling is None else pooling
-        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight)
+        tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
+        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables)
+
+    def column_redraws(self) -> Redraw:
+        if isinstance(self.gaussians, Mixed):
+            return mixed_redraws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
+        return super().column_redraws()
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()

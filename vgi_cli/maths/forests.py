@@ -1,0 +1,209 @@
+"""Forests over discrete dimensions: each dimension depends on at most one other one, its parent.
+
+    p(c) = prod_i p(c_i | c_parent(i)),   p(c_i) alone where i is a root
+
+Marginals and conditionals under any mask are exact, by one pass of messages to the roots and one back (Pearl 1988,
+chapter 4). Tables of K forests of one shape are held flat, [K, T]; a root's table has one row. Beliefs are normalised
+at every node, so that products over many dimensions do not underflow. Which dimension should depend on which is found
+as a spanning forest of largest weight (Chow and Liu 1968).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The shape of a forest over n dimensions.
+
+    levels  of each dimension
+    parent  of each dimension, -1 for a root; following parents never leads back
+    """
+
+    levels: tuple[int, ...]
+    parent: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parent) != len(self.levels) or any(not -1 <= p < len(self.levels) for p in self.parent):
+            raise ValueError(f"expected a parent for each of {len(self.levels)} dimensions, got {self.parent}")
+        if len(self.order) < len(self.levels):
+            raise ValueError(f"parents lead in a ring: {self.parent}")
+
+    @classmethod
+    def without_edges(cls, levels: Sequence[int]) -> Forest:
+        """Independent dimensions."""
+        return cls(tuple(levels), (-1,) * len(levels))
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The dimensions, each after its parent."""
+        found: list[int] = []
+        level = [i for i, p in enumerate(self.parent) if p < 0]
+        while level:
+            found += level
+            level = [i for i, p in enumerate(self.parent) if p in level]
+        return tuple(found)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """Rows of the table of each dimension: the levels of its parent, 1 for a root."""
+        return tuple(1 if p < 0 else self.levels[p] for p in self.parent)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where the table of each dimension starts among T, and T."""
+        return tuple(accumulate((a * b for a, b in zip(self.rows, self.levels, strict=True)), initial=0))
+
+    @property
+    def T(self) -> int:
+        """Numbers in the tables of one forest."""
+        return self.starts[-1]
+
+    def tables(self, flat: Tensor) -> list[Tensor]:
+        """[.., T] as the table of each dimension [.., rows, levels]."""
+        shapes = zip(pairwise(self.starts), self.rows, self.levels, strict=True)
+        return [flat[..., a:b].unflatten(-1, (rows, levels)) for (a, b), rows, levels in shapes]
+
+    def flat(self, tables: Sequence[Tensor]) -> Tensor:
+        """The reverse of `tables`."""
+        return torch.cat([table.flatten(-2) for table in tables], -1)
+
+    def log_softmax(self, logits: Tensor) -> Tensor:
+        """Logarithms [.., T] of the conditional probabilities that logits [.., T] stand for."""
+        return self.flat([torch.log_softmax(table, -1) for table in self.tables(logits)])
+
+    def cells(self, c: Tensor) -> Tensor:
+        """Where the cells of complete rows c [R, n] (int64) stand in the tables: [R, n] among T."""
+        parent = torch.tensor([max(p, 0) for p in self.parent], device=c.device)
+        root = torch.tensor([p < 0 for p in self.parent], device=c.device)
+        start = torch.tensor(self.starts[:-1], device=c.device)
+        width = torch.tensor(self.levels, device=c.device)
+        return start + torch.where(root, 0, c[:, parent]) * width + c
+
+
+def joined(forest: Forest, edges: Sequence[tuple[int, int]]) -> Forest:
+    """The forest of the same dimensions with these undirected edges; each tree hangs from its first dimension."""
+    near: list[list[int]] = [[] for _ in forest.levels]
+    for a, b in edges:
+        near[a].append(b)
+        near[b].append(a)
+    parent: list[int | None] = [None] * len(forest.levels)
+    for root in range(len(parent)):
+        if parent[root] is not None:
+            continue
+        parent[root], front = -1, [root]
+        while front:
+            at = front.pop()
+            for other in near[at]:
+                if other == parent[at]:
+                    continue
+                if parent[other] is not None:
+                    raise ValueError(f"edges {edges} make a ring, which has no parents")
+                parent[other] = at
+                front.append(other)
+    return Forest(forest.levels, tuple(-1 if p is None else p for p in parent))
+
+
+def heaviest(weight: Tensor) -> list[tuple[int, int]]:
+    """The edges of the spanning forest of largest total weight [n, n] (its upper triangle counts), of edges with
+    positive weights only (Kruskal 1956)."""
+    n = len(weight)
+    tree = list(range(n))
+    pairs = sorted(((float(weight[a, b]), a, b) for a in range(n) for b in range(a + 1, n)), key=lambda p: -p[0])
+    edges = []
+    for value, a, b in pairs:
+        if value > 0 and tree[a] != tree[b]:
+            edges.append((a, b))
+            tree = [tree[a] if t == tree[b] else t for t in tree]
+    return edges
+
+
+class Seen(NamedTuple):
+    """Rows seen by K forests, from the leaves to the roots.
+
+    tables    of each dimension [K, rows, levels], probabilities
+    beliefs   of each dimension [K, R, levels]: proportional to the probability of what is observed at and below it
+              given its level; at a root times that of the level, so that it is the level's law given the row
+    messages  of each dimension [K, R, rows], the same given the level of its parent
+    log_prob  [R, K] logarithm of the probability of the observed cells
+    """
+
+    forest: Forest
+    tables: list[Tensor]
+    beliefs: list[Tensor]
+    messages: list[Tensor]
+    log_prob: Tensor
+
+
+def see(forest: Forest, tables: Sequence[Tensor], c: Tensor, missing: Tensor) -> Seen:
+    """Rows c [R, n] (int64; anything where missing [R, n]) under K forests of positive tables [K, rows, levels]."""
+    K, R = tables[0].shape[0], len(c)
+    log_prob = tables[0].new_zeros(K, R)
+    beliefs: list[Tensor] = [log_prob] * len(tables)
+    messages: list[Tensor] = [log_prob] * len(tables)
+    below: list[list[Tensor]] = [[] for _ in tables]
+    for i in reversed(forest.order):
+        one_hot = torch.nn.functional.one_hot(torch.where(missing[:, i], 0, c[:, i]), forest.levels[i])
+        belief = torch.where(missing[:, i, None], 1.0, one_hot.to(log_prob.dtype)).expand(K, -1, -1)
+        factors = below[i] if forest.parent[i] >= 0 else [tables[i], *below[i]]
+        for factor in factors:
+            belief = belief * factor
+            total = belief.sum(-1, keepdim=True)
+            log_prob = log_prob + total[..., 0].log()
+            belief = belief / total
+        beliefs[i] = belief
+        if forest.parent[i] >= 0:
+            messages[i] = beliefs[i] @ tables[i].mT
+            below[forest.parent[i]].append(messages[i])
+    return Seen(forest, list(tables), beliefs, messages, log_prob.mT)
+
+
+def level_probs(seen: Seen) -> list[Tensor]:
+    """The law of the level of each dimension [K, R, levels] given the observed cells of its row."""
+    out = list(seen.beliefs)
+    for i in seen.forest.order:
+        if (p := seen.forest.parent[i]) >= 0:
+            out[i] = ((out[p] / seen.messages[i]) @ seen.tables[i]) * seen.beliefs[i]
+    return out
+
+
+def expected_counts(seen: Seen, weight: Tensor) -> Tensor:
+    """[K, T] how often each cell of the tables is expected in rows of these weights [R, K], given what they hold."""
+    probs, weight = level_probs(seen), weight.mT
+    counts = []
+    for i, p in enumerate(seen.forest.parent):
+        if p < 0:
+            counts.append((weight[:, None] @ probs[i])[:, 0][:, None])
+        else:
+            above = probs[p] / seen.messages[i] * weight[..., None]
+            counts.append(seen.tables[i] * (above.mT @ seen.beliefs[i]))
+    return seen.forest.flat(counts)
+
+
+def draw(seen: Seen, row: Tensor, component: Tensor, u: Tensor) -> Tensor:
+    """Levels [m, n] (int64) given what is observed in rows `row` [m] of those seen, under forests `component` [m], by
+    uniforms u [m, n] in (0, 1), each by the inverse of its distribution function, from the roots to the leaves."""
+    out = torch.zeros(u.shape, dtype=torch.int64, device=u.device)
+    for i in seen.forest.order:
+        law = seen.beliefs[i][component, row]
+        if (p := seen.forest.parent[i]) >= 0:
+            law = law * seen.tables[i][component, out[:, p]]
+        out[:, i] = inverted(law, u[:, i])
+    return out
+
+
+def inverted(weight: Tensor, u: Tensor) -> Tensor:
+    """The level [m] (int64) at which the distribution function of weights [m, levels] (up to a factor) passes u [m];
+    always one with a positive weight."""
+    cumulative = weight.cumsum(-1)
+    whole = cumulative[:, -1:]
+    last = (cumulative < whole).sum(-1)
+    return torch.minimum((u[:, None] * whole >= cumulative).sum(-1), last)

@@ -1,0 +1,135 @@
+"""Tables of levels by component: a forest that all components share, whose conditional tables are each one's own.
+
+The tables are pulled to those of all rows (`prior`), by Dirichlet priors; the broad components of a mixture
+(`widened.py`) hold the marginals of all rows and a law between these and the uniform one, without edges: their levels
+are independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.maths.forests import Forest, Seen, inverted, see
+
+UNIFORM = (0.0, 0.5)
+"""Share of the uniform law in the tables of each broad component; the rest is the marginal of all rows."""
+EDGE = 1.0
+"""Pseudo-rows of the marginal in each row of a conditional table of all rows."""
+LEVEL = 0.5
+"""Pseudo-rows of each level in the marginals of all rows."""
+
+
+class Categories(nn.Module):
+    """K learnt forests of one shape over n discrete dimensions, then those of broad components.
+
+    logits  [K, T] of the learnt conditional tables
+    prior   [T] the conditional tables of all rows
+    broad   [B, T] tables of the broad components
+    parent  [n] the forest's shape
+    """
+
+    parent: Tensor
+    prior: Tensor
+    broad: Tensor
+
+    def __init__(self, levels: Sequence[int], K: int, broad: bool) -> None:
+        super().__init__()
+        self.K = K
+        self.forest = Forest.without_edges(levels)
+        prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
+        self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
+        self.register_buffer("prior", prior)
+        self.register_buffer("broad", prior.expand(len(UNIFORM) if broad else 0, -1).clone())
+        self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
+
+    def log_tables(self) -> Tensor:
+        """[K + B, T] logarithms of all conditional tables."""
+        return torch.cat([self.forest.log_softmax(self.logits), self.broad.log()])
+
+    def log_prob(self, c: Tensor) -> Tensor:
+        """Complete rows c [R, n] (int64): [R, K + B]."""
+        return self.log_tables()[:, self.forest.cells(c)].sum(-1).mT
+
+    def see(self, c: Tensor, missing: Tensor) -> Seen:
+        """Rows c [R, n] (int64) with holes."""
+        return see(self.forest, self.forest.tables(self.log_tables().exp()), c, missing)
+
+    def log_penalty(self, rows: float) -> Tensor:
+        """The Dirichlet priors of the learnt tables, of so many pseudo-rows each, up to a constant; nats."""
+        return rows * (self.prior * self.forest.log_softmax(self.logits)).sum()
+
+    @torch.no_grad()
+    def maximise(self, counts: Tensor, rows: float) -> None:
+        """The M-step, in place, from expected counts [K + B, T]."""
+        raised = counts[: self.K] + rows * self.prior
+        tables = [table / table.sum(-1, keepdim=True) for table in self.forest.tables(raised)]
+        self.logits.copy_(self.forest.flat(tables).log())
+
+    @torch.no_grad()
+    def reshape(self, forest: Forest, marginals: Tensor, pairs: Tensor) -> None:
+        """Take the shape of a forest and tables near those of all rows, in place.
+
+        marginals  [F] counts of each level of each dimension, one after the other
+        pairs      [F, F] counts of each pair of levels
+        """
+        starts = [0, *torch.tensor(forest.levels).cumsum(0).tolist()]
+        own = [marginals[a:b] + LEVEL for a, b in pairwise(starts)]
+        own = [counts / counts.sum() for counts in own]
+        prior, broad = [], []
+        for i, p in enumerate(forest.parent):
+            table = own[i][None]
+            if p >= 0:
+                counts = pairs[starts[p] : starts[p + 1], starts[i] : starts[i + 1]] + EDGE * own[i]
+                table = counts / counts.sum(-1, keepdim=True)
+            prior.append(table)
+            flat = torch.full_like(own[i], 1.0 / len(own[i]))
+            broad.append(torch.stack([(torch.lerp(own[i], flat, u)).expand(len(table), -1) for u in UNIFORM]))
+        self._take(forest)
+        self.prior.copy_(forest.flat(prior))
+        if len(self.broad):
+            self.broad.copy_(forest.flat(broad))
+        self.logits.copy_(self.prior.log().expand(self.K, -1))
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        """One row [n, ..] of levels (int64) of each named component [n]."""
+        log_tables = self.forest.tables(self.log_tables())
+        out = torch.zeros(len(component), len(self.forest.levels), dtype=torch.int64, device=component.device)
+        u = torch.rand(out.shape, dtype=self.logits.dtype, device=component.device, generator=generator)
+        for i in self.forest.order:
+            p = self.forest.parent[i]
+            row = out[:, p] if p >= 0 else torch.zeros_like(component)
+            out[:, i] = inverted(log_tables[i][component, row].exp(), u[:, i])
+        return out
+
+    def free_parameters(self) -> int:
+        """Of the learnt tables."""
+        return self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        """Keep a share of what sets the logits apart from those of other tables on the same forest, in place."""
+        if self.forest != other.forest:
+            raise ValueError("only tables on the same forest can be shrunk to each other")
+        self.logits.copy_(torch.lerp(other.logits, self.logits, share))
+
+    def _take(self, forest: Forest) -> None:
+        """Make room for the tables of a forest, in place: the parameter stays the same object."""
+        self.forest = forest
+        self.parent.copy_(torch.tensor(forest.parent))
+        self.logits.data = self.logits.data.new_zeros(self.K, forest.T)
+        self.prior = self.prior.new_zeros(forest.T)
+        self.broad = self.broad.new_zeros(len(self.broad), forest.T)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Parameters that were saved bring their forest with them."""
+        if (parent := state_dict.get(f"{prefix}parent")) is not None:
+            try:
+                self._take(Forest(self.forest.levels, tuple(parent.tolist())))
+            except ValueError as error:
+                args[-1].append(f"{prefix}parent: {error}")  # what load_state_dict says is wrong
+                return
+        super()._load_from_state_dict(state_dict, prefix, *args)

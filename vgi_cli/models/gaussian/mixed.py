@@ -1,0 +1,212 @@
+"""Components of mixed rows: a Gaussian of the continuous dimensions times a forest of the discrete ones.
+
+Within a component the two are independent; across components they are not. Either part may have no dimension.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from vgi_cli.layout import Layout
+from vgi_cli.maths.forests import Seen, draw, expected_counts, inverted, level_probs
+from vgi_cli.maths.gaussian import Patterns
+from vgi_cli.maths.truncated import truncated_mixture
+from vgi_cli.models.base import Redraw
+from vgi_cli.models.gaussian.categories import Categories
+from vgi_cli.models.gaussian.family import Components, column_law
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
+
+
+class Mixed(Gaussians):
+    """`numbers`: the Gaussians of the continuous dimensions; `categories`: the tables of the discrete ones.
+
+    `means`, `moments` and `precision` are those of the continuous dimensions, in the order of the row.
+    """
+
+    continuous: Tensor
+    discrete: Tensor
+
+    def __init__(self, numbers: Gaussians, layout: Layout, broad: bool) -> None:
+        super().__init__()
+        self.numbers = numbers
+        self.K, self.L, self.diagonal = numbers.K, numbers.L, numbers.diagonal
+        levels = [layout.level_counts[i] for i in layout.discrete]
+        self.categories = Categories(levels, numbers.K, broad)
+        self.D = layout.D
+        self.register_buffer("continuous", torch.tensor(layout.continuous, dtype=torch.int64), persistent=False)
+        self.register_buffer("discrete", torch.tensor(layout.discrete, dtype=torch.int64), persistent=False)
+
+    def means(self) -> Tensor:
+        return self.numbers.means()
+
+    @property
+    def independent(self) -> bool:
+        if self.D == 1:
+            return True
+        return self.K == 1 and self.numbers.independent and max(self.categories.forest.parent) < 0
+
+    def work(self) -> float:
+        return self.numbers.work() + 4.0 * self.means().shape[0] * self.categories.forest.T
+
+    def cells(self) -> int:
+        return self.means().shape[0] * (self.means().shape[1] + sum(self.categories.forest.levels))
+
+    def levels_of(self, x: Tensor) -> Tensor:
+        """The discrete dimensions of rows x [R, D], as numbers of levels [R, n] (int64)."""
+        return x[:, self.discrete].long()
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        return self.numbers.log_prob(x[:, self.continuous]) + self.categories.log_prob(self.levels_of(x))
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _MixedObserved(self, x, patterns)
+
+    def footprint(self) -> Footprint:
+        numbers, forest = self.numbers.footprint(), self.categories.forest
+        each = 3 * sum(forest.levels) + 2 * sum(forest.rows)
+        return Footprint(numbers.pattern, numbers.row + self.means().shape[0] * each)
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        numbers = self.numbers.log_penalty(self._scale(scale), penalty)
+        return numbers + self.categories.log_penalty(penalty.tables)
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        self.numbers.maximise(statistics[:-1], self._scale(scale), penalty)
+        self.categories.maximise(statistics[-1], penalty.tables)
+
+    def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
+        self.numbers.set_moments(mean, covariance)
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        self.numbers.shrink_to(other.numbers, share)
+        self.categories.shrink_to(other.categories, share)
+
+    def moments(self) -> Moments:
+        return self.numbers.moments()
+
+    def precision(self) -> tuple[Tensor, Tensor]:
+        return self.numbers.precision()
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        numbers = self.numbers.sample(component, generator)
+        levels = self.categories.sample(component, generator)
+        return self.whole(numbers, levels)
+
+    @torch.no_grad()
+    def start_levels(self, x: Tensor, weight: Tensor, pull: float) -> None:
+        """Tables of completed rows x [R, D] that belong to the components with weights [R, K], in place."""
+        levels = self.levels_of(x)
+        one_hot = self._one_hot(levels, x.dtype)
+        self.categories.reshape(self.categories.forest, one_hot.sum(0), one_hot.mT @ one_hot)
+        cells = self.categories.forest.cells(levels)
+        counts = x.new_zeros(weight.shape[1], self.categories.forest.T)
+        for cell in cells.unbind(1):
+            counts.index_add_(1, cell, weight.mT)
+        self.categories.maximise(counts, pull)
+
+    def spread(self, x: Tensor) -> Tensor:
+        """[R, F] the levels of rows x [R, D] as indicators, in such units that those of each dimension together have
+        the variance 1."""
+        one_hot = self._one_hot(self.levels_of(x), x.dtype)
+        parts = (one_hot - one_hot.mean(0)).split(self.categories.forest.levels, 1)
+        total = (part.square().mean(0).sum() for part in parts)
+        return torch.cat([part / max(v.item(), 1e-12) ** 0.5 for part, v in zip(parts, total, strict=True)], 1)
+
+    def _one_hot(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
+        """[R, F] indicators of levels [R, n], those of one dimension after those of another."""
+        pairs = zip(levels.unbind(1), self.categories.forest.levels, strict=True)
+        return torch.cat([torch.nn.functional.one_hot(c, n) for c, n in pairs], 1).to(dtype)
+
+    def whole(self, numbers: Tensor, levels: Tensor) -> Tensor:
+        """Rows [R, D] from their continuous and their discrete dimensions."""
+        out = numbers.new_zeros(len(numbers), self.D)
+        out[:, self.continuous] = numbers
+        out[:, self.discrete] = levels.to(out.dtype)
+        return out
+
+    def free_parameters(self) -> int:
+        return self.numbers.free_parameters() + self.categories.free_parameters()
+
+    def _scale(self, scale: Scale) -> Scale:
+        return Scale(scale.mean[self.continuous], scale.variance[self.continuous], scale.rows)
+
+
+class _MixedObserved(Observed):
+    """Rows seen by both parts. The categories see each distinct set of observed levels once."""
+
+    def __init__(self, mixed: Mixed, x: Tensor, patterns: Patterns) -> None:
+        self.mixed, self.x = mixed, x
+        holes = patterns.missing[:, mixed.continuous]
+        self.numbers = mixed.numbers.observe(x[:, mixed.continuous], _merged(holes, patterns.of_row))
+        absent = patterns.missing[patterns.of_row][:, mixed.discrete]
+        levels = torch.where(absent, -1, mixed.levels_of(x))
+        distinct, self.of_row = torch.unique(levels, dim=0, return_inverse=True)
+        self.levels, self.absent = levels, absent
+        self.seen: Seen = mixed.categories.see(distinct.clamp(min=0), distinct < 0)
+        self.log_prob = self.numbers.log_prob + self.seen.log_prob[self.of_row]
+
+    def mean(self, k: int) -> Tensor:
+        levels = torch.stack([law[k].argmax(-1) for law in level_probs(self.seen)], -1)
+        return self._whole(self.numbers.mean(k), levels[self.of_row])
+
+    def centre(self, weights: Tensor) -> Tensor:
+        laws = (law.permute(1, 0, 2)[self.of_row] for law in level_probs(self.seen))
+        levels = torch.stack([torch.einsum("rk,rkl->rl", weights, law).argmax(-1) for law in laws], -1)
+        return self._whole(self.numbers.centre(weights), levels)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        component = torch.full(self.of_row.shape, k, device=columns.device)
+        numbers = self.numbers.draw(k, columns[:, self.mixed.continuous], factors)
+        return self._whole(numbers, self._draw_levels(component, columns))
+
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+        numbers = self.numbers.draw_each(component, columns[:, self.mixed.continuous], factors)
+        return self._whole(numbers, self._draw_levels(component, columns))
+
+    def _draw_levels(self, component: Tensor, columns: Tensor) -> Tensor:
+        return draw(self.seen, self.of_row, component, torch.special.ndtr(columns[:, self.mixed.discrete]))
+
+    def _whole(self, numbers: Tensor, levels: Tensor) -> Tensor:
+        return self.mixed.whole(numbers, torch.where(self.absent, levels, self.levels))
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """Those of the Gaussians, then the expected counts [K + B, T] of the tables' cells."""
+        weight = responsibility.new_zeros(len(self.seen.log_prob), responsibility.shape[1])
+        weight = weight.index_add(0, self.of_row, responsibility)
+        return (*self.numbers.statistics(responsibility), expected_counts(self.seen, weight))
+
+
+def _merged(missing: Tensor, of_row: Tensor) -> Patterns:
+    """Patterns of which some may be equal, each once."""
+    if missing.shape[1] == 0:
+        return Patterns(missing[:1], torch.zeros_like(of_row))
+    distinct, place = torch.unique(missing, dim=0, return_inverse=True)
+    return Patterns(distinct, place[of_row])
+
+
+def mixed_redraws(mixed: Mixed, log_weights: Tensor) -> Redraw:
+    """A continuous dimension given the others is a mixture of normals, whose weights know the levels; a level has the
+    probability of the row with it among those of the rows with each level."""
+    numbers = Components(log_weights, mixed.means(), *mixed.precision())
+    places = {int(i): place for place, i in enumerate(mixed.continuous)}
+    counts = dict(zip(mixed.discrete.tolist(), mixed.categories.forest.levels, strict=True))
+
+    def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
+        values = x[:, mixed.continuous]
+        if j in places:
+            weights = log_weights + mixed.categories.log_prob(mixed.levels_of(x))
+            column = torch.full((len(x),), places[j], device=x.device)
+            law = column_law(numbers._replace(log_weights=weights), values, column)
+            return truncated_mixture(*law, low, high, choice, u)
+        density = mixed.numbers.log_prob(values) + log_weights
+        log_probs = []
+        for level in range(counts[j]):
+            rows = x.clone()
+            rows[:, j] = level
+            log_probs.append(torch.logsumexp(density + mixed.categories.log_prob(mixed.levels_of(rows)), -1))
+        return inverted(torch.softmax(torch.stack(log_probs, -1), -1), u).to(x.dtype)
+
+    return redraw
