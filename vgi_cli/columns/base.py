@@ -181,12 +181,14 @@ class Finding(NamedTuple):
     words    the line, from how the cells are shown (`'x' in row 3 and 2 more cells`) and their number
     refused  the hint of an InputError, where the column cannot be encoded; None: the line is a note
     several  whether few lines are shown where several columns have this finding
+    unseen   whether these are levels that the fit has not seen: the user may say what becomes of them
     """
 
     which: Bools
     words: Callable[[str, int], str]
     refused: str | None = None
     several: bool = False
+    unseen: bool = False
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -252,14 +252,18 @@ class Levelled(ModelledColumn):
         return level_scores(draws, truth, len(self.levels), self.ordered)
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
-        unseen = ~cells.missing & np.isnan(self.codes(cells))
         return [
             Finding(
-                unseen,
-                lambda what, _: f"column '{self.name}' has levels that the fit has not seen: {what}",
-                "spell them as in the fit, or fit again",
+                self.unseen(cells),
+                lambda what, _: f"column '{self.name}' has a level that the fit has not seen: {what}",
+                "`--unseen missing` fills such cells, `--unseen carry` leaves them as they are",
+                unseen=True,
             )
         ]
+
+    def unseen(self, cells: Cells) -> Bools:
+        """[N] which cells are observed and none of the levels."""
+        return np.asarray(~cells.missing & np.isnan(self.codes(cells)), bool)
 
     @property
     @abstractmethod

@@ -50,7 +50,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
         reporter.plan([READING, TRAINING, SAVING])
         with reporter.stage(READING) as stage:
             table = fitted_or_new(fitted, request) if table is None else table
-            match(table, fitted.schema, reporter)
+            match(table, fitted.schema, reporter, unseen=table_settings(request, fitted.recipe.table).unseen)
             stage(0.5)
             read = fitted.rows(table, progress=lambda done: stage(0.5 + 0.5 * done))
         seed = seed_of(fitted, request)

@@ -134,7 +134,7 @@ def _encode(
     if not isinstance(recipe.val, str) or not schema.modelled:
         return rows, None
     other = read([recipe.val], None, recipe.table)
-    match(other, schema, reporter)
+    match(other, schema, reporter, unseen=recipe.table.unseen)
     return rows, rows_of(other, schema, recipe.seed)
 
 

@@ -35,7 +35,7 @@ from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
-from vgi_cli.table.fills import avoid_codes
+from vgi_cli.table.fills import avoid_codes, forget_unseen
 from vgi_cli.table.frames import to_frames
 from vgi_cli.table.outputs import OutputLayout, default_output, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.source import Block, Source, Whole
@@ -68,7 +68,10 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             stage(0.5)
             described = source.origin
             told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
-            seen = survey(told, fitted.schema, reporter, request.strict)
+            unseen = table_settings(request, fitted.recipe.table).unseen
+            seen = survey(told, fitted.schema, reporter, request.strict, unseen)
+            if unseen == "missing":
+                source = _Forgetting(source, fitted.schema)
         out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
         if request.out is None:
             out = default_output(request.beside("imputed"), described)
@@ -135,7 +138,8 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
         table = fitted_or_new(fitted, request) if request.table is None else request.table
         if request.format == "long":
             refuse_clash(table.origin)
-        seen = survey(Whole(table), fitted.schema, reporter, request.strict)
+        unseen = table_settings(request, fitted.recipe.table).unseen
+        seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
     sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
     draws = sampling.whole(fitted.rows(table, keys))
@@ -157,6 +161,19 @@ class _Told(Source):
             yield block
             rows = block.first + block.table.N
             self._tell(rows / self.origin.N, rows)
+
+
+class _Forgetting(Source):
+    """A table in which levels that the fit has not seen are missing."""
+
+    def __init__(self, source: Source, schema: Schema) -> None:
+        self._source, self._schema = source, schema
+        self.origin = source.origin
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._source.blocks():
+            forget_unseen(block.table, self._schema)
+            yield block
 
 
 def _passes(tell: Callable[[float], None], count: int) -> Callable[[float, int], None]:
@@ -388,6 +405,8 @@ def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: R
 def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:
     """How another table is read: as the fitted one, with what was said changed."""
     said = {
-        key: request.said(f"table.{key}") for key in ("delimiter", "na_values") if f"table.{key}" in request.settings
+        key: request.said(f"table.{key}")
+        for key in ("delimiter", "na_values", "unseen")
+        if f"table.{key}" in request.settings
     }
     return base.model_copy(update={key: tuple(value) if key == "na_values" else value for key, value in said.items()})

@@ -4,26 +4,28 @@ carried (text, truth values, ids, …) or empty."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
-
-import numpy as np
+from typing import Literal, Self
 
 from vgi_cli.columns.base import Cells, Finding
-from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
+from vgi_cli.table.fills import absent, forget_unseen
+
+Unseen = Literal["error", "missing", "carry"]
+UNSEEN: dict[str, str] = {"missing": "count as missing and are filled", "carry": "stay, and say nothing to the model"}
+"""What becomes of levels that the fit has not seen."""
 
 
-def check(table: Table, schema: Schema, fate: str = "imputed from the model", truth: bool = False) -> list[str]:
+def check(table: Table, schema: Schema, fate: str = "imputed from the model", unseen: Unseen = "error") -> list[str]:
     """Whether a new table can be encoded with a fitted schema: notes, one line each.
 
     Raises InputError when it lacks a fitted column or holds text, infinities or values out of all proportion in one.
-    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note. `truth`: the table is only
-    scored against, and may have levels that the fit has not seen.
+    Columns are matched by name. `fate`: what becomes of fully missing rows, for the note; `unseen`: of levels that the
+    fit has not seen. Where these count as missing, they do in the table from now on.
     """
-    checking = Check(schema, table.names, table.label, fate, truth)
+    checking = Check(schema, table.names, table.label, fate, unseen)
     checking.add(table)
     return checking.notes()
 
@@ -51,9 +53,9 @@ class Check:
     rows, incomplete  number of rows so far, and of those with a hole in a modelled column
     """
 
-    def __init__(self, schema: Schema, names: Sequence[str], label: str, fate: str, truth: bool = False) -> None:
+    def __init__(self, schema: Schema, names: Sequence[str], label: str, fate: str, unseen: Unseen = "error") -> None:
         """InputError when the table lacks a fitted column."""
-        self._truth = truth
+        self._unseen = unseen
         self._schema, self._names, self._label, self._fate = schema, names, label, fate
         self.rows = self.incomplete = self._absent = 0
         self._found: dict[str, list[_Found]] = {name: [] for name in schema.modelled}
@@ -67,18 +69,20 @@ class Check:
             raise InputError(f"{label}: lacks the fitted {named('column', lacking)}", hint)
 
     def add(self, table: Table) -> None:
-        """Look at the next rows."""
+        """Look at the next rows. Levels that the fit has not seen are missing there from now on, if asked."""
         self.rows += table.N
         for column in self._schema.encoded:
             cells = table.column(column.name)
-            findings = () if self._truth and isinstance(column, Levelled) else column.findings(cells)
+            findings = column.findings(cells)
             found = self._found[column.name]
             found += map(_Found, findings[len(found) :])
             for one, finding in zip(found, findings, strict=True):
                 one.add(cells, finding)
             self._observed[column.name] |= not cells.missing.all()
+        if self._unseen == "missing":
+            forget_unseen(table, self._schema)
         if self._schema.modelled:
-            holes = np.stack([table.missing(name) for name in self._schema.modelled], 1)
+            holes = absent(table, self._schema)
             self.incomplete += int(holes.any(1).sum())
             self._absent += int(holes.all(1).sum())
 
@@ -86,10 +90,20 @@ class Check:
         """After the last rows: what the user should know. InputError where the table cannot be encoded."""
         schema, label = self._schema, self._label
         found = [one for of_column in self._found.values() for one in of_column if one.count]
+        strange = {
+            name: one.count for name, of in self._found.items() for one in of if one.finding.unseen and one.count
+        }
+        if self._unseen != "error":
+            found = [one for one in found if not one.finding.unseen]
         for one in found:
             if one.finding.refused is not None:
                 raise InputError(f"{label}: {one}", one.finding.refused)
-        notes = [str(one) for one in found if not one.finding.several]
+        notes = []
+        if strange and self._unseen != "error":
+            where = [f"'{name}' ({count} cell{'s' * (count != 1)})" for name, count in strange.items()]
+            more = f" and {len(where) - SHOWN} more columns" if len(where) > SHOWN else ""
+            notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {', '.join(where[:SHOWN])}{more}"]
+        notes += [str(one) for one in found if not one.finding.several]
         notes += capped([str(one) for one in found if one.finding.several])
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):
             notes.append("columns are in another order than in the fit: matched by name")

@@ -16,7 +16,7 @@ from vgi_cli.columns.number import bound_lines
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
-from vgi_cli.encoding.check import Check, Holes, check
+from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import encode, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import HolesLeft, InputError, UsageError
@@ -145,9 +145,16 @@ def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Sche
     return replace(schema, columns=tuple(new if varies(old) and varies(new) else old for old, new in pairs))
 
 
-def match(table: Table, schema: Schema, reporter: Reporter, fate: str = "imputed from the model") -> None:
-    """Check a table against a fitted schema, with a line for what is unusual."""
-    for note in check(table, schema, fate):
+def match(
+    table: Table,
+    schema: Schema,
+    reporter: Reporter,
+    fate: str = "imputed from the model",
+    unseen: Unseen = "error",
+) -> None:
+    """Check a table against a fitted schema, with a line for what is unusual. Levels that the fit has not seen are
+    missing in the table from now on, where they count so."""
+    for note in check(table, schema, fate, unseen):
         reporter.say(note)
 
 
@@ -160,10 +167,12 @@ class Survey(NamedTuple):
     holes: Holes
 
 
-def survey(source: Source, schema: Schema, reporter: Reporter, strict: bool = False) -> Survey:
+def survey(
+    source: Source, schema: Schema, reporter: Reporter, strict: bool = False, unseen: Unseen = "error"
+) -> Survey:
     """As `match`, block by block. With `strict`, HolesLeft where holes would stay."""
     holes = Holes(schema)
-    checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model")
+    checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model", unseen)
 
     def tables() -> Iterator[Table]:
         for block in source.blocks():

@@ -186,6 +186,10 @@ _TOKEN = "One more text that means missing in CSV (repeatable)."
 NaValues = Annotated[Sequence[str], Option(_TOKEN, "TOKEN", "table.na_values")]
 _DELIMITER = "Delimiter of CSV (default: comma; tab for .tsv)."
 Delimiter = Annotated[str | None, Option(_DELIMITER, "CHAR", "table.delimiter")]
+_UNSEEN = (
+    "Levels of new rows that the fit has not seen: error (default), missing (they are filled) or carry (they stay)."
+)
+Unseen = Annotated[str | None, Option(_UNSEEN, "RULE", "table.unseen")]
 Seed = Annotated[int | None, Option("Seed (fit: 0; afterwards: the run's).", "N", "seed")]
 Device = Annotated[str | None, Option("auto, cpu, cuda, cuda:1, …. [env var: VGI_DEVICE]", "NAME", "device")]
 Threads = Annotated[int | None, Option("Threads on the CPU. [env var: VGI_THREADS]", "N", "threads")]
@@ -215,6 +219,7 @@ class CommonOptions(TypedDict, total=False):
     mask: Mask
     na_values: NaValues
     delimiter: Delimiter
+    unseen: Unseen
     seed: Seed
     device: Device
     threads: Threads

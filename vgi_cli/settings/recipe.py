@@ -30,6 +30,8 @@ NESTED = (*FREE, "table")
 class TableSettings(BaseModel):
     """How the table is read: the keys `table.*`.
 
+    unseen     what becomes of levels in other tables that the fitted one does not have: an error; they count as missing
+               and are filled; they are carried and say nothing to the model
     transform  of the columns; None: the model's own (see registry)
     carry_others  whether columns that the model cannot take are carried: those of levels, by a model of numbers
     blocks     columns that are redrawn together; `auto`: those that are missing together; None: what the method does by
@@ -46,6 +48,7 @@ class TableSettings(BaseModel):
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
+    unseen: Literal["error", "missing", "carry"] = "error"
     transform: Literal["linear", "normal", "none"] | None = None
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 

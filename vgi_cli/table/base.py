@@ -62,6 +62,11 @@ class Table(CellSource, ABC):
         """[N] bool, True where the cell is absent in the table itself, whether or not a mask hides it."""
         return self.missing(name) if self.hidden is None else self._missing(self.place(name))
 
+    def forget(self, name: str, which: Bools) -> None:
+        """Count some cells [N] of a column as missing from now on."""
+        self._absent[name] = self.missing(name) | which
+        self._numbers.pop(name, None)
+
     def unmet_tokens(self) -> list[str]:
         """Those of the given tokens (`--na-values`) that no cell of the table is."""
         if self.tokens:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgi_cli.columns.base import ConstantColumn, ModelledColumn
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, Floats, Ints
 from vgi_cli.columns.schema import Schema
@@ -60,6 +61,23 @@ class Holes:
             (quote(cell) if q else quote_if_needed(cell, delimiter)).encode()
             for cell, q in zip(cells, quotes, strict=True)
         ]
+
+
+def absent(table: Table, schema: Schema) -> Bools:
+    """[N, columns] which cells of the modelled columns say nothing to a model: those that are missing, and levels that
+    the fit has not seen."""
+    out = np.zeros((table.N, len(schema.encoded)), bool)
+    for i, column in enumerate(schema.encoded):
+        cells = table.column(column.name)
+        out[:, i] = cells.missing | column.unseen(cells) if isinstance(column, Levelled) else cells.missing
+    return out
+
+
+def forget_unseen(table: Table, schema: Schema) -> None:
+    """Count levels that the fit has not seen as missing."""
+    for column in schema.encoded:
+        if isinstance(column, Levelled):
+            table.forget(column.name, column.unseen(table.column(column.name)))
 
 
 def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:

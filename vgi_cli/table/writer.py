@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from vgi_cli.columns.numerals import Floats
@@ -18,7 +17,7 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
-from vgi_cli.table.fills import Holes, Style, find_holes
+from vgi_cli.table.fills import Holes, Style, absent, find_holes
 from vgi_cli.table.inputs import Format, Origin, split_name
 from vgi_cli.table.outputs import (
     OutputLayout,
@@ -97,10 +96,7 @@ class Content(NamedTuple):
 
     def draw(self, number: int, block: Block) -> Floats:
         """[n, D]: a draw (from 0) of a block; only holes are looked at."""
-        names = self.schema.modelled
-        missing = [block.table.missing(name) for name in names]
-        holes = np.stack(missing, 1) if names else np.zeros((block.table.N, 0), bool)
-        return self.draws.rows(number, block.first, holes)
+        return self.draws.rows(number, block.first, absent(block.table, self.schema))
 
 
 def write_blocks(

@@ -91,7 +91,8 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         reporter.plan([READING, *_stages(fitted, request)])
         with reporter.stage(READING):
             table, truth = _tables(fitted, request)
-        match(table, fitted.schema, reporter, fate="left out of the likelihood")
+        unseen = table_settings(request, fitted.recipe.table).unseen
+        match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=unseen)
         request.refuse_outputs()
         try:
             with stop.deferred():
@@ -248,7 +249,7 @@ def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table
                 f"--truth: {truth.label} has {truth.N} rows, {table.label} has {table.N}",
                 "the truth is the same table with its holes filled, row by row",
             )
-        check(truth, fitted.schema, truth=True)
+        check(truth, fitted.schema, unseen="carry")
     return table, truth
 
 
