@@ -13,6 +13,7 @@ import torch
 from tests.table.helpers import from_text, write_imputed
 from tests.test_extending import EXAMPLES as PLUGINS
 from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn, Transform
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema, kind_of
@@ -44,6 +45,11 @@ EXAMPLES: dict[str, list[str]] = {
     "scale": [str(v) for v in RNG.choice(["low", "mid", "high"], 80)],
     "truth": [str(v) for v in RNG.choice(["Yes", "No"], 80)],
     "same": ["same"] * 20,
+    "date": [str(v) for v in np.datetime64("2020-01-01") + RNG.integers(0, 900, 80)],
+    "datetime": [f"{np.datetime64('2020-01-01T00:00') + int(v)}:00Z" for v in RNG.integers(0, 900_000, 80)],
+    "time": [f"{v // 60:02d}.{v % 60:02d}.00" for v in RNG.integers(0, 1440, 80)],
+    "duration": [f"{v // 3600}:{v // 60 % 60:02d}:{v % 60:02d}.5" for v in RNG.integers(0, 200_000, 80)],
+    "one date": ["31/12/2020"] * 20,
     "colour": [f"#{v:06x}" for v in RNG.integers(0, 0xFFFFFF, 80)],
 }
 ASKED = {
@@ -54,7 +60,7 @@ ASKED = {
     "same": "categorical",
 }
 """What is said of a column that would be taken for something else."""
-MODELLED = [name for name in EXAMPLES if name not in ("one", "nothing", "text", "same")]
+MODELLED = [name for name in EXAMPLES if name not in ("one", "one date", "nothing", "text", "same")]
 TRANSFORMS: list[Transform] = ["linear", "normal"]
 
 
@@ -208,7 +214,7 @@ def test_tables_are_encoded_filled_and_scored(name: str) -> None:
     hidden = torch.from_numpy(rows.column("x").missing)[:, None] & torch.tensor([True, False])
     scores = score_imputations(torch.from_numpy(draws), truth, hidden, schema.encoded, torch.ones(2))
     assert scores is not None and set(scores.columns) == {"x"} and scores.columns["x"]["cells"] == 1
-    assert ("crps" in scores.overall) == isinstance(column, Number)
+    assert ("crps" in scores.overall) == isinstance(column, Number | Moment)
 
 
 def test_a_constant_is_spelled_as_it_was() -> None:
@@ -218,7 +224,7 @@ def test_a_constant_is_spelled_as_it_was() -> None:
     assert rows.N == 20
 
 
-@pytest.mark.parametrize("name", ["nothing", "text", "one", "same"])
+@pytest.mark.parametrize("name", ["nothing", "text", "one", "one date", "same"])
 def test_other_columns_take_no_dimension(name: str) -> None:
     _, schema, _ = fitted(name)
     assert schema.modelled == ("y",) and schema.layout.d == 1

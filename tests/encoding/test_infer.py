@@ -125,7 +125,7 @@ def test_parquet_decides_by_type_and_value(tmp_path: Path) -> None:
     )
     frame.to_parquet(tmp_path / "t.parquet")
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]))
-    assert [c.kind for c in schema.columns] == ["integer", "numeric", "carried", "carried", "carried"]
+    assert [c.kind for c in schema.columns] == ["integer", "numeric", "carried", "carried", "constant-moment"]
     assert schema.columns[1].resolution == 0.1
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]), kinds={"text": "integer"})
     assert schema.columns[2].kind == "integer"

@@ -194,7 +194,7 @@ def test_keys_and_columns_with_next_to_nothing_in_them_are_said(tmp_path: Path) 
 
 
 def test_columns_that_are_no_text_are_left_alone(tmp_path: Path) -> None:
-    """Dates beyond what Python knows, unknown time zones, lists: carried, and never turned into Python objects."""
+    """Dates beyond the calendar, unknown time zones, lists: carried, and never turned into Python objects."""
     n = 40
     arrow = pa.table(
         {
@@ -207,8 +207,15 @@ def test_columns_that_are_no_text_are_left_alone(tmp_path: Path) -> None:
         }
     )
     pq.write_table(arrow, tmp_path / "t.parquet")
-    said = "column 'text' is carried as text, not modelled: all its cells are numbers (`--column text=numeric`)"
-    assert notes(read_table([str(tmp_path / "t.parquet")])) == [said]
+    table = read_table([str(tmp_path / "t.parquet")])
+    assert notes(table) == [
+        "column 'date' is carried: it holds years beyond 1 to 9999",
+        "column 'time' is carried: it holds years beyond 1 to 9999",
+        "column 'zone' is carried: no time zone is called 'Foo/Bar'",
+        "column 'text' is carried as text, not modelled: all its cells are numbers (`--column text=numeric`)",
+    ]
+    with pytest.raises(InputError, match="--column date=date, but it holds years beyond 1 to 9999"):
+        infer_schema(table, kinds={"date": "date"})
 
 
 def test_long_cells_and_commas_in_messages(tmp_path: Path) -> None:

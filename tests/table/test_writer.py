@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import os
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -317,8 +318,8 @@ class TestParquet:
         pq.write_table(self.arrow(), tmp_path / "t.parquet")
         table = read_table([tmp_path / "t.parquet"])
         schema, _ = infer_schema(table, ids=["id"])
-        assert schema.modelled == ("i8", "f32", "f64", "dec")
-        draws = np.array([[[0.0] * 4, [7.4, 0.22, 2.4, 1.751], [0.0] * 4]])
+        assert schema.modelled == ("i8", "f32", "f64", "dec", "day")
+        draws = np.array([[[0.0] * 5, [7.4, 0.22, 2.4, 1.751, 0.9], [0.0] * 5]])
         (path,) = write_imputed(table, schema, draws, layout="files", out=tmp_path / "o.parquet")
         out = pq.read_table(path)
         assert out.schema.equals(pq.read_schema(tmp_path / "t.parquet"), check_metadata=True)
@@ -330,7 +331,7 @@ class TestParquet:
                 "dec": Decimal("1.75"),
                 "text": None,
                 "dict": None,
-                "day": None,
+                "day": date(1970, 1, 2),
                 "list": None,
                 "k": 7,
                 "none": None,

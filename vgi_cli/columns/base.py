@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Numbers, Spelling
 
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
@@ -69,6 +69,12 @@ class CellSource(Protocol):
     def distinct(self, name: str, /) -> Distinct: ...
     @abstractmethod
     def scale(self, name: str, /) -> Sequence[str] | None: ...
+    @abstractmethod
+    def moments(self, name: str, /) -> Moments | None: ...
+    @abstractmethod
+    def fields(
+        self, name: str, pattern: str, rows: Ints | None, /
+    ) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]: ...
     @abstractmethod
     def where(self, row: int, /) -> str: ...
 
@@ -136,6 +142,16 @@ class Cells:
     def scale(self) -> Sequence[str] | None:
         """The texts of an ordered dictionary of Arrow in their order; None of another column."""
         return self._table.scale(self.name)
+
+    @property
+    def moments(self) -> Moments | None:
+        """The cells as dates or times, where the file types them as such; else None."""
+        return self._table.moments(self.name)
+
+    def fields(self, pattern: str, rows: Ints | None = None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]:
+        """Which of the cells (None: of all), blanks around them aside, a regular expression matches, and the texts [n]
+        of its named groups; empty where a cell or a group does not match. The expression is one of RE2."""
+        return self._table.fields(self.name, pattern, rows)
 
     def where(self, row: int) -> str:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""

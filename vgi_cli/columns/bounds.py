@@ -96,7 +96,13 @@ def asked_for(names: Collection[str], bounds: Mapping[str, str], unbounded: Sequ
 
 
 def bounds_of(
-    values: Floats, whole: bool, lattice: Lattice | None, asked: Asked | None, limits: tuple[float, float] | None
+    values: Floats,
+    whole: bool,
+    lattice: Lattice | None,
+    asked: Asked | None,
+    limits: tuple[float, float] | None,
+    *,
+    zero: bool = True,
 ) -> tuple[Bound | None, Bound | None]:
     """The least and the greatest admissible fill of a column, None where it has no bound on that side.
 
@@ -104,6 +110,7 @@ def bounds_of(
     whole    whether it is a column of whole numbers
     asked    what the user asked for
     limits   of the column's type in the file
+    zero     whether zero is a limit where all values are on one side of it
 
     Both are values that the column can take. A natural limit is, the first of these that there is: values that pile up
     at the end; few whole numbers; zero, where no value lies beyond it (and not zero itself unless it was observed); the
@@ -112,7 +119,7 @@ def bounds_of(
     piles: tuple[Spike, ...] = ()
     if lattice is not None and (asked is None or asked.rule == "range"):
         piles = find_spikes(values, lattice.resolution, PILED)
-    low, high = (_bound(values, whole, lattice, asked, limits, piles, side) for side in (-1, 1))
+    low, high = (_bound(values, whole, lattice, asked, limits, piles, side, zero) for side in (-1, 1))
     return low, high
 
 
@@ -124,6 +131,7 @@ def _bound(
     limits: tuple[float, float] | None,
     piles: tuple[Spike, ...],
     side: int,
+    zero: bool,
 ) -> Bound | None:
     """The bound at the lower (-1) or the upper (1) end."""
     end = float(values.min() if side < 0 else values.max())
@@ -140,7 +148,7 @@ def _bound(
             return Bound(pile.value, "spike")
     if whole and lattice is not None and _is_scale(values, lattice, end):
         return Bound(end, "few")
-    if side * end <= 0:
+    if zero and side * end <= 0:
         return Bound(_beside_zero(end, whole, lattice, side), "sign")
     if limits is not None:
         return Bound(_inside(limits[0] if side < 0 else limits[1], end, whole, lattice, side), "type")

@@ -77,15 +77,18 @@ class Spike:
         return np.asarray(np.abs(values - self.value) <= 0.5 * resolution)
 
 
-def find_lattice(values: Floats, some: Floats, decimals: int | None, *, search: bool, single: bool) -> Lattice | None:
+def find_lattice(
+    values: Floats, some: Floats, decimals: int | None, *, search: bool, single: bool, step: int = 1
+) -> Lattice | None:
     """The lattice of observed values [n], or None where they are not decimal fractions of at most 15 digits.
 
     some      those of the values, the least of which is written down as the origin
     decimals  most decimals that the values are spelled with; with `search`, find them from the values instead
     single    the values come from float32
+    step      units of the last decimal, of which the column holds multiples only
 
     The spacing is the greatest common divisor of the differences (heights to the nearest 5, codes 2 and 4) when enough
-    values say so: eight distinct ones, or eight of each on average; else one unit of the last decimal.
+    values say so: eight distinct ones, or eight of each on average; else `step`.
     """
     if search:
         decimals = decimals_of(values, single=single)
@@ -94,7 +97,6 @@ def find_lattice(values: Floats, some: Floats, decimals: int | None, *, search: 
     units = np.rint(values * 10.0**decimals).astype(np.int64)
     distinct = np.unique(units)
     origin = int(distinct[0])
-    step = 1
     if len(distinct) > 1 and (len(distinct) >= 8 or len(units) >= 8 * len(distinct)):
         step = int(np.gcd.reduce(distinct - origin))
     lattice = Lattice(decimals, step, int(np.rint(some.min() * 10.0**decimals)))

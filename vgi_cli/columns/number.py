@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property, reduce
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -83,7 +83,19 @@ WHY: dict[str, tuple[str, str]] = {
 """Why a column has a bound, and where its fills stay for that reason (not worth a word: empty)."""
 
 
-@final
+class Measure(NamedTuple):
+    """How numbers are rounded that stand for something else, such as dates.
+
+    decimals  of each, as they are counted
+    step      units of the last decimal, of which they are multiples
+    zero      whether zero is a natural limit where all are on one side of it
+    """
+
+    decimals: int
+    step: int
+    zero: bool
+
+
 @dataclass(frozen=True, config=STRICT)
 class Number(ModelledColumn):
     """A column of numbers; of kind `integer` where all are whole. Its encoded value is a smooth increasing function of
@@ -145,7 +157,7 @@ class Number(ModelledColumn):
         seen = ~missing if asked.rows is None else ~missing & asked.rows
         if not seen.any():
             return Empty(cells.name, "empty")
-        return _inferred(cells, asked, numbers.values[~missing], numbers.values[seen])
+        return inferred(cells, asked, numbers.values[~missing], numbers.values[seen])
 
     @property
     def whole(self) -> bool:
@@ -299,10 +311,7 @@ class Number(ModelledColumn):
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
         name, values = self.name, cells.numbers.values
-        finite, width = np.isfinite(values), self.high - self.low
-        with np.errstate(over="ignore", invalid="ignore"):
-            lost = finite & (np.abs(values - self.low) > FURTHEST * self.deviation)
-            outside = finite & ((values < self.low - width) | (values > self.high + width))
+        finite, lost, outside = np.isfinite(values), self.lost(values), self.outside(values)
         infinite, broken = np.isinf(values), finite & (values != np.rint(values)) & self.whole
 
         def hint(which: Bools) -> str:
@@ -323,6 +332,17 @@ class Number(ModelledColumn):
             Finding(broken, lambda what, _: f"column '{name}' was whole in the fit but holds {what}"),
             Finding(outside, self._outside, several=True),
         ]
+
+    def lost(self, values: Floats) -> Bools:
+        """[n] which values are too far from the fitted ones to compute with."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.isfinite(values) & (np.abs(values - self.low) > FURTHEST * self.deviation)
+
+    def outside(self, values: Floats) -> Bools:
+        """[n] which values are farther outside the observed range than that is wide."""
+        width = self.high - self.low
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.isfinite(values) & ((values < self.low - width) | (values > self.high + width))
 
     def _outside(self, what: str, count: int) -> str:
         return (
@@ -377,8 +397,11 @@ def _flag(cells: Cells, asked: Request) -> str:
     return f"{cells.label}: --column {cells.name}={asked.kind}"
 
 
-def _inferred(cells: Cells, asked: Request, every: Floats, values: Floats) -> Column:
-    """A column of numbers; `every` observed one, and the `values` among them that statistics come from."""
+def inferred(
+    cells: Cells, asked: Request, every: Floats, values: Floats, measure: Measure | None = None
+) -> Number | Constant:
+    """A column of numbers; `every` observed one, and the `values` among them that statistics come from. `measure`: how
+    they are rounded, where they stand for something else; None: as they are written."""
     whole = bool((every == np.rint(every)).all())
     if asked.kind == "integer" and not whole:
         numbers = cells.numbers.values
@@ -391,7 +414,10 @@ def _inferred(cells: Cells, asked: Request, every: Floats, values: Floats) -> Co
     lattice = None
     if integer or not whole:
         most = 0 if whole else None if spelled is None else spelled.most
-        lattice = find_lattice(every, values, most, search=spelled is None and not whole, single=cells.single)
+        if measure is not None:
+            lattice = find_lattice(every, values, measure.decimals, search=False, single=False, step=measure.step)
+        else:
+            lattice = find_lattice(every, values, most, search=spelled is None and not whole, single=cells.single)
         if lattice is not None and spelled is not None and lattice.decimals > spelled.usual + DUST:
             lattice = None
     low, high = float(values.min()), float(values.max())
@@ -412,7 +438,8 @@ def _inferred(cells: Cells, asked: Request, every: Floats, values: Floats) -> Co
         if integer and asked.kind is None and free:
             levels = find_levels(every, resolution)
         spikes = () if levels else find_spikes(values, resolution)
-    lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits)
+    zero = measure is None or measure.zero
+    lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
     scale = fit_scale(values, asked.transform, resolution, spikes)
     if levels:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")

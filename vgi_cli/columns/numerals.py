@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,25 @@ class Numbers(NamedTuple):
     values: Floats
     number: Bools
     padded: Bools
+
+
+What = Literal["date", "datetime", "time", "duration"]
+Tick = Literal["D", "s", "ms", "us", "ns"]
+
+
+class Moments(NamedTuple):
+    """The cells of one column that the file types as dates, datetimes, times of day or durations.
+
+    ticks  [N] days, seconds or parts of a second since 1970-01-01 (UTC), since midnight, or of a duration; 0 where the
+           cell is missing
+    unit   the tick of the type
+    zone   the time zone of datetimes, None where the type has none
+    """
+
+    what: What
+    ticks: Ints
+    unit: Tick
+    zone: str | None
 
 
 class Spelling(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.base import Carried, Cells, Column
+from vgi_cli.columns.datetime import Moment, doubt
 from vgi_cli.columns.levelled import MOST, Levelled, few
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
@@ -79,6 +80,8 @@ def looks_written(cells: Cells) -> bool:
 
 def _text(cells: Cells, alone: bool) -> str | None:
     """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
+    if alone and (line := doubt(cells)) is not None:
+        return line
     if not cells.textual:
         return None
     name, observed, numbers = cells.name, ~cells.missing, cells.numbers
@@ -182,24 +185,26 @@ class _Far(NamedTuple):
 
 
 def _far_away(table: Table, schema: Schema) -> list[str]:
-    codes: dict[float, tuple[list[str], int]] = {}
+    codes: dict[str, tuple[list[str], int]] = {}
     slips: list[str] = []
-    for column in (c for c in schema.encoded if isinstance(c, Number)):
-        values = table.numeric(column.name)
+    for column in (c for c in schema.encoded if isinstance(c, Number | Moment)):
+        values = column.codes(table.column(column.name))
         for far in far_values(values[np.isfinite(values)]):
+            number = isinstance(column, Number)
+            text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
             if far.cells == 1:
                 where = first_cell(table.column(column.name), values == far.value)
                 slips.append(
                     f"column '{column.name}' has a value far from all others: {where}; "
-                    f"`--na-values {plain(far.value)}` if it is a slip"
+                    f"`--na-values {text}` if it is a slip"
                 )
             else:
-                names, cells = codes.setdefault(far.value, ([], 0))
-                codes[far.value] = ([*names, column.name], cells + far.cells)
+                names, cells = codes.setdefault(text, ([], 0))
+                codes[text] = ([*names, column.name], cells + far.cells)
     lines = [
-        f"{plain(value)} ({cells} cells) is far from all other values of {named('column', names)}: "
-        f"`--na-values {plain(value)}` if {'it means' if are(names) == 'is' else 'that means'} missing"
-        for value, (names, cells) in codes.items()
+        f"{text} ({cells} cells) is far from all other values of {named('column', names)}: "
+        f"`--na-values {text}` if {'it means' if are(names) == 'is' else 'that means'} missing"
+        for text, (names, cells) in codes.items()
     ]
     return lines + capped(slips)
 

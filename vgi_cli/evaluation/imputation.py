@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn, Scores
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -126,7 +127,7 @@ def score_imputations(
             kinds[kind] = {"columns": len(group), "cells": cells, **_means(group)}
     rows = torch.isfinite(truth).all(1) & torch.isfinite(draws).all(2).all(0)
     distance = None
-    if any(isinstance(column, Number | Levelled) for column in columns) and int(rows.sum()) > 1:
+    if any(isinstance(column, Number | Moment | Levelled) for column in columns) and int(rows.sum()) > 1:
         generator = torch.Generator().manual_seed(0)
         spread = (_spread(x[rows], columns, sd) for x in (truth, *draws))
         true = next(spread)
@@ -139,7 +140,7 @@ def _spread(codes: Tensor, columns: Sequence[ModelledColumn], sd: Tensor) -> Ten
     holds, 1 or 0, for each level."""
     parts = []
     for c, column in enumerate(columns):
-        if isinstance(column, Number):
+        if isinstance(column, Number | Moment):
             parts.append(codes[:, [c]] / sd[c])
         elif isinstance(column, Levelled):
             parts.append((codes[:, [c]] == torch.arange(len(column.levels))).double())

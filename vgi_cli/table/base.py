@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Cells, CellSource
-from vgi_cli.columns.numerals import Bools, Floats, Numbers
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers
 from vgi_cli.errors import InputError, nearest
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.texts import Tokens
+from vgi_cli.table.texts import Tokens, fields
 
 
 class Table(CellSource, ABC):
@@ -93,6 +95,11 @@ class Table(CellSource, ABC):
     def raw_text(self, name: str) -> npt.NDArray[np.object_]:
         """[N] texts of all cells, missing tokens and hidden cells included; None only for a null of Parquet."""
         return self.some_text(name, None)
+
+    def fields(self, name: str, pattern: str, rows: Ints | None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]:
+        """Which cells (None: all) a regular expression matches, blanks around them aside, and its groups."""
+        texts = pa.array(self.some_text(name, rows), pa.large_string())
+        return fields(pc.ascii_trim_whitespace(texts), pattern)
 
     @abstractmethod
     def _missing(self, i: int) -> Bools:

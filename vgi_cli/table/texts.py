@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -45,6 +46,15 @@ def encoded(cells: pa.Array, missing: Bools) -> Distinct:
     held = pc.if_else(pa.array(missing), pa.scalar(None, cells.type), cells).dictionary_encode()
     places = pc.fill_null(held.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Distinct(held.dictionary.to_pylist(), places)
+
+
+def fields(text: pa.Array, pattern: str) -> tuple[Bools, dict[str, npt.NDArray[np.object_]]]:
+    """Which trimmed texts (Arrow large_string [N], nulls allowed) a regular expression matches, and its groups."""
+    found = pc.extract_regex(text, pattern)
+    matched = np.asarray(pc.is_valid(found).to_numpy(zero_copy_only=False), bool)
+    names = [field.name for field in found.type]
+    parts = {name: pc.fill_null(pc.struct_field(found, name), "") for name in names}
+    return matched, {name: np.array(part.to_pylist(), object) for name, part in parts.items()}
 
 
 def spelling(text: pa.Array, number: Bools) -> Spelling | None:

@@ -60,6 +60,9 @@ class CsvTable(Table):
         number = self.numbers(name).number
         return spelling(self._trimmed(self.place(name)), number)
 
+    def moments(self, name: str) -> None:
+        return None
+
     def levelled(self, name: str) -> bool:
         return True
 

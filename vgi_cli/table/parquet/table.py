@@ -12,7 +12,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vgi_cli.columns.base import Distinct
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Spelling, at_decimals, plain, shorten
+from vgi_cli.columns.numerals import (
+    Bools,
+    Floats,
+    Ints,
+    Moments,
+    Numbers,
+    Spelling,
+    Tick,
+    What,
+    at_decimals,
+    plain,
+    shorten,
+)
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
@@ -20,6 +32,8 @@ from vgi_cli.table.texts import encoded, parse
 
 BATCH = 8192
 """Rows that Arrow decodes at a time."""
+MILLISECONDS = 86_400_000
+"""Of a day."""
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -34,9 +48,26 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _cell_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the cells, of a dictionary or not."""
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary, any other type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def what_of(kind: pa.DataType) -> What | None:
+    """Whether a type is of dates, datetimes, times or durations."""
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_time(kind):
+        return "time"
+    return "datetime" if pa.types.is_timestamp(kind) else "duration" if pa.types.is_duration(kind) else None
+
+
+def tick_of(kind: pa.DataType) -> Tick:
+    """The tick of such a type: date64 counts milliseconds."""
+    if pa.types.is_date(kind):
+        return "D" if pa.types.is_date32(kind) else "ms"
+    tick: Tick = kind.unit
+    return tick
 
 
 class ParquetTable(Table):
@@ -96,7 +127,7 @@ class ParquetTable(Table):
         return None
 
     def levelled(self, name: str) -> bool:
-        kind = _cell_type(self._type(self.place(name)))
+        kind = plain_type(self._type(self.place(name)))
         return is_number(kind) or is_text(kind) or bool(pa.types.is_boolean(kind))
 
     def distinct(self, name: str) -> Distinct:
@@ -106,7 +137,7 @@ class ParquetTable(Table):
         if pa.types.is_floating(self._type(i)):
             values, places = np.unique(np.where(missing, np.nan, self._floats(i)), return_inverse=True)
             return Distinct([plain(value) for value in values.tolist()], np.where(missing, -1, places))
-        cells = self.arrow.column(i).cast(_cell_type(self._type(i))).combine_chunks().dictionary_encode()
+        cells = self.arrow.column(i).cast(plain_type(self._type(i))).combine_chunks().dictionary_encode()
         places = pc.fill_null(cells.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         return Distinct([str(cell) for cell in cells.dictionary.to_pylist()], np.where(missing, -1, places))
 
@@ -116,6 +147,18 @@ class ParquetTable(Table):
             return None
         known = self.arrow.column(self.place(name)).unify_dictionaries().chunk(0).dictionary
         return [str(cell).strip() for cell in known.to_pylist()]
+
+    def moments(self, name: str) -> Moments | None:
+        kind = plain_type(self._type(self.place(name)))
+        what = what_of(kind)
+        if what is None:
+            return None
+        column = self.arrow.column(self.place(name)).cast(kind)
+        ticks = column.cast(pa.int32()) if kind.bit_width == 32 else column
+        numbers = np.asarray(pc.fill_null(ticks.cast(pa.int64()), 0).to_numpy(), np.int64)
+        if what == "date":
+            return Moments(what, numbers if kind.bit_width == 32 else numbers // MILLISECONDS, "D", None)
+        return Moments(what, numbers, tick_of(kind), kind.tz if what == "datetime" else None)
 
     def where(self, row: int) -> str:
         return f"row {self.first + row + 1}"

@@ -10,13 +10,14 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
+from vgi_cli.columns.datetime import ConstantMoment, Moment
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Holes
 from vgi_cli.table.pandas_notes import told_to_pandas
-from vgi_cli.table.parquet.table import ParquetTable
+from vgi_cli.table.parquet.table import ParquetTable, tick_of, what_of
 
 _WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
 """Each type can hold what those before it hold."""
@@ -135,6 +136,8 @@ def replaceable(kind: pa.DataType) -> pa.DataType:
         return replaceable(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
+    if pa.types.is_duration(kind):
+        return pa.int64()
     if pa.types.is_decimal(kind) and kind.bit_width < 128:
         return pa.decimal128(kind.precision, kind.scale)
     return kind
@@ -142,6 +145,9 @@ def replaceable(kind: pa.DataType) -> pa.DataType:
 
 def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     """The fills [n] of a column in a type that is wide enough."""
+    if isinstance(hole.column, Moment | ConstantMoment) and what_of(kind) is not None:
+        ticks = pa.array(hole.column.clock.ticks_in(values, tick_of(kind)), pa.int64())
+        return (ticks.cast(pa.int32()) if kind.bit_width == 32 else ticks).cast(kind)
     numbers = hole.column.numbers(values)
     if pa.types.is_boolean(kind) and numbers is not None:
         return pa.array(numbers != 0, kind)

@@ -108,7 +108,7 @@ def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType)
     mask = np.zeros(len(column), bool)
     mask[hole.rows] = True
     plain = replaceable(kind)
-    fills = cells(hole, hole.values(draw), plain)
+    fills = cells(hole, hole.values(draw), kind if pa.types.is_duration(kind) else plain).cast(plain)
     filled = pc.replace_with_mask(column.cast(plain).combine_chunks(), pa.array(mask), fills)
     if pa.types.is_dictionary(kind):
         return _in_dictionary(filled, column, kind)

@@ -1,0 +1,322 @@
+"""Dates, datetimes, times of day and durations: which cells are such, what they are worth, how fills are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.table.helpers import from_text
+from vgi_cli.columns.base import Carried, Empty
+from vgi_cli.columns.clock import format_problem
+from vgi_cli.columns.datetime import ConstantMoment, Moment
+from vgi_cli.columns.schema import Schema
+from vgi_cli.encoding.check import check
+from vgi_cli.encoding.encoder import encode
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.table.base import Table
+from vgi_cli.table.frames import from_frame, to_frames
+
+RNG = np.random.default_rng(0)
+MOMENTS = [datetime(2019, 12, 30) + timedelta(hours=int(h)) for h in RNG.integers(0, 9000, 40)]
+
+
+def table(cells: list[str], name: str = "when") -> Table:
+    return from_text(f"{name};y\n" + "".join(f"{cell};{i}.5\n" for i, cell in enumerate(cells)), delimiter=";")
+
+
+def column(cells: list[str], kind: str | None = None) -> Any:
+    return infer_schema(table(cells), kinds=None if kind is None else {"when": kind})[0].columns[0]
+
+
+def moment(cells: list[str], kind: str | None = None) -> Moment:
+    found = column(cells, kind)
+    assert isinstance(found, Moment)
+    return found
+
+
+def test_dates_are_days_since_the_first_one() -> None:
+    found = moment([f"{m:%d/%m/%Y}" for m in MOMENTS] + [""])
+    first = min(m.date() for m in MOMENTS)
+    assert (found.kind, found.clock.format, found.clock.measure) == ("date", "%d/%m/%Y", "day")
+    codes = found.codes(table([f"{m:%d/%m/%Y}" for m in MOMENTS] + [""]).column("when"))
+    assert codes[:-1].tolist() == [(m.date() - first).days for m in MOMENTS] and np.isnan(codes[-1])
+
+
+@pytest.mark.parametrize(
+    ("format", "kind", "known"),
+    [
+        ("%Y-%m-%d", "date", "%Y-%m-%d"),
+        ("%d.%m.%Y", "date", "%d.%m.%Y"),
+        ("%m/%d/%y", "date", "%m/%d/%y"),
+        ("%-d/%-m/%Y", "date", "%-d/%-m/%Y"),
+        ("%d %b %Y", "date", "%d %b %Y"),
+        ("%B %d, %Y", "date", "%B %d, %Y"),
+        ("%Y-%m-%dT%H:%M:%S", "datetime", "%Y-%m-%dT%H:%M:%S"),
+        ("%Y-%m-%d %H:%M", "datetime", "%Y-%m-%d %H:%M"),
+        ("%Y-%m-%d %H:%M:%S.250", "datetime", "%Y-%m-%d %H:%M:%S.%f"),
+        ("%Y-%m-%dT%H:%M:%SZ", "datetime", "%Y-%m-%dT%H:%M:%S%z"),
+        ("%Y-%m-%dT%H:%M:%S-03:30", "datetime", "%Y-%m-%dT%H:%M:%S%z"),
+        ("%d/%m/%Y %I:%M %p", "datetime", "%d/%m/%Y %I:%M %p"),
+        ("%H.%M.%S", "time", "%H.%M.%S"),
+        ("%H:%M", "time", "%H:%M"),
+    ],
+)
+def test_formats_are_found_and_fills_are_written_in_them(format: str, kind: str, known: str) -> None:
+    cells = [f"{m:{format}}" for m in MOMENTS]
+    found = moment(cells)
+    assert (found.kind, found.clock.format) == (kind, known)
+    codes = found.codes(table(cells).column("when"))
+    assert found.spell(codes, None) == cells
+    assert np.array_equal(found.snap(codes + 0.4 * found.clock.step / found.clock.per), codes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "format"),
+    [
+        ([f"{i % 3} days {i % 24:02d}:00:00" for i in range(40)], "%D days %H:%M:%S"),
+        ([str(timedelta(hours=7 * i)) for i in range(40)], "%D days, %H:%M:%S"),
+        ([f"{3 * i}:{i + 10}:00" for i in range(40)], "%-H:%M:%S"),
+        ([f"{i + 1:02d}:30" for i in range(40)], "%H:%M"),
+        ([f"-{i:02d}:00:00.5" for i in range(40)], "%H:%M:%S"),
+    ],
+)
+def test_durations_count_seconds(cells: list[str], format: str) -> None:
+    found = moment(cells)
+    assert (found.kind, found.clock.format, found.clock.measure) == ("duration", format, "second")
+    codes = found.codes(table(cells).column("when"))
+    assert found.spell(codes, None) == cells
+    if format == "%D days, %H:%M:%S":
+        assert codes.tolist() == [3600.0 * 7 * i for i in range(40)]
+
+
+def test_offsets_are_instants_and_fills_have_the_most_frequent_one() -> None:
+    cells = ["2020-03-29T01:30:00+01:00"] * 3 + ["2020-03-29T03:30:00+02:00"] * 4 + ["2020-03-29T05:00:00+02:00"]
+    found = moment(cells)
+    codes = found.codes(table(cells).column("when"))
+    assert np.unique(codes).tolist() == [0.0, 3600.0, 9000.0]
+    assert found.spell(codes[:1], None) == ["2020-03-29T02:30:00+02:00"]
+
+
+def test_a_time_of_day_stays_within_the_day_and_a_date_has_no_sign() -> None:
+    found = moment([f"{m:%H.%M.%S}" for m in MOMENTS])
+    assert found.spell(found.decode(found.box()), None) == ["00.00.00", "23.00.00"]
+    dates = moment([f"{m:%Y-%m-%d}" for m in MOMENTS])
+    assert dates.spell(np.array([-400.0]), None)[0] < min(f"{m:%Y-%m-%d}" for m in MOMENTS)
+    short = moment([f"{m:%d/%m/%y}" for m in MOMENTS])  # two digits of a year: what is written reads back
+    assert short.spell(short.decode(short.box()), None) == ["01/01/69", "31/12/68"]
+
+
+def notes(cells: list[str]) -> list[str]:
+    schema, lines = infer_schema(table(cells))
+    assert isinstance(schema.columns[0], Carried)
+    return [line for line in lines if "'when'" in line]
+
+
+def test_what_can_be_read_in_two_ways_is_carried_with_the_flag() -> None:
+    cells = [f"0{i % 9 + 1}/0{i % 7 + 1}/2020" for i in range(30)]
+    (line,) = notes(cells)
+    assert "read either way" in line and "'01/01/2020' in row 1" in line
+    for kind in ("date:%d/%m/%Y", "date:%m/%d/%Y"):
+        assert f"`--column when={kind}`" in line
+        assert moment(cells, kind).spell(np.array([0.0]), None) == ["01/01/2020"]
+    with pytest.raises(InputError, match="--column when=date: day and month can be read either way") as error:
+        column(cells, "date")
+    assert "`--column when=date:%d/%m/%Y` or" in str(error.value.hint)
+
+
+def test_where_both_readings_agree_nothing_is_ambiguous() -> None:
+    assert moment([f"0{i % 9 + 1}/0{i % 9 + 1}/2020" for i in range(30)]).kind == "date"
+
+
+def test_mixed_formats_and_other_texts_are_carried_with_a_line() -> None:
+    (line,) = notes([f"{m:%Y-%m-%d}" if i % 2 else f"{m:%d/%m/%Y}" for i, m in enumerate(MOMENTS)])
+    assert "several formats, '%Y-%m-%d' and '%d/%m/%Y'" in line or "several formats, '%d/%m/%Y' and" in line
+    (line,) = notes([f"{m:%Y-%m-%d}" for m in MOMENTS] + ["unknown"])
+    assert "98% of its cells are dates ('%Y-%m-%d'), but also 'unknown' in row 41" in line
+    assert "--na-values" in line
+    (line,) = notes([f"2020-02-{i:02d}" for i in range(10, 31)])  # 30 February
+    assert "but also '2020-02-30'" in line
+
+
+def test_what_is_asked_for_must_hold() -> None:
+    cells = [f"{m:%Y-%m-%d}" for m in MOMENTS]
+    with pytest.raises(InputError, match=r"--column when=date:%d/%m/%Y, but the column holds '.*' in row 1") as error:
+        column(cells, "date:%d/%m/%Y")
+    assert "--na-values" in str(error.value.hint)
+    with pytest.raises(InputError, match="--column when=date: no format fits all of its cells") as error:
+        column([*cells, "soon"], "date")
+    assert "`--column when=date:%Y-%m-%d`" in str(error.value.hint)
+    with pytest.raises(InputError, match="--column when=duration, but the column holds '2"):
+        column(cells, "duration")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("date:%d/%q/%Y", "has %q, expected"),
+        ("date:%d/%d/%Y", "has %d twice"),
+        ("date:%Y-%m", "a date has one of %d"),
+        ("date:%Y-%m-%d %H", "a date has no %H"),
+        ("datetime:%Y-%m-%d", "a datetime has one of %H or %I"),
+        ("time:%I:%M", "%I goes with %p"),
+        ("duration:%H", "a duration has no format"),
+    ],
+)
+def test_a_format_that_says_too_little_or_too_much_is_refused(kind: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        column([f"{m:%Y-%m-%d}" for m in MOMENTS], kind)
+    assert format_problem("date", "%-d/%-m/%Y") is None
+
+
+def test_limits_of_numbers_do_not_fit_dates() -> None:
+    rows = table([f"{m:%Y-%m-%d}" for m in MOMENTS])
+    with pytest.raises(UsageError, match="--bounds when=0:10: column 'when' holds dates"):
+        infer_schema(rows, bounds={"when": "0:10"})
+    observed = infer_schema(rows, bounds={"when": "observed", "y": "0:"})[0].columns[0]
+    assert isinstance(observed, Moment)
+    cells = sorted(f"{m:%Y-%m-%d}" for m in MOMENTS)
+    assert observed.spell(observed.decode(observed.box()), None) == [cells[0], cells[-1]]
+    assert isinstance(infer_schema(rows, bounds={"all": "0:1000"})[0].columns[0], Moment)
+
+
+def test_new_rows_are_read_as_the_fitted_ones() -> None:
+    schema = infer_schema(table([f"{m:%d/%m/%Y}" for m in MOMENTS]))[0]
+    assert check(table(["31/12/2020", ""]), schema) == []
+    with pytest.raises(InputError, match=r"'when' holds dates \(%d/%m/%Y\) in the fit but here '2020-12-31' in row 1"):
+        check(table(["2020-12-31"]), schema)
+    line, *_ = check(table(["31/12/2420", "30/12/2020"]), schema)
+    assert "'31/12/2420' in row 1 (line 2) is far outside the range of the fit" in line
+
+
+def test_a_time_index_is_modelled_and_a_constant_date_is_written() -> None:
+    every = [str(date(2020, 1, 1) + timedelta(days=i)) for i in range(60)]
+    assert moment(every).number.lattice is not None
+    found = column(["2020-01-01"] * 9 + [""])
+    assert isinstance(found, ConstantMoment) and found.spell(np.array([found.code]), None) == ["2020-01-01"]
+    rows = np.zeros(61, bool)
+    rows[60] = True
+    schema = infer_schema(table([*every, ""]), rows=rows)[0]
+    assert isinstance(schema.columns[0], Empty)
+
+
+def test_few_moments_with_gaps_are_the_only_ones() -> None:
+    """Waves of a survey."""
+    found = moment([["2020-01-01", "2021-01-01", "2022-06-01"][i % 3] for i in range(60)])
+    assert found.spell(found.snap(np.array([1.0, 400.0])), None) == ["2020-01-01", "2021-01-01"]
+
+
+def test_dates_far_from_all_others_are_named() -> None:
+    lines = infer_schema(table([f"{m:%Y-%m-%d}" for m in MOMENTS] + ["9999-12-31"] * 3))[1]
+    assert any("9999-12-31 (3 cells) is far from all other values of column 'when'" in line for line in lines)
+
+
+TYPES = [
+    pa.date32(),
+    pa.date64(),
+    *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns", "Europe/Berlin"),
+    pa.timestamp("ms", "+05:30"),
+    pa.time32("s"),
+    pa.time32("ms"),
+    pa.time64("us"),
+    pa.time64("ns"),
+    *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+]
+
+
+def typed(kind: pa.DataType, count: int = 60) -> pa.Array:
+    whole = RNG.integers(0, 86_399, count)
+    if pa.types.is_date(kind):
+        days = [date(2020, 1, 1) + timedelta(days=int(v) // 100) for v in whole]
+        return pa.array([None, *days], kind)
+    if pa.types.is_time(kind):
+        return pa.array([None, *[time(int(v) // 3600, int(v) // 60 % 60, int(v) % 60) for v in whole]], kind)
+    if pa.types.is_timestamp(kind):
+        moments = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=int(v) * 97) for v in whole]
+        return pa.array([None, *[m if kind.tz else m.replace(tzinfo=None) for m in moments]], kind)
+    return pa.array([None, *[timedelta(seconds=int(v)) for v in whole]], kind)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_types_of_parquet_stay_and_fills_are_of_that_type(kind: pa.DataType) -> None:
+    cells = typed(kind)
+    arrow = pa.table({"when": cells, "y": RNG.normal(size=len(cells))})
+    rows = from_frame(arrow)
+    schema = infer_schema(rows)[0]
+    found = schema.columns[0]
+    assert isinstance(found, Moment) and Schema.from_json(schema.to_json()) == schema
+    draws = np.array([[[code, 0.0]] * rows.N for code in found.codes(rows.column("when"))[1:3]])
+    lines: list[str] = []
+    filled = to_frames(rows, schema, draws, True, say=lines.append)
+    for k, one in enumerate(filled):
+        assert one.schema.equals(arrow.schema) and lines == []
+        assert one.column("when").slice(1).equals(arrow.column("when").slice(1))
+        assert one.column("when")[0] == arrow.column("when")[k + 1]
+    x = encode(rows, schema, seed=0).table.x
+    assert np.array_equal(found.decode(x[1:, :1].numpy()), found.codes(rows.column("when"))[1:])
+    texts = rows.column("when").texts()[1:].tolist()  # as the columns of a table written as CSV show them
+    assert found.spell(found.codes(rows.column("when"))[1:], None) == texts
+
+
+def test_a_constant_of_a_type_and_an_empty_column_later() -> None:
+    arrow = pa.table({"when": pa.array([date(2020, 1, 1)] * 5 + [None]), "y": RNG.normal(size=6)})
+    rows = from_frame(arrow)
+    schema = infer_schema(rows)[0]
+    (filled,) = to_frames(rows, schema, np.zeros((1, 6, 1)), True, say=print)
+    assert filled.column("when").to_pylist() == [date(2020, 1, 1)] * 6
+    every = from_frame(pa.table({"when": typed(pa.date32()), "y": RNG.normal(size=61)}))
+    fitted = infer_schema(every)[0]
+    later = from_frame(pa.table({"when": pa.nulls(2), "y": [1.0, 2.0]}))
+    lines: list[str] = []
+    (filled,) = to_frames(later, fitted, np.zeros((1, 2, 2)), True, say=lines.append)
+    assert filled.column("when").type == pa.string() and "written as string" in lines[0]
+
+
+def test_what_the_file_says_is_not_overruled() -> None:
+    rows = from_frame(pa.table({"when": typed(pa.date32()), "y": RNG.normal(size=61)}))
+    with pytest.raises(InputError, match="--column when=time, but the file types the column as dates"):
+        infer_schema(rows, kinds={"when": "time"})
+    whole = pa.table({"when": pa.array([int(f"{m:%Y%m%d}") for m in MOMENTS]), "y": RNG.normal(size=40)})
+    found = infer_schema(from_frame(whole), kinds={"when": "date:%Y%m%d"})[0].columns[0]
+    assert isinstance(found, Moment) and found.spell(np.array([0.0]), None) == [min(f"{m:%Y%m%d}" for m in MOMENTS)]
+
+
+def test_a_fit_of_parquet_reads_csv_and_the_other_way_round() -> None:
+    stamps = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=int(h)) for h in RNG.integers(0, 9000, 50)]
+    arrow = from_frame(pa.table({"when": pa.array(stamps, pa.timestamp("us", "UTC")), "y": RNG.normal(size=50)}))
+    text = table([f"{m:%Y-%m-%d %H:%M:%S}+00:00" for m in stamps])
+    for first, second in ((arrow, text), (text, arrow)):
+        found = infer_schema(first)[0].columns[0]
+        assert isinstance(found, Moment)
+        codes = found.codes(second.column("when"))
+        assert codes.tolist() == [(m - min(stamps)).total_seconds() for m in stamps]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)), min_size=3, max_size=30, unique=True),
+    st.sampled_from([0, 1, 3, 6]),
+    st.sampled_from(["T", " "]),
+    st.sampled_from(["", "Z", "+0200", "-09:30"]),
+)
+def test_any_iso_datetime_is_exact(moments: list[datetime], digits: int, gap: str, offset: str) -> None:
+    cells = [
+        m.strftime(f"%Y-%m-%d{gap}%H:%M:%S") + (f".{m.microsecond:06d}"[: digits + 1] if digits else "") + offset
+        for m in moments
+    ]
+    if len(set(cells)) == 1:
+        return
+    found = moment(cells)
+    codes = found.codes(table(cells).column("when"))
+    assert found.spell(codes, None) == cells
+    for u in (0.0, 0.5, 1.0) if found.noisy else (None,):
+        z = found.encode(codes, None if u is None else np.full((len(codes), 1), u))
+        assert np.array_equal(found.decode(z), codes)

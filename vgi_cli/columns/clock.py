@@ -1,0 +1,471 @@
+"""Dates, datetimes, times of day and durations: how cells spell them, what they are worth, and how fills are spelled.
+
+A moment is a whole number of *ticks* (days, seconds, or parts of a second) since 1970-01-01, since midnight, or of a
+duration; with an offset or a time zone it is the instant, in UTC. Its *value*, which is modelled, is the number of days
+(of dates) or of seconds (of all others) since the first observed one; times of day and durations count from zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import STRICT, Cells
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Tick, What
+
+DECIMALS: Mapping[Tick, int] = {"D": 0, "s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Digits of a value that a tick needs: values are days or seconds."""
+DAY = 86_400
+STEPS = (DAY, 3600, 60)
+"""Seconds, of which a column may hold multiples only."""
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_NUMBERS = {name.lower(): i + 1 for i, full in enumerate(MONTHS) for name in (full, full[:3])}
+
+_FIELDS: Mapping[str, str] = {
+    "Y": "[0-9]{4}",
+    "y": "[0-9]{2}",
+    "m": "0?[1-9]|1[0-2]",
+    "b": f"(?i:{'|'.join(name[:3] for name in MONTHS)})",
+    "B": f"(?i:{'|'.join(MONTHS)})",
+    "d": "0?[1-9]|[12][0-9]|3[01]",
+    "H": "[01]?[0-9]|2[0-3]",
+    "I": "0?[1-9]|1[0-2]",
+    "p": "(?i:AM|PM)",
+    "M": "[0-5][0-9]",
+    "S": "[0-5][0-9]",
+    "f": "[0-9]{1,9}",
+    "z": "Z|[+-][0-9]{2}(?::?[0-9]{2})?",
+}
+"""What a format may hold after `%`, as Python's strptime; the fraction of a second may be absent from a cell."""
+_PADDED = "mdHI"
+"""Fields that may be written without a leading zero: `%-d`."""
+_DURATION = (
+    r"(?:(?P<D>[+-]?[0-9]+) days?(?P<comma>,?) )?(?P<sign>[+-]?)(?P<H>[0-9]+):(?P<M>[0-5][0-9])"
+    r"(?::(?P<S>[0-5][0-9])(?:\.(?P<f>[0-9]{1,9}))?)?"
+)
+LONG, PYTHON, CLOCK, SHORT = "%D days %H:%M:%S", "%D days, %H:%M:%S", "%H:%M:%S", "%H:%M"
+"""How durations are written: as pandas and as Python write them, and as hours, minutes and seconds."""
+
+_TIMES = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f")
+_ISO = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
+_DATES = (
+    *_ISO,
+    *(f"%{first}{s}%{second}{s}%{y}" for s, y in product("/-.", "Yy") for first, second in (("d", "m"), ("m", "d"))),
+    *(f"%d{s}%b{s}%{y}" for s, y in product(" -", "Yy")),
+    *("%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+)
+FORMATS: Mapping[What, tuple[str, ...]] = {
+    "date": _DATES,
+    "time": (*_TIMES, "%H.%M.%S"),
+    "datetime": (
+        *(f"{day}{gap}{time}{zone}" for day, gap, time, zone in product(_ISO[:1], "T ", _TIMES, ("", "%z"))),
+        *(f"{day} {time}" for day, time in product(_DATES[1:], (*_TIMES, "%I:%M %p", "%I:%M:%S %p"))),
+    ),
+}
+"""Formats that are looked for where none is said."""
+
+
+def format_problem(what: What, text: str) -> str | None:
+    """What is wrong with a format that was asked for; None: nothing."""
+    fields = re.findall(r"%-?(.?)", text)
+    unknown = [field for field in fields if field not in _FIELDS]
+    if unknown:
+        return f"'{text}' has %{unknown[0]}, expected {', '.join('%' + field for field in _FIELDS)}"
+    twice = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
+    if twice:
+        return f"'{text}' has %{twice} twice"
+    days = [set("Yy"), set("mbB"), set("d")] if what in ("date", "datetime") else []
+    clocks = [set("HI"), set("M")] if what in ("time", "datetime") else []
+    allowed = set().union(*days, *(clocks and [*clocks, set("Sfp")]), *([set("z")] if what == "datetime" else []))
+    for choice in (*days, *clocks):
+        if len(choice & set(fields)) != 1:
+            return f"a {what} has one of {' or '.join(sorted('%' + field for field in choice))}, got '{text}'"
+    if foreign := [field for field in fields if field not in allowed]:
+        return f"a {what} has no %{foreign[0]}, got '{text}'"
+    if ("I" in fields) != ("p" in fields) or ("f" in fields and "S" not in fields):
+        return f"%I goes with %p, and %f with %S, got '{text}'"
+    return None
+
+
+def pattern_of(text: str) -> str:
+    """A regular expression for the cells of a format, one named group a field."""
+    parts = re.split(r"(\.%f|%-?.)", text)
+    out = []
+    for part in parts:
+        if part == ".%f":
+            out.append(rf"(?:\.(?P<f>{_FIELDS['f']}))?")
+        elif part.startswith("%"):
+            out.append(f"(?P<{part[-1]}>{_FIELDS[part[-1]]})")
+        else:
+            out.append(re.escape(part).replace(r"\ ", " ").replace(r"\-", "-").replace(r"\/", "/"))
+    return f"^{''.join(out)}$"
+
+
+_OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
+"""How Arrow writes a time zone that has no name."""
+
+
+class Reading(NamedTuple):
+    """Cells read by a format.
+
+    matched  [N] whether a cell is a moment of that format
+    ticks    [N] in `unit`; 0 elsewhere
+    fields   the texts of the fields
+    """
+
+    matched: Bools
+    ticks: Ints
+    unit: Tick
+    fields: Mapping[str, npt.NDArray[np.object_]]
+
+
+def read(cells: Cells, what: What, text: str, rows: Ints | None = None) -> Reading:
+    """The cells (some rows of them) as moments, by a format."""
+    pattern = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
+    matched, fields = cells.fields(pattern, rows)
+    number = {key: _whole(part) for key, part in fields.items() if key in "YymdHIMSD"}
+    nothing = np.zeros(len(matched), np.int64)
+    seconds = number.get("M", nothing) * 60 + number.get("S", nothing)
+    hours = number.get("H", nothing)
+    if "I" in number:
+        after = np.array([part.lower() == "pm" for part in fields["p"]], bool)
+        hours = number["I"] % 12 + 12 * after
+    seconds = seconds + hours * 3600
+    if what == "duration":
+        negative = fields["sign"] == "-"
+        seconds = np.where(negative, -seconds, seconds) + number["D"] * DAY
+    digits = max(map(len, fields["f"]), default=0) if "f" in fields else 0
+    unit: Tick = "s" if digits == 0 else "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
+    if what in ("date", "datetime"):
+        days, exist = _days(number, fields)
+        matched = matched & exist
+        if what == "date":
+            return Reading(matched, np.where(matched, days, 0), "D", fields)
+        seconds = seconds + days * DAY
+        if "z" in fields:
+            kinds = {part: _offset(part) for part in set(fields["z"].tolist())}
+            seconds = seconds - np.array([kinds[part] for part in fields["z"].tolist()], np.int64)
+    ticks = seconds * 10 ** DECIMALS[unit]
+    if digits:
+        parts = _whole(np.array([part.ljust(DECIMALS[unit], "0") for part in fields["f"]], object))
+        ticks = ticks + (np.where(fields["sign"] == "-", -parts, parts) if what == "duration" else parts)
+    return Reading(matched, np.where(matched, ticks, 0), unit, fields)
+
+
+def _whole(texts: npt.NDArray[np.object_]) -> Ints:
+    """[n] texts of digits as numbers; 0 where nothing stands."""
+    return np.where(texts == "", "0", texts).astype(np.int64)
+
+
+def _days(number: Mapping[str, Ints], fields: Mapping[str, npt.NDArray[np.object_]]) -> tuple[Ints, Bools]:
+    """Days since 1970-01-01, and whether the month has that day."""
+    if "Y" in number:
+        year = number["Y"]
+    else:  # as POSIX has it
+        year = number["y"] + np.where(number["y"] < 69, 2000, 1900)
+    if "m" in number:
+        month = number["m"]
+    else:
+        names = fields["b" if "b" in fields else "B"]
+        month = np.array([_NUMBERS.get(name.lower(), 1) for name in names], np.int64)
+    months = (year - 1970) * 12 + month - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + number["d"] - 1
+    same = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) == months
+    return days, same & (year >= 1)
+
+
+def _offset(text: str) -> int:
+    """Seconds east of UTC: of `Z`, `+02`, `+0200`, `+02:00`."""
+    if len(text) < 3:
+        return 0
+    return (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 3600 + int(text[-2:] if len(text) > 3 else 0) * 60)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Clock:
+    """How the moments of one column are read, counted and spelled.
+
+    what    date, datetime, time or duration
+    unit    its tick: D, s, ms, us or ns
+    origin  the tick that counts as 0
+    step    ticks, of which all observed moments are multiples: days, hours, minutes, or the digits of a fraction
+    format  of its cells; of a typed column, how they are shown as text
+    digits  of the fraction of a second
+    ragged  whether a fraction of zero is left out
+    offset  from UTC as it is written, empty where none is
+    zone    of a typed column, None where it has none
+    """
+
+    what: What
+    unit: Tick
+    origin: int
+    step: int
+    format: str
+    digits: int = 0
+    ragged: bool = False
+    offset: str = ""
+    zone: str | None = None
+
+    @property
+    def per(self) -> int:
+        """Ticks of one unit of a value: of a day (of dates) or of a second."""
+        ticks: int = 10 ** DECIMALS[self.unit]
+        return ticks
+
+    @property
+    def measure(self) -> str:
+        """What a value counts."""
+        return "day" if self.what == "date" else "second"
+
+    def values(self, ticks: Ints) -> Floats:
+        """Values of ticks."""
+        return np.asarray((ticks - self.origin) / self.per, np.float64)
+
+    def ticks(self, values: Floats) -> Ints:
+        """The nearest ticks of values; apart from the origin, so that large numbers lose nothing."""
+        whole = np.floor(values)
+        parts = np.rint((values - whole) * self.per)
+        return np.asarray(whole.astype(np.int64) * self.per + parts.astype(np.int64) + self.origin)
+
+    def snap(self, values: Floats) -> Floats:
+        """The nearest values of moments that the column can hold."""
+        steps = np.rint((self.ticks(values) - self.origin) / self.step).astype(np.int64)
+        return self.values(steps * self.step + self.origin)
+
+    def ticks_in(self, values: Floats, unit: Tick) -> Ints:
+        """The same in another unit."""
+        return to_unit(self.ticks(values), self.unit, unit)
+
+    def limits(self, ns: bool) -> tuple[float, float]:
+        """The least and the greatest value that there is; `ns`: in 64 bits of nanoseconds."""
+        if self.what == "time":
+            return 0.0, (DAY * self.per - self.step) / self.per
+        ends = [timedelta.min // timedelta(days=1), timedelta.max // timedelta(days=1)]
+        if self.what != "duration":
+            years = (1969, 2068) if "%y" in self.format else (1, 9999)  # two digits of a year, as POSIX has it
+            first, last = datetime(years[0], 1, 1), datetime(years[1], 12, 31)
+            ends = [(end - datetime(1970, 1, 1)).days for end in (first, last)]
+        most = (2**63 - 1) // (10**9 if ns else self.per) // DAY
+        ends = [max(ends[0], -most), min(ends[1], most)]
+        per_day = self.per if self.unit == "D" else self.per * DAY
+        low, high = ((end * per_day - self.origin) / self.per for end in ends)
+        return low, high
+
+    def spell(self, values: Floats) -> list[str]:
+        """[n] texts of values."""
+        ticks = self.ticks(values)
+        if self.what == "duration":
+            return [self._duration(tick) for tick in ticks.tolist()]
+        if self.zone is not None:
+            return [self._zoned(tick) for tick in ticks.tolist()]
+        if self.unit == "D":
+            days, seconds, parts = ticks, np.zeros_like(ticks), np.zeros_like(ticks)
+        else:
+            whole, parts = np.divmod(ticks, self.per)
+            days, seconds = np.divmod(whole + _offset(self.offset), DAY)
+        months = days.astype("datetime64[D]").astype("datetime64[M]")
+        year = months.astype("datetime64[Y]").astype(np.int64) + 1970
+        month = months.astype(np.int64) % 12 + 1
+        day = days - months.astype("datetime64[D]").astype(np.int64) + 1
+        pieces = re.split(r"(\.%f|%-?.)", self.format)
+        columns = zip(*(array.tolist() for array in (year, month, day, seconds, parts)), strict=True)
+        return ["".join(self._piece(piece, *row) for piece in pieces) for row in columns]
+
+    def numbers(self, values: Floats) -> Floats | None:
+        """[n] the numbers that the texts of values are (20200131); None where they are none."""
+        texts = self.spell(values)
+        return np.array(texts, np.float64) if all(text.isdigit() for text in texts) else None
+
+    def _piece(self, piece: str, year: int, month: int, day: int, seconds: int, parts: int) -> str:
+        if piece == ".%f":
+            return self._fraction(parts)
+        if not piece.startswith("%"):
+            return piece
+        hour, rest = divmod(seconds, 3600)
+        field = piece[-1]
+        if field in ("b", "B"):
+            return MONTHS[month - 1] if field == "B" else MONTHS[month - 1][:3]
+        if field in ("p", "z"):
+            return self.offset if field == "z" else "PM" if hour >= 12 else "AM"
+        number = {
+            "Y": year,
+            "y": year % 100,
+            "m": month,
+            "d": day,
+            "H": hour,
+            "I": (hour - 1) % 12 + 1,
+            "M": rest // 60,
+            "S": rest % 60,
+        }[field]
+        return str(number) if piece[1] == "-" else f"{number:0{4 if field == 'Y' else 2}d}"
+
+    def _fraction(self, parts: int) -> str:
+        """`.250` of some ticks below a second; nothing where a fraction of zero is left out."""
+        if not self.digits or (self.ragged and parts == 0):
+            return ""
+        return f".{parts:0{DECIMALS[self.unit]}d}".ljust(10, "0")[: self.digits + 1]
+
+    def _duration(self, tick: int) -> str:
+        seconds, parts = divmod(tick, self.per)
+        if "%D" in self.format:
+            days, rest = divmod(seconds, DAY)
+            clock = f"{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}{self._fraction(parts)}"
+            if self.format.startswith(LONG):
+                return f"{days} days {'+' if days < 0 else ''}{clock}"
+            clock = clock.removeprefix("0") if rest < 36_000 else clock  # as Python writes it
+            return f"{days} day{'s' * (abs(days) != 1)}, {clock}" if days else clock
+        sign, tick = ("-", -tick) if tick < 0 else ("", tick)
+        seconds, parts = divmod(tick, self.per)
+        hours = f"{sign}{seconds // 3600:0{1 if '%-H' in self.format else 2}d}:{seconds % 3600 // 60:02d}"
+        return f"{hours}:{seconds % 60:02d}{self._fraction(parts)}" if "%S" in self.format else hours
+
+    def _zoned(self, tick: int) -> str:
+        seconds, parts = divmod(tick, self.per)
+        zone = self.zone or "UTC"
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        if _OFFSET.fullmatch(zone) is None:
+            moment = moment.astimezone(ZoneInfo(zone))
+            return f"{moment:%Y-%m-%d %H:%M:%S}{self._fraction(parts)}{moment.isoformat()[19:]}"
+        moment += timedelta(seconds=_offset(zone))
+        return f"{moment:%Y-%m-%d %H:%M:%S}{self._fraction(parts)}{zone}"
+
+
+def to_unit(ticks: Ints, unit: Tick, target: Tick) -> Ints:
+    """Ticks in another unit, rounded down."""
+    if unit == target:
+        return ticks
+    if unit == "D":
+        return np.asarray(ticks * (DAY * 10 ** DECIMALS[target]))
+    if target == "D":
+        return np.asarray(ticks // (DAY * 10 ** DECIMALS[unit]))
+    finer = DECIMALS[target] - DECIMALS[unit]
+    return np.asarray(ticks * 10**finer if finer >= 0 else ticks // 10**-finer)
+
+
+def zone_known(zone: str) -> bool:
+    """Whether a time zone is an offset or one of the system's."""
+    try:
+        return _OFFSET.fullmatch(zone) is not None or bool(ZoneInfo(zone))
+    except (KeyError, ValueError, OSError):
+        return False
+
+
+def within_calendar(ticks: Ints, unit: Tick) -> bool:
+    """Whether dates or datetimes lie in the years 1 to 9999, whatever their time zone."""
+    days = to_unit(ticks, unit, "D")
+    ends = [(end - datetime(1970, 1, 1)).days for end in (datetime(1, 1, 2), datetime(9999, 12, 30))]
+    return bool(((days >= ends[0]) & (days <= ends[1])).all())
+
+
+def typed_clock(moments: Moments, ticks: Ints) -> Clock:
+    """The clock of a typed column, of which `ticks` [n] are the observed ones."""
+    unit = moments.unit
+    for coarser in ("s", "ms", "us"):  # the coarsest tick that loses nothing
+        if unit != "D" and DECIMALS[coarser] < DECIMALS[unit]:
+            rough = to_unit(ticks, unit, coarser)
+            if np.array_equal(to_unit(rough, coarser, unit), ticks):
+                ticks, unit = rough, coarser
+                break
+    digits = DECIMALS[unit]
+    shown = 0 if not digits else 9 if digits == 9 else 6
+    format = {
+        "date": "%Y-%m-%d",
+        "datetime": "%Y-%m-%d %H:%M:%S.%f",
+        "time": "%H:%M:%S.%f",
+        "duration": LONG if moments.unit == "ns" else PYTHON,
+    }[moments.what]
+    return Clock(
+        moments.what,
+        unit,
+        _origin(moments.what, ticks),
+        step_of(ticks, unit),
+        format,
+        digits=shown,
+        ragged=True,
+        zone=moments.zone,
+    )
+
+
+def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Clock:
+    """The clock of a column of texts, read by a format."""
+    ticks, fields = reading.ticks[observed], reading.fields
+    lengths = {len(part) for part in fields["f"][observed]} if "f" in fields else {0}
+    digits = max(lengths)
+    offset = ""
+    if "z" in fields:
+        kinds, counts = np.unique(fields["z"][observed].astype(str), return_counts=True)
+        offset = str(kinds[counts.argmax()])
+    step = step_of(ticks, reading.unit)
+    if "S" not in fields or (what == "duration" and not any(fields["S"][observed])):
+        step = max(step, 60 * 10 ** DECIMALS[reading.unit]) if reading.unit != "D" else step
+    if digits:
+        step = max(step, 10 ** (DECIMALS[reading.unit] - digits))
+    if what == "duration":
+        format = _duration_format(fields, observed)
+    else:
+        for field in _PADDED:
+            if field in fields and any(len(part) == 1 for part in fields[field][observed].tolist()):
+                format = format.replace(f"%{field}", f"%-{field}")
+    origin = _origin(what, ticks)
+    return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, offset)
+
+
+def _origin(what: What, ticks: Ints) -> int:
+    return int(ticks.min()) if what in ("date", "datetime") and len(ticks) else 0
+
+
+def _duration_format(fields: Mapping[str, npt.NDArray[np.object_]], observed: Bools) -> str:
+    if any(fields["D"][observed].tolist()):
+        return PYTHON if any(fields["comma"][observed].tolist()) else LONG
+    seconds = any(fields["S"][observed].tolist())
+    unpadded = any(len(part) == 1 for part in fields["H"][observed].tolist())
+    format = CLOCK if seconds else SHORT
+    return format.replace("%H", "%-H") if unpadded else format
+
+
+def step_of(ticks: Ints, unit: Tick) -> int:
+    """Ticks of a day, an hour, a minute or a second, where all are multiples of it; else 1."""
+    if unit == "D" or not len(ticks):
+        return 1
+    steps = [step * 10 ** DECIMALS[unit] for step in (*STEPS, 1)]
+    return next((step for step in steps if not (ticks % step).any()), 1)
+
+
+def candidates(whats: tuple[What, ...], texts: list[str]) -> Iterator[tuple[What, str]]:
+    """The formats of FORMATS that some texts all have."""
+    for what in whats:
+        for format in FORMATS[what]:
+            pattern = _compiled(format)
+            if all(pattern.match(text) for text in texts):
+                yield what, format
+
+
+_patterns: dict[str, re.Pattern[str]] = {}
+
+
+def _compiled(format: str) -> re.Pattern[str]:
+    if format not in _patterns:
+        _patterns[format] = re.compile(pattern_of(format))
+    return _patterns[format]
+
+
+def looks_long(texts: list[str]) -> bool:
+    """Whether some texts all are durations."""
+    return all(re.fullmatch(_DURATION, text) for text in texts)
+
+
+def like(texts: list[str]) -> list[str | None]:
+    """Of each text the first format that it has, None where it has none: for messages."""
+    every = [(what, format) for what in FORMATS for format in FORMATS[what]]
+    return [next((f for _, f in every if _compiled(f).match(text)), None) for text in texts]

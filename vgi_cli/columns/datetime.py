@@ -1,0 +1,403 @@
+"""Dates, datetimes, times of day and durations: numbers of days or seconds to a model, written back as they were."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
+from typing import NamedTuple, cast, final
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from vgi_cli.columns.base import (
+    STRICT,
+    Carried,
+    Cells,
+    Column,
+    ConstantColumn,
+    Empty,
+    EnsembleScores,
+    Finding,
+    ModelledColumn,
+    Point,
+    Request,
+    Scores,
+)
+from vgi_cli.columns.clock import (
+    DECIMALS,
+    FORMATS,
+    Clock,
+    Reading,
+    candidates,
+    format_problem,
+    like,
+    looks_long,
+    read,
+    text_clock,
+    to_unit,
+    typed_clock,
+    within_calendar,
+    zone_known,
+)
+from vgi_cli.columns.number import Constant, Measure, Number, inferred
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Tick, What
+from vgi_cli.columns.wording import example, first_cell, missing_hint, others
+from vgi_cli.errors import InputError, UsageError
+
+LOOKED_AT = 200
+"""Cells of a text column that are looked at before all are read."""
+LONGEST = 40
+"""Characters of a moment at most."""
+MOSTLY = 0.9
+"""From this share of moments on, a column that is not all moments is carried, with a line."""
+WHATS: tuple[What, ...] = ("date", "datetime", "time", "duration")
+_READ = ("date", "datetime", "time")
+
+
+class _Measured(Cells):
+    """Cells of moments as numbers: what `Number` may look at."""
+
+    def __init__(self, cells: Cells, clock: Clock, values: Floats, ns: bool) -> None:
+        super().__init__(cells._table, cells.name)
+        self._values, self._limits = values, clock.limits(ns)
+
+    @property
+    def numbers(self) -> Numbers:
+        """Their values."""
+        number = ~np.isnan(self._values)
+        return Numbers(self._values, number, np.zeros_like(number))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that there is."""
+        return self._limits
+
+    @property
+    def spelling(self) -> None:
+        """Values are written nowhere."""
+        return None
+
+    @property
+    def single(self) -> bool:
+        """Values are exact."""
+        return False
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Moment(ModelledColumn):
+    """A column of dates, datetimes, times of day or durations: of kind `date`, `datetime`, `time` or `duration`. The
+    code of a cell is its value: days (of dates) or seconds since the first observed moment, since midnight, or of the
+    duration.
+
+    clock   how its cells are read, counted and spelled
+    number  its values, as a column of numbers
+    """
+
+    words = WHATS
+
+    _: KW_ONLY
+    clock: Clock
+    number: Number
+
+    @classmethod
+    def check_detail(cls, word: str, detail: str) -> str | None:
+        if word == "duration":
+            return f"a duration has no format, got '{detail}'"
+        return format_problem(cast(What, word), detail)
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        known = _typed(cells, asked) if cells.moments is not None else _texts(cells, asked)
+        if known is None:
+            return None
+        if isinstance(known, Carried):
+            return known
+        clock, values = known
+        measured = _Measured(cells, clock, values, cells.moments is not None and cells.moments.unit == "ns")
+        if asked.bounds is not None and asked.bounds.rule == "range":
+            if asked.bounds.named:
+                message = f"--bounds {asked.bounds.said}: column '{cells.name}' holds {clock.what}s"
+                raise UsageError(message, f"`--bounds {cells.name}=observed` or `none`; numbers take LOW:HIGH")
+            asked = asked._replace(bounds=None)
+        observed = ~cells.missing
+        seen = observed if asked.rows is None else observed & asked.rows
+        if not seen.any():
+            return Empty(cells.name, "empty")
+        every = values[observed]
+        kind = None if asked.kind is None else "integer" if bool((every == np.rint(every)).all()) else "numeric"
+        measure = Measure(DECIMALS[clock.unit], clock.step, clock.what == "duration")
+        number = inferred(measured, asked._replace(kind=kind), every, values[seen], measure)
+        if isinstance(number, Constant):
+            return ConstantMoment(cells.name, "constant-moment", clock=clock, value=number.low)
+        return cls(cells.name, clock.what, clock=clock, number=number)
+
+    @property
+    def noisy(self) -> bool:
+        return self.number.noisy
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the observed moments in days (of dates) or seconds."""
+        return self.number.deviation
+
+    @property
+    def unit(self) -> float:
+        return self.number.unit
+
+    def codes(self, cells: Cells) -> Floats:
+        """NaN also where a cell is no moment of this kind, or in another format."""
+        return _values(cells, self.clock)
+
+    def encode(self, codes: Floats, u: Floats | None) -> Floats:
+        return self.number.encode(codes, u)
+
+    def decode(self, z: Floats) -> Floats:
+        return self.clock.snap(self.number.decode(z))
+
+    def log_volume(self, z: Floats) -> Floats:
+        """As of a number: the density is per day (of dates) or per second."""
+        return self.number.log_volume(z)
+
+    def box(self) -> Floats:
+        return self.number.box()
+
+    def snap(self, codes: Floats) -> Floats:
+        return self.clock.snap(self.number.snap(codes))
+
+    def point(self, draws: Floats, how: Point) -> Floats:
+        return self.clock.snap(self.number.point(draws, how))
+
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        return self.clock.spell(codes)
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        return self.clock.numbers(codes)
+
+    def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
+        return self.clock.snap(self.number.beside(codes, refused))
+
+    def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
+        return self.number.scores(draws, truth, ensemble)
+
+    def findings(self, cells: Cells) -> Sequence[Finding]:
+        values, clock = self.codes(cells), self.clock
+        low, high = clock.spell(np.array([self.number.low, self.number.high]))
+        written = "" if cells.moments is not None else f" ({clock.format})"
+
+        def outside(what: str, count: int) -> str:
+            are = "is" if count == 1 else "are"
+            return f"column '{self.name}': {what} {are} far outside the range of the fit, {low} to {high}"
+
+        return [
+            Finding(
+                ~cells.missing & np.isnan(values),
+                lambda what, _: f"column '{self.name}' holds {clock.what}s{written} in the fit but here {what}",
+                f"`--na-values TOKEN` if that means missing, or write it as in the fit: {low}",
+            ),
+            Finding(
+                self.number.lost(values),
+                lambda what, _: f"column '{self.name}' holds {what}: too far from the fitted values to compute with",
+                f"the fit has {low} to {high}",
+            ),
+            Finding(self.number.outside(values), outside, several=True),
+        ]
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class ConstantMoment(ConstantColumn):
+    """A column of which one moment was observed: its holes get that."""
+
+    _: KW_ONLY
+    clock: Clock
+    value: float
+
+    @classmethod
+    def infer(cls, cells: Cells, asked: Request) -> Column | None:
+        """None: Moment finds them."""
+        return None
+
+    @property
+    def code(self) -> float:
+        return self.value
+
+    def spell(self, codes: Floats, fewest: int | None) -> list[str]:
+        return self.clock.spell(codes)
+
+    def numbers(self, codes: Floats) -> Floats | None:
+        return self.clock.numbers(codes)
+
+
+class _Known(NamedTuple):
+    """How the cells of a column are read, and their values [N], NaN where missing."""
+
+    clock: Clock
+    values: Floats
+
+
+def _values(cells: Cells, clock: Clock) -> Floats:
+    """[N] values of the cells; NaN where a cell is missing or none of that clock."""
+    moments = cells.moments
+    if moments is not None:
+        right = ~cells.missing if moments.what == clock.what else np.zeros(len(moments.ticks), bool)
+        return np.where(right, _between(moments.ticks, moments.unit, clock), np.nan)
+    if clock.zone is None and "%z" not in clock.format:
+        reading = read(cells, clock.what, clock.format)
+    else:
+        reading = _zoned(cells, clock)
+    return np.where(reading.matched & ~cells.missing, _between(reading.ticks, reading.unit, clock), np.nan)
+
+
+def _zoned(cells: Cells, clock: Clock) -> Reading:
+    """Datetimes with an offset."""
+    return read(cells, clock.what, clock.format if clock.zone is None else f"{clock.format}%z")
+
+
+def _between(ticks: Ints, unit: Tick, clock: Clock) -> Floats:
+    """Values of ticks in another unit than the clock's."""
+    finer = unit if list(DECIMALS).index(unit) > list(DECIMALS).index(clock.unit) else clock.unit
+    here, origin = to_unit(ticks, unit, finer), to_unit(np.array(clock.origin), clock.unit, finer)
+    return np.asarray((here - origin) / 10 ** DECIMALS[finer], np.float64)
+
+
+def _typed(cells: Cells, asked: Request) -> _Known | Carried | None:
+    moments = cells.moments
+    if moments is None or (asked.kind is not None and asked.kind not in WHATS):
+        return None
+    if asked.kind is not None and asked.kind != moments.what:
+        what = f"{cells.label}: --column {cells.name}={asked.kind}, but the file types the column as {moments.what}s"
+        raise InputError(what, f"`--column {cells.name}={moments.what}`, or leave it out")
+    clock = typed_clock(moments, moments.ticks[~cells.missing])
+    if (problem := _obstacle(cells)) is not None:
+        if asked.kind is None:
+            return Carried(cells.name, "carried")
+        message = f"{cells.label}: --column {cells.name}={asked.kind}, but {problem}"
+        raise InputError(message, f"`--column {cells.name}=carry` carries the column as it is")
+    return _Known(clock, np.where(cells.missing, np.nan, _between(moments.ticks, moments.unit, clock)))
+
+
+def _obstacle(cells: Cells) -> str | None:
+    """Why moments that the file types as such cannot be modelled."""
+    moments = cells.moments
+    if moments is None or moments.what not in ("date", "datetime"):
+        return None
+    if moments.zone is not None and not zone_known(moments.zone):
+        return f"no time zone is called '{moments.zone}'"
+    if not within_calendar(moments.ticks[~cells.missing], moments.unit):
+        return "it holds years beyond 1 to 9999"
+    return None
+
+
+def _some(cells: Cells) -> list[str]:
+    """Trimmed texts of the first observed cells."""
+    rows = np.flatnonzero(~cells.missing)[:LOOKED_AT]
+    return [str(text).strip() for text in cells.texts(rows)]
+
+
+def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
+    """How texts are read as moments; carried where they could be read in several ways, or not all."""
+    if asked.kind is None and not cells.textual:
+        return None
+    some = _some(cells)
+    if asked.kind is None and not any(map(_plausible, some[:1])):
+        return None
+    found = _formats(cells, asked, some)
+    observed = ~cells.missing
+    if not found:
+        if asked.kind is not None:
+            _refuse(cells, asked)
+        return Carried(cells.name, "carried") if _share(some) >= MOSTLY else None
+    if len(found) > 1:
+        if asked.kind is not None:
+            raise InputError(
+                f"{cells.label}: --column {cells.name}={asked.kind}: {_either(cells)}", _flags(cells, found)
+            )
+        return Carried(cells.name, "carried")
+    ((what, format), reading), *_ = found.items()
+    clock = text_clock(what, format, reading, observed)
+    values = _between(reading.ticks, reading.unit, clock)
+    return _Known(clock, np.where(observed, values, np.nan))
+
+
+def _plausible(text: str) -> bool:
+    return len(text) <= LONGEST and re.search(r"[0-9]", text) is not None and re.search(r"[-:/. ]", text) is not None
+
+
+def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, str], Reading]:
+    """The formats that all observed cells have, and what they are by these; of formats that say the same the first."""
+    observed = ~cells.missing
+    found: dict[tuple[What, str], Reading] = {}
+    whats = cast(tuple[What, ...], tuple(what for what in _READ if asked.kind in (None, what)))
+    wanted = [(whats[0], asked.detail)] if whats and asked.detail is not None else candidates(whats, some)
+    plain: set[str] = set()
+    for what, format in wanted:
+        if format.replace(".%f", "") in plain:
+            continue
+        reading = read(cells, what, format)
+        if reading.matched[observed].all():
+            plain.add(format)
+            if not any(np.array_equal(reading.ticks, other.ticks) for other in found.values()):
+                found[what, format] = reading
+    long = asked.kind == "duration" or (asked.kind is None and not found and looks_long(some))
+    if long and (reading := read(cells, "duration", "")).matched[observed].all():
+        found["duration", ""] = reading
+    return found
+
+
+def _share(some: list[str]) -> float:
+    """Share of texts that are dates or times in any format."""
+    return sum(format is not None for format in like(some)) / len(some)
+
+
+def _refuse(cells: Cells, asked: Request) -> None:
+    observed = ~cells.missing
+    where = f"{cells.label}: --column {cells.name}={asked.kind}"
+    what = cast(What, asked.kind)
+    if asked.detail is not None or what == "duration":
+        wrong = observed & ~read(cells, what, asked.detail or "").matched
+        format = "" if asked.detail is None else f":{asked.detail}"
+        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", missing_hint(cells, wrong))
+    best = max(FORMATS[what], key=lambda format: int((read(cells, what, format).matched & observed).sum()))
+    wrong = observed & ~read(cells, what, best).matched
+    hint = f"{missing_hint(cells, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
+    raise InputError(f"{where}: no format fits all of its cells, '{best}' not {example(cells, wrong)}", hint)
+
+
+def _either(cells: Cells) -> str:
+    return f"day and month can be read either way, as in {first_cell(cells, ~cells.missing)}"
+
+
+def _flags(cells: Cells, found: dict[tuple[What, str], Reading]) -> str:
+    return " or ".join(f"`--column {cells.name}={what}:{format}`" for what, format in found)
+
+
+def doubt(cells: Cells) -> str | None:
+    """One line on a column of dates or times that is carried all the same."""
+    if (problem := _obstacle(cells)) is not None:
+        return f"column '{cells.name}' is carried: {problem}"
+    if not cells.textual or not (some := _some(cells)) or not any(map(_plausible, some)):
+        return None
+    carried = f"column '{cells.name}' is carried"
+    found = _formats(cells, Request(None, None, "linear", None), some)
+    if len(found) > 1:
+        return f"{carried}: {_either(cells)}; {_flags(cells, found)} says which"
+    formats = like(some)
+    counts = Counter(format for format in formats if format is not None)
+    if found or not counts or counts.total() < 0.5 * len(some):
+        return None
+    best = counts.most_common(1)[0][0]
+    if len(counts) > 1 and counts.total() == len(some):
+        shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
+        flag = f"`--column {cells.name}={_what(best)}:{best}`"
+        return f"{carried}: its dates have several formats, {shown}; write them in one ({flag})"
+    wrong = ~cells.missing & ~read(cells, _what(best), best).matched
+    share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {_what(best)}s ('{best}')"
+    also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"
+    return f"{carried}: {share}, but also {also}: {missing_hint(cells, wrong)}"
+
+
+def _what(format: str) -> What:
+    return next(what for what in FORMATS if format in FORMATS[what])
