@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from tests.program import Vgi, vgi
+from tests.tensors import same_tensors
+from vgi_cli.runs.folder import RunFolder
 
 __all__ = ["vgi"]
 
@@ -23,7 +25,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """whole.csv, and holes.csv: a third of its cells missing."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    n = 90
+    n = 60
     sex = rng.integers(2, size=n)
     grade = np.clip(np.rint(1 + 0.7 * sex + rng.normal(size=n)), 0, 2).astype(int)
     height = 165 + 12 * sex + 6 * rng.normal(size=n)
@@ -64,3 +66,59 @@ def test_a_whole_table_is_fitted_and_scored_exactly(vgi: Vgi) -> None:
     for sampler in ([], ["--sampler", "plmcmc"]):
         done = vgi("impute", "holes.csv", "--checkpoint", "run", "-o", "filled.csv", *sampler)
         assert done.code == 2 and "with columns of levels" in done.err and "fit again by vgi" in done.err
+
+
+VGI = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "optim.warmup_conditionals=1",
+       "--set", "optim.warmup_model=1", "--set", "optim.schedule=constant", "--set", "optim.average=0"]  # fmt: skip
+
+
+def cells(path: str) -> list[list[str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.parametrize(("model", "grade"), [("flow", "categorical"), ("flow-ar", "ordinal:low,mid,high")])
+def test_a_fit_by_vgi_fills_every_hole_and_resumes_bit_for_bit(vgi: Vgi, model: str, grade: str) -> None:
+    fit = [
+        "fit",
+        "holes.csv",
+        "--model",
+        model,
+        "--column",
+        "sex=categorical",
+        "--column",
+        f"grade={grade}",
+        *SMALL,
+        *VGI,
+    ]
+    assert vgi(*fit, "--epochs", "1", "--out", "run").code == 0
+    assert vgi("fit", "--resume", "--epochs", "2", "--out", "run").code == 0
+    done = vgi(*fit, "--epochs", "2", "--out", "whole")
+    assert done.code == 0, done.err
+    run, whole = (RunFolder.open(Path(name)) for name in ("run", "whole"))
+    for part in ("model", "conditionals", "imputations", "state"):
+        assert same_tensors(run.tensors(part), whole.tensors(part)), part
+    before = cells("holes.csv")
+    for sampler in ("metropolis", "gibbs", "chains"):
+        done = vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "1", "-o", f"{sampler}.csv")
+        assert done.code == 0, done.err
+        after = cells(f"{sampler}.1.csv")
+        for old, new in zip(before[1:], after[1:], strict=True):
+            assert all(b == a for b, a in zip(old, new, strict=True) if b != "")
+            assert new[1] in ("f", "m") and new[2] in ("low", "mid", "high") and float(new[0]) > 0 and float(new[3]) > 0
+
+
+def test_new_rows_are_filled_finetuned_and_scored(vgi: Vgi) -> None:
+    fitted = vgi("fit", "holes.csv", "--model", "flow", *KINDS, *SMALL, *VGI, "--epochs", "1", "--out", "run")
+    assert fitted.code == 0, fitted.err
+    Path("new.csv").write_text("height,sex,grade,weight\n170.0,,mid,\n,f,,61.5\n181.2,m,high,88.0\n")
+    done = vgi("impute", "new.csv", "--checkpoint", "run", "--m", "1", "-o", "filled.csv")
+    assert done.code == 0, done.err
+    assert all(cell != "" for line in cells("filled.1.csv") for cell in line)
+    assert vgi("finetune", "new.csv", "--checkpoint", "run", "--epochs", "1", "--out", "tuned").code == 0
+    one, other = (RunFolder.open(Path(name)) for name in ("run", "tuned"))
+    assert same_tensors(one.tensors("model"), other.tensors("model"))  # only the conditionals move
+    done = vgi("evaluate", "new.csv", "--checkpoint", "run", "--json")
+    assert done.code == 0, done.err
+    loglik = json.loads(done.out)["loglik"]
+    assert loglik["estimator"] == "annealed" and np.isfinite(loglik["mean"])
