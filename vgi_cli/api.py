@@ -110,10 +110,10 @@ def finetune(checkpoint: str | Path | Run, data: Data, **options: Unpack[Finetun
 def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Unpack[ImputeOptions]) -> Any:
     """Fill the holes of a table (default: the one that was fitted) with draws from the model.
 
-    Without `out`: a list of `m` completed tables (one with `point="mean"` or `"median"`), or with `format="long"` one
-    table, all of them below each other with columns `.imp` and `.id`, first the table with its holes as `.imp` 0 (not
-    with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the files are written as
-    `vgi impute` does, and their paths are returned.
+    Without `out`: a list of `m` completed tables (one with `point="mean"`, `"median"` or `"mode"`), or with
+    `format="long"` one table, all of them below each other with columns `.imp` and `.id`, first the table with its
+    holes as `.imp` 0 (not with `original=False`); pandas DataFrames, or Arrow tables where data is one. With `out`: the
+    files are written as `vgi impute` does, and their paths are returned.
 
     The same call gives the same fills. Without `id` columns new rows in memory are keyed by their cells and how often
     they came before in the table, so that rows imputed one per call differ; those equal in every cell do not (an `id`,

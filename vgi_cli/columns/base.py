@@ -346,7 +346,8 @@ class ModelledColumn(Column):
 
     @abstractmethod
     def point(self, draws: Floats, how: Point) -> Floats:
-        """[..] a point estimate from the codes of draws [m, ..], a cell that the column can hold."""
+        """[..] a point estimate from the codes of draws [m, ..], a cell that the column can hold: of levels the mode,
+        whatever is asked for, unless they have an order, of numbers their median where the mode is asked for."""
 
     @abstractmethod
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:

@@ -266,7 +266,8 @@ class Number(ModelledColumn):
         return np.where(inside, np.clip(snapped, least, most), snapped)
 
     def point(self, draws: Floats, how: Point) -> Floats:
-        """The mean is added up draw by draw, so that it does not depend on how many rows there are."""
+        """The mean is added up draw by draw, so that it does not depend on how many rows there are. Few draws of
+        a number have no mode: their median stands for it."""
         return self.snap(reduce(np.add, draws) / len(draws) if how == "mean" else np.median(draws, 0))
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import Point
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
@@ -95,8 +96,8 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             sampling.fill(source, seen.incomplete, draws, keys)
             if request.point is not None:
                 reporter.warn(
-                    f"the {request.point} of {request.m} draws is a best guess without its uncertainty: not for "
-                    "standard errors or tests"
+                    f"the {request.point} of {request.m} draws{_others(request.point, fitted.schema)} is a best guess "
+                    "without its uncertainty: not for standard errors or tests"
                 )
             elif request.format == "single":
                 reporter.warn(
@@ -186,6 +187,18 @@ def _passes(tell: Callable[[float], None], count: int) -> Callable[[float, int],
         passes += share == 1.0
 
     return told
+
+
+def _others(point: str, schema: Schema) -> str:
+    """What the columns get that have no such estimate, in words."""
+    levels = any(isinstance(column, Levelled) for column in schema.encoded)
+    numbers = not all(isinstance(column, Levelled) for column in schema.encoded)
+    if point == "mode":
+        return " (of numbers: the median)" if numbers else ""
+    if not levels:
+        return ""
+    others = " without an order" if point == "median" and any(column.ordered for column in schema.encoded) else ""
+    return f" (of levels{others}: the one drawn most often)"
 
 
 def point_estimate(draws: Floats, point: Point, schema: Schema) -> Floats:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from vgi_cli.table.base import Table
 
 LAYOUTS = ("files", "long", "single")
-POINTS = ("mean", "median")
+POINTS = ("mean", "median", "mode")
 UNCERTAINTY = ("auto", "bootstrap", "none")
 DRAWS = 5
 
@@ -221,7 +221,12 @@ class ImputeRequest(RunRequest):
 
     def with_draws(self, fitted: FittedTable, reporter: Reporter) -> ImputeRequest:
         """With the number of draws: DRAWS where nobody said, of stored chains no more than there are. UsageError for a
-        sampler that the run cannot offer."""
+        sampler that the run cannot offer, and for the mode of numbers alone."""
+        if self.point == "mode" and not fitted.layout.discrete:
+            raise UsageError(
+                f"--point mode: run '{fitted.run.name}' has no column of levels; few draws of a number have no mode",
+                "--point mean or median",
+            )
         sampler = fitted.sampler(self.sampler)
         if self.m is not None:
             return self

@@ -321,7 +321,10 @@ class ImputeOptions(CommonOptions, total=False):
 
     m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", "N")]
     format: Annotated[str | None, Option("files (one table a draw), long (all in one) or single.", "LAYOUT")]
-    point: Annotated[str | None, Option("One table of point estimates; not for inference.", "mean|median")]
+    point: Annotated[
+        str | None,
+        Option("One table of point estimates (of levels their mode); not for inference.", "mean|median|mode"),
+    ]
     sampler: Annotated[str, Option("Sampler; see below.", "NAME", default="auto")]
     uncertainty: Annotated[
         str,
