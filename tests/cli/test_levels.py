@@ -1,0 +1,118 @@
+"""Columns of levels through impute and evaluate: point estimates, scores by kind, a truth in another spelling."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.test_refusals import FA, refused, text
+from tests.program import Vgi
+
+KINDS = ["--column", "sex=categorical", "--column", "code=categorical", "--column", "grade=ordinal:low,mid,high"]
+FIT = [
+    *("--model", "vae", "--epochs", "2", "--threads", "1", *KINDS),
+    *("--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
+]
+
+
+QUICK = ["--refit-epochs", "0", "--samples", "20"]
+
+
+def table(rows: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "size": rng.normal(size=rows).round(6),
+            "sex": rng.choice(["Male", "Female"], rows),
+            "code": rng.choice(["1", "2", "7"], rows),
+            "grade": rng.choice(["low", "mid", "high"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def run(vgi: Vgi) -> pd.DataFrame:
+    whole = table()
+    holes = whole.mask(np.random.default_rng(1).random(whole.shape) < 0.3)
+    whole.to_csv("whole.csv", index=False)
+    holes.to_csv("holes.csv", index=False)
+    done = vgi("fit", "holes.csv", *FIT, "--out", "run")
+    assert done.code == 0, done.err
+    return holes
+
+
+def test_point_estimates_of_levels_are_modes(vgi: Vgi, run: pd.DataFrame) -> None:
+    assert vgi("impute", "--checkpoint", "run", "--m", "9", "-o", "draw.csv").code == 0
+    draws = [pd.read_csv(f"draw.{i}.csv", dtype={"code": str}) for i in range(1, 10)]
+    said = {
+        "mean": "the mean of 9 draws (of levels: the one drawn most often) is a best guess without its",
+        "median": "the median of 9 draws (of levels without an order: the one drawn most often) is a best guess",
+        "mode": "the mode of 9 draws (of numbers: the median) is a best guess without its uncertainty",
+    }
+    for how, line in said.items():
+        done = vgi("impute", "--checkpoint", "run", "--m", "9", "--point", how, "-o", f"{how}.csv")
+        assert done.code == 0 and line in done.err, done.err
+        filled = pd.read_csv(f"{how}.csv", dtype={"code": str})
+        assert not filled.isna().any().any()
+        for name in ("sex", "code", "grade") if how != "median" else ("sex", "code"):
+            counts = pd.DataFrame([draw[name] for draw in draws]).T.apply(pd.Series.value_counts, axis=1).fillna(0)
+            drawn = [counts.loc[i, level] for i, level in enumerate(filled[name])]
+            assert (drawn == counts.max(axis=1)).all(), (how, name)
+        of = np.mean if how == "mean" else np.median
+        expected = of([draw["size"] for draw in draws], 0)
+        assert np.abs(filled["size"] - expected).max() < 1e-5
+
+
+def test_the_mode_of_numbers_alone_is_refused(vgi: Vgi) -> None:
+    Path("data.csv").write_text(text())
+    assert vgi("fit", "data.csv", *FA, "--out", "run").code == 0
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "--point", "mode")[:2]
+    assert "--point mode: run 'run' has no column of levels" in error and "--point mean or median" in hint
+
+
+def test_scores_are_reported_by_kind(vgi: Vgi, run: pd.DataFrame) -> None:
+    done = vgi("evaluate", "--checkpoint", "run", "holes.csv", "--truth", "whole.csv", "--json", *QUICK)
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    found = report["imputation"]
+    assert set(found) >= {"crps", "rmse", "mae", "coverage90", "log_score", "brier", "error", "ece", "rps", "kinds"}
+    assert found["kinds"]["categorical"]["columns"] == 2 and found["kinds"]["ordinal"]["rps"] == found["rps"]
+    assert set(found["columns"]["sex"]) == {"cells", "log_score", "brier", "error", "ece"}
+    assert found["columns"]["sex"]["cells"] == int(run["sex"].isna().sum())
+    assert report["loglik"]["probability"] == ["sex", "code", "grade"]
+    ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--truth", "whole.csv", *QUICK]
+    page = vgi(*ask).out
+    assert "| overall, categorical |" in page and "| overall, ordinal |" in page and "| RPS |" in page
+    assert "- probability of a cell: sex, code, grade" in page
+    paths = ("imputation.brier", "imputation.columns.grade.rps", "imputation.kinds.ordinal.log_score")
+    done = vgi(*ask, *(word for path in paths for word in ("--fail-if", f"{path} > 0.0001")))
+    assert done.code == 3 and all(f"{path} is 0." in done.err or f"{path} is 1." in done.err for path in paths), (
+        done.err
+    )
+
+
+def test_a_truth_in_another_spelling(vgi: Vgi, run: pd.DataFrame) -> None:
+    """Other letters, blanks, numbers as floats, a Parquet dictionary: the same scores. A level that the fit has not
+    seen is an error of every draw."""
+    whole = table()
+    other = whole.assign(
+        sex=" " + whole["sex"].str.upper(), code=whole["code"].astype(float), grade=whole["grade"].astype("category")
+    )
+    other.drop(columns="grade").assign(grade=whole["grade"]).to_csv("spelled.csv", index=False)
+    other.to_parquet("spelled.parquet")
+    ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--json", *QUICK, "--truth"]
+    expected = json.loads(vgi(*ask, "whole.csv").out)["imputation"]
+    for name in ("spelled.csv", "spelled.parquet"):
+        done = vgi(*ask, name)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["imputation"] == expected
+    whole["sex"] = "neither"
+    whole.to_csv("unseen.csv", index=False)
+    unseen = json.loads(vgi(*ask, "unseen.csv").out)["imputation"]
+    assert unseen["columns"]["sex"]["error"] == 1.0
+    assert unseen["columns"]["sex"]["log_score"] == pytest.approx(np.log(21))
+    assert unseen["columns"]["code"] == expected["columns"]["code"]
