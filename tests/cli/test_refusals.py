@@ -425,7 +425,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--m", "0"], "--m: expected a whole number from 1 to 10000, got 0", "for example --m 5"),
         (["--format", "wide"], "--format: expected files, long or single, got 'wide'", ""),
         (["--format", "fles"], "--format: expected files, long or single, got 'fles'", "did you mean 'files'?"),
-        (["--point", "modal"], "--point: expected mean, median or mode, got 'modal'", "did you mean 'mode'?"),
+        (["--point", "moode"], "--point: expected mean, median or mode, got 'moode'", "did you mean 'mode'?"),
         (["--point", "mode"], "--point mode: run 'run' has no column of levels", "--point mean or median"),
         (["--point", "mean", "--format", "long"], "--point gives one table, --format long several", "leave out"),
         (["--format", "single", "--m", "3"], "--format single is one draw, --m 3 asks for more", "--point mean"),
