@@ -29,6 +29,7 @@ class LevelsAndNumbers(Model):
 
     Config = ModelConfig
     learning_rate = 0.05
+    level_counts = LAYOUT.level_counts
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class LevelsAndNumbers(Model):
 
     def log_prob(self, x: Tensor) -> Tensor:
         which = (2 * x[..., A] + x[..., B]).long()
-        numbers = torch.distributions.MultivariateNormal(self.mean[which], scale_tril=self.factor)
+        numbers = torch.distributions.MultivariateNormal(self.mean[which], scale_tril=self.factor, validate_args=False)
         return self.logits.log_softmax(0)[which] + numbers.log_prob(x[..., list(NUMBERS)])
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
@@ -115,3 +116,23 @@ class ExactMixedConditionals(Conditionals):
         centre = mean.gather(-1, own[..., None])[..., 0] + slope * (other - mean.gather(-1, rest[..., None])[..., 0])
         log_std = 0.5 * (covariance[own, own] - slope * covariance[own, rest]).log()
         return MixedLaw(self.discrete[block], CategoricalLaw.of_logits(log_probs), PlainNormal(centre, log_std))
+
+
+class OnlyLevels(Model):
+    """A table of probabilities of three levels and two: no number at all."""
+
+    Config = ModelConfig
+    level_counts = (3, 2)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.tensor([0.5, -1.0, 0.0, 1.2, -0.3, 0.8], dtype=torch.float64))
+
+    def initialise(self, x: Tensor, generator: torch.Generator) -> None:
+        """It stays as it is."""
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        return self.table.log_softmax(0)[(2 * x[..., 0] + x[..., 1]).long()]
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        return COMBINATIONS[torch.multinomial(self.table.softmax(0), n, True, generator=generator)].double()

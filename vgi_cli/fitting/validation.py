@@ -119,11 +119,17 @@ class ObjectiveValidator(Validator):
 
 
 def observed_box(*tables: TensorTable) -> Tensor:
-    """[2, D]: smallest and largest observed value of each column over some tables (0, 0 where there is none)."""
+    """[2, D]: smallest and largest observed value of each column over some tables (0, 0 where there is none). Of a
+    discrete dimension all levels: their numbers say nothing of what is near."""
     low = torch.stack([t.x.masked_fill(t.missing, torch.inf).amin(0) for t in tables]).amin(0)
     high = torch.stack([t.x.masked_fill(t.missing, -torch.inf).amax(0) for t in tables]).amax(0)
     none = low > high
-    return torch.stack([low.masked_fill(none, 0.0), high.masked_fill(none, 0.0)])
+    box = torch.stack([low.masked_fill(none, 0.0), high.masked_fill(none, 0.0)])
+    counts = torch.tensor(tables[0].layout.level_counts)
+    if bool(counts.any()):
+        last = (counts - 1).to(box)
+        box = torch.where(last >= 0, torch.stack([torch.zeros_like(last), last]), box)
+    return box
 
 
 def make_validator(recipe: Recipe, train: TensorTable, held: Rows, volume: Tensor, epochs: int) -> Validator:

@@ -37,6 +37,8 @@ class Patterns(NamedTuple):
 
 def patterns_of(missing: Tensor) -> Patterns:
     """The distinct rows of a mask [R, D]."""
+    if not missing.shape[1]:  # one pattern, of no dimension
+        return Patterns(missing[:1], torch.zeros(len(missing), dtype=torch.int64, device=missing.device))
     unique, of_row = torch.unique(missing, dim=0, return_inverse=True)
     return Patterns(unique, of_row)
 

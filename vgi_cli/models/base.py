@@ -46,6 +46,8 @@ class Model(nn.Module, ABC):
     Config: ClassVar[type[ModelConfig]]
     exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
     discrete: ClassVar[bool] = False  # True: rows may have discrete dimensions (`Layout.levels`)
+    level_counts: tuple[int, ...] = ()
+    """Of each dimension of its rows the number of levels, 0 where it is continuous; empty: all are continuous."""
     learning_rate: ClassVar[float] = 0.02  # of Adam on standardised data, where a recipe gives none
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""

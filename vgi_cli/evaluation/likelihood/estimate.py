@@ -196,7 +196,7 @@ def make_annealer(
     samples = samples[torch.isfinite(samples).all(1)]
     cut = len(samples) * 4 // 5
     own = torch.Generator().manual_seed(0)
-    mixture = fit_joint(samples[:cut], samples[cut:], own).to(like)
+    mixture = fit_joint(samples[:cut], samples[cut:], own, model.level_counts).to(like)
     return Annealer(model.log_prob, mixture, MixtureConditionals(mixture) if conditionals is None else conditionals)
 
 
