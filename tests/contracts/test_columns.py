@@ -36,6 +36,8 @@ EXAMPLES: dict[str, list[str]] = {
     "real": [repr(v) for v in RNG.normal(size=80).tolist()],
     "positive": [repr(v) for v in RNG.lognormal(size=80).tolist()],
     "spike": [f"{max(v, 0.0):.2f}" for v in RNG.normal(0.3, 1, 200)],
+    "bounded": [f"{v:.1f}" for v in RNG.uniform(20, 90, 80)],
+    "zero-inflated": [f"{max(v, 0.0):.3f}" for v in RNG.normal(1, 1, 80)],
     "levels": [str(v) for v in RNG.choice([1, 7, 13, 99], 80)],
     "one": ["2.50"] * 20,
     "nothing": [""] * 20,
@@ -53,6 +55,8 @@ EXAMPLES: dict[str, list[str]] = {
     "colour": [f"#{v:06x}" for v in RNG.integers(0, 0xFFFFFF, 80)],
 }
 ASKED = {
+    "bounded": "bounded:0:100",
+    "zero-inflated": "zero-inflated",
     "category": "categorical",
     "codes": "categorical",
     "scale": "ordinal:low,mid,high,highest",

@@ -164,6 +164,7 @@ class Asked(NamedTuple):
     rule       range: `low` and `high`, None where a side was left empty; observed: the observed range; `none`: no limit
     said       the words, as `age=0:100`
     named      whether the column was named, or `all` stands for it
+    flag       what it was said with
     """
 
     rule: Literal["range", "observed", "none"]
@@ -171,6 +172,7 @@ class Asked(NamedTuple):
     named: bool = True
     low: float | None = None
     high: float | None = None
+    flag: str = "--bounds"
 
 
 class Request(NamedTuple):

@@ -52,7 +52,7 @@ class Bound:
     why: Why
 
 
-def parse_limits(name: str, text: str) -> Asked:
+def parse_limits(name: str, text: str, flag: str = "--bounds") -> Asked:
     """`0:100`, `0:`, `:100`, `observed` or `none` for a column (or ALL). UsageError otherwise."""
     said = f"{name}={text}"
     if text == "observed":
@@ -61,11 +61,11 @@ def parse_limits(name: str, text: str) -> Asked:
         return Asked("none", said)
     sides = [side.strip() for side in text.split(":")]
     if len(sides) != 2 or not any(sides):
-        raise UsageError(f"--bounds {said}: expected LOW:HIGH, observed or none, got '{text}'", FORMS)
-    low, high = (_number(side, said) if side else None for side in sides)
+        raise UsageError(f"{flag} {said}: expected LOW:HIGH, observed or none, got '{text}'", FORMS)
+    low, high = (_number(side, f"{flag} {said}") if side else None for side in sides)
     if low is not None and high is not None and low >= high:
-        raise UsageError(f"--bounds {said}: {sides[0]} is not below {sides[1]}", "give the lower limit first")
-    return Asked("range", said, low=low, high=high)
+        raise UsageError(f"{flag} {said}: {sides[0]} is not below {sides[1]}", "give the lower limit first")
+    return Asked("range", said, low=low, high=high, flag=flag)
 
 
 def _number(text: str, said: str) -> float:
@@ -74,7 +74,7 @@ def _number(text: str, said: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f"--bounds {said}: '{text}' is not a number", FORMS)
+        raise UsageError(f"{said}: '{text}' is not a number", FORMS)
     return value
 
 

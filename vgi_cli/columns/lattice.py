@@ -130,14 +130,29 @@ def find_spikes(values: Floats, resolution: float, share: float = SHARE) -> tupl
         own = cell == cells[i]
         spellings, often = np.unique(values[own], return_counts=True)
         value = float(spellings[often.argmax()])
-        distance = np.abs(values[~own] - value)
-        near = min(int(counts[i]), -(-len(distance) // 2))
-        reach = float(np.partition(distance, near - 1)[near - 1])
-        sides = 1 if i in (0, len(cells) - 1) else 2
-        width = float(counts[i]) * sides * reach / near
+        width = _room(values, own, value, 1 if i in (0, len(cells) - 1) else 2)
         if width > HEIGHT * resolution:
             spikes.append(Spike(value, width - resolution))
     return tuple(spikes)
+
+
+def _room(values: Floats, own: Bools, value: float, sides: int) -> float:
+    """How wide the cell of a value must be for the density there to be that of its neighbours; `own` [n]: which of the
+    values are it, `sides`: on how many it has neighbours."""
+    count = int(own.sum())
+    distance = np.abs(values[~own] - value)
+    near = min(count, -(-len(distance) // 2))
+    reach = float(np.partition(distance, near - 1)[near - 1])
+    return float(count) * sides * reach / near
+
+
+def spike_at(values: Floats, value: float, resolution: float) -> Spike:
+    """The room of a value that is known to be a spike, among observed values [n]."""
+    own = np.abs(values - value) <= 0.5 * resolution
+    if not own.any() or own.all():
+        return Spike(value, resolution)
+    inner = values.min() < value < values.max()
+    return Spike(value, max(_room(values, own, value, 2 if inner else 1) - resolution, resolution))
 
 
 def stretched(values: Floats, places: Floats | float, spikes: tuple[Spike, ...], resolution: float) -> Floats:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, fields
 from functools import cached_property, reduce
-from typing import NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -37,6 +37,7 @@ from vgi_cli.columns.lattice import (
     has_repeats,
     levels_at,
     numbers_of,
+    spike_at,
     squeezed,
     stand_in,
     stretched,
@@ -116,7 +117,7 @@ class Number(ModelledColumn):
     repeat (`has_repeats`); then values that hold far more cells than their neighbours get room (see Spike).
     """
 
-    words = ("integer", "numeric")
+    words: ClassVar[tuple[str, ...]] = ("integer", "numeric")
 
     _: KW_ONLY
     low: float
@@ -158,6 +159,11 @@ class Number(ModelledColumn):
         if not seen.any():
             return Empty(cells.name, "empty")
         return inferred(cells, asked, numbers.values[~missing], numbers.values[seen])
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(Number)}
 
     @property
     def whole(self) -> bool:
@@ -389,7 +395,7 @@ def _spelled(column: Number | Constant, values: Floats, fewest: int | None) -> l
         for i in off.tolist():
             texts[i] = plain(float(values[i]))
         return texts
-    if column.kind == "integer":
+    if isinstance(column, Number) and column.whole:
         return write_numbers(values, fewest=fewest, most=fewest)
     return [plain(v) for v in values.tolist()] if lattice is not None else write_significant(values, column.digits)
 
@@ -398,11 +404,33 @@ def _flag(cells: Cells, asked: Request) -> str:
     return f"{cells.label}: --column {cells.name}={asked.kind}"
 
 
+def number_asked(cells: Cells, asked: Request, spike: float | None = None) -> Column:
+    """A column that was asked for as numbers, of a kind that says more of them; `spike`: a value that gets room however
+    many cells hold it. InputError where some cells are no numbers."""
+    missing, numbers = cells.missing, cells.numbers
+    wrong = ~missing & ~(numbers.number & np.isfinite(numbers.values))
+    if wrong.any():
+        message = f"{_flag(cells, asked)}, but the column holds {example(cells, wrong)}"
+        raise InputError(message, token_hint(cells, wrong))
+    seen = ~missing if asked.rows is None else ~missing & asked.rows
+    if not seen.any():
+        return Empty(cells.name, "empty")
+    every = numbers.values[~missing]
+    kind = "integer" if bool((every == np.rint(every)).all()) else "numeric"
+    return inferred(cells, asked._replace(kind=kind), every, numbers.values[seen], spike=spike)
+
+
 def inferred(
-    cells: Cells, asked: Request, every: Floats, values: Floats, measure: Measure | None = None
+    cells: Cells,
+    asked: Request,
+    every: Floats,
+    values: Floats,
+    measure: Measure | None = None,
+    spike: float | None = None,
 ) -> Number | Constant:
     """A column of numbers; `every` observed one, and the `values` among them that statistics come from. `measure`: how
-    they are rounded, where they stand for something else; None: as they are written."""
+    they are rounded, where they stand for something else; None: as they are written. `spike`: a value that gets room
+    however many cells hold it."""
     whole = bool((every == np.rint(every)).all())
     if asked.kind == "integer" and not whole:
         numbers = cells.numbers.values
@@ -429,7 +457,9 @@ def inferred(
         _refuse_outside(cells, asked.bounds)
     linear = fit_scale(values, "linear", None)
     dequantise = lattice is not None and (integer or lattice.resolution > COARSE * linear.sd or has_repeats(values))
-    if lattice is None and not integer and has_repeats(values):
+    if lattice is not None and spike is not None:
+        dequantise = True
+    if lattice is None and not integer and (spike is not None or has_repeats(values)):
         lattice, dequantise = stand_in(linear.sd), True
     resolution = lattice.resolution if lattice is not None and dequantise else None
     spikes: tuple[Spike, ...] = ()
@@ -439,6 +469,8 @@ def inferred(
         if integer and asked.kind is None and free:
             levels = find_levels(every, resolution)
         spikes = () if levels else find_spikes(values, resolution)
+        if spike is not None and not any(one.value == spike for one in spikes):
+            spikes = tuple(sorted([*spikes, spike_at(values, spike, resolution)], key=lambda one: one.value))
     zero = measure is None or measure.zero
     lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
     scale = fit_scale(values, asked.transform, resolution, spikes)
@@ -494,7 +526,7 @@ def _refuse_outside(cells: Cells, asked: Asked) -> None:
     if outside.any():
         held = f"but column '{cells.name}' holds {example(cells, outside)}"
         hint = f"{missing_hint(cells, outside)}, or give wider limits"
-        raise InputError(f"{cells.label}: --bounds {asked.said}, {held}", hint)
+        raise InputError(f"{cells.label}: {asked.flag} {asked.said}, {held}", hint)
 
 
 def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:

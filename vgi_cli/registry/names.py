@@ -173,6 +173,8 @@ KINDS: ExtensionPoint[None] = ExtensionPoint(
         "carried": Entry("a column that is not modelled", "vgi_cli.columns.base:Carried", None),
         "numeric": Entry("numbers", "vgi_cli.columns.number:Number", None),
         "integer": Entry("whole numbers", "vgi_cli.columns.number:Number", None),
+        "bounded": Entry("numbers within limits that were named", "vgi_cli.columns.bounded:Bounded", None),
+        "zero-inflated": Entry("numbers, many of them zero", "vgi_cli.columns.zero_inflated:ZeroInflated", None),
         "categorical": Entry("levels without an order", "vgi_cli.columns.categorical:Categorical", None),
         "ordinal": Entry("levels in an order", "vgi_cli.columns.ordinal:Ordinal", None),
         "boolean": Entry("truth values", "vgi_cli.columns.boolean:Boolean", None),
