@@ -8,7 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.forests import Forest, draw, expected_counts, heaviest, inverted, joined, level_probs, see
+from vgi_cli.maths.forests import (
+    Forest,
+    draw,
+    edge_weights,
+    expected_counts,
+    heaviest,
+    inverted,
+    joined,
+    level_probs,
+    see,
+)
 
 LEVELS = (2, 3, 2, 4)
 SHAPES = [(-1, -1, -1, -1), (-1, 0, 1, 2), (1, -1, 1, -1), (3, 0, 3, -1), (-1, 0, 0, 0)]
@@ -137,3 +147,33 @@ def test_what_is_no_forest_is_refused(parent: tuple[int, ...]) -> None:
 def test_inversion_never_takes_a_level_that_cannot_be() -> None:
     weight = torch.tensor([[0.0, 1.0, 0.0, 2.0, 0.0]]).expand(3, -1)
     assert inverted(weight, torch.tensor([0.0, 0.5, 1.0])).tolist() == [1, 3, 3]
+
+
+def test_an_edge_is_worth_its_bayes_factor() -> None:
+    """Against the Dirichlet-multinomial laws written out for one pair, in both directions."""
+    g = torch.Generator().manual_seed(0)
+    levels, pull, smooth = (2, 3, 2), 1.5, 1.0
+    rows = torch.stack([torch.randint(n, (40,), generator=g) for n in levels], 1)
+    rows[:, 1] = torch.where(torch.rand(40, generator=g) < 0.7, rows[:, 0], rows[:, 1])
+    weight = torch.rand(40, K, dtype=torch.float64, generator=g)
+    one_hot = torch.cat([torch.nn.functional.one_hot(c, n) for c, n in zip(rows.T, levels, strict=True)], 1).double()
+    pairs = torch.stack([(one_hot * w[:, None]).T @ one_hot for w in weight.T])
+    worth = edge_weights(levels, pairs, pull, smooth)
+
+    def log_law(counts: Tensor, prior: Tensor) -> Tensor:
+        parts = torch.lgamma(prior.sum(-1)) - torch.lgamma((prior + counts).sum(-1))
+        return (parts + (torch.lgamma(prior + counts) - torch.lgamma(prior)).sum(-1)).sum()
+
+    def one_way(a: int, b: int) -> float:
+        start = [0, 2, 5, 7]
+        block = pairs[:, start[a] : start[a + 1], start[b] : start[b + 1]]
+        whole = block.sum(0)
+        own = (whole.sum(0) + 1 / 7) / (whole.sum(0) + 1 / 7).sum()
+        law = (whole + smooth * own) / (whole + smooth * own).sum(-1, keepdim=True)
+        cost = 0.5 * (levels[a] - 1) * (levels[b] - 1) * whole.sum().log()
+        return float(log_law(block, pull * law) - log_law(block.sum(1), pull * own) - cost)
+
+    for a, b in itertools.combinations(range(3), 2):
+        assert worth[a, b].item() == pytest.approx((one_way(a, b) + one_way(b, a)) / 2)
+    torch.testing.assert_close(worth, worth.mT)
+    assert worth[0, 1] > 0 > worth[0, 2]

@@ -126,6 +126,41 @@ def heaviest(weight: Tensor) -> list[tuple[int, int]]:
     return edges
 
 
+def edge_weights(levels: Sequence[int], pairs: Tensor, pull: float, smooth: float) -> Tensor:
+    """What an edge between two dimensions is worth [n, n], symmetric, in nats: the logarithm of its Bayes factor.
+
+    pairs   [K, F, F] weighted counts of pairs of levels in K components, of the levels of all dimensions in a row
+    pull    pseudo-rows with which each row of a component's table is pulled to that of all components together
+    smooth  pseudo-rows of the marginal in each row of the latter
+
+    A component's rows with one level of the parent have a Dirichlet-multinomial law, around the table of all
+    components with the edge and around their marginal without; for the former its free numbers are paid for as in BIC.
+    The mean over both directions.
+    """
+    n, F = len(levels), sum(levels)
+    member = torch.zeros(F, n, dtype=pairs.dtype, device=pairs.device)
+    member[torch.arange(F), torch.repeat_interleave(torch.arange(n), torch.tensor(levels))] = 1
+    whole = pairs.sum(0)
+    own = member.mT @ whole  # [n, F] of the levels of one dimension, in rows that have the other too
+    total = own @ member  # [n, n]
+    marginal = (own + 1 / F) / ((own + 1 / F) @ member @ member.mT)
+    around = (member @ marginal) * smooth
+    law = (whole + around) / (((whole + around) @ member) @ member.mT)
+    each = _log_rising(pairs, pull * law)
+    with_edge = member.mT @ each @ member - member.mT @ _log_rising(pairs @ member, torch.tensor(pull))
+    alone = _log_rising(member.mT @ pairs, pull * marginal) @ member
+    without = alone - _log_rising(member.mT @ pairs @ member, torch.tensor(pull))
+    free = torch.tensor([n - 1.0 for n in levels], dtype=pairs.dtype, device=pairs.device)
+    cost = 0.5 * free[:, None] * free * total.clamp(min=2).log()
+    worth = (with_edge - without).sum(0) - cost
+    return 0.5 * (worth + worth.mT)
+
+
+def _log_rising(count: Tensor, start: Tensor) -> Tensor:
+    """log Gamma(start + count) - log Gamma(start)."""
+    return torch.lgamma(count + start) - torch.lgamma(start.to(count))
+
+
 class Seen(NamedTuple):
     """Rows seen by K forests, from the leaves to the roots.
 

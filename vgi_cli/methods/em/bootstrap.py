@@ -137,7 +137,15 @@ def refits(
         limit = tolerance * refit.free_parameters()
         try:
             table_of = base.reweighted(weights)
-            settled = settle(refit, table_of, penalty, steps=size.steps, tolerance=limit, each=lambda _: ask(stop))
+            settled = settle(
+                refit,
+                table_of,
+                penalty,
+                steps=size.steps,
+                tolerance=limit,
+                refine=several and all_rows,
+                each=lambda _: ask(stop),
+            )
         except GivenUp:
             return
         if not all_rows:

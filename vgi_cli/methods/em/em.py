@@ -1,4 +1,4 @@
-"""Exact EM on incomplete tables, for factor analysis and Gaussian mixtures.
+"""Exact EM on incomplete tables, for factor analysis and mixtures of Gaussians (times forests of levels).
 
 What it climbs is the log-likelihood of the observed cells plus a penalty that keeps it bounded (an unpenalised mixture
 has infinite likelihood at a component on one point; a factor model may drive a noise variance to 0, a Heywood case).
@@ -10,13 +10,16 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
                                + 1/2 [ (K nu + tau) log|W| - tau tr W diag(s)^-1 ],   maximised over W
       factors F_k, psi_k       the same with diag(psi_k) for S_k and diagonal W, and - 1/2 sum_k rho |psi_k^-1/2 F_k|^2
                                + alpha sum_k log pi_k
+      tables T_k of levels     beta sum_k sum_cells q log (T_k / q)
 
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
 Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
 lambda alone. The broad components of a mixture (models/gaussian/widened.py) have no such terms: their shape is fixed;
-their alpha is one row each. Each EM step raises the objective; each iteration is two EM steps and an extrapolation
-(SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below that of the step before, so that
-the sequence of objectives never falls.
+their alpha is one row each. In mixed rows q are the conditional tables of all rows (Dirichlet priors of beta pseudo-
+rows for each row of a table); after some iterations the forest and q are chosen anew by the rows as they then belong to
+the components, which is kept where the objective does not fall. Each EM step raises the objective; each iteration is
+two EM steps and an extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below
+that of the step before, so that the sequence of objectives never falls.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
-from vgi_cli.methods.em.steps import iteration
+from vgi_cli.methods.em.steps import REFINED, iteration
 from vgi_cli.methods.start import gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
@@ -145,6 +148,8 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
         state.converged = gain < state.tolerance
         state.objective = value.objective
         state.epoch += 1
+        if state.epoch in REFINED:
+            state.model.refine(state.table, state.penalty)
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
 
 

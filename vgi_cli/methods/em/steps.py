@@ -35,6 +35,10 @@ def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerat
     return value
 
 
+REFINED = (4, 10)
+"""After so many iterations a model chooses anew what no parameter says."""
+
+
 def nothing(done: float) -> None:
     """Where nobody watches a climb or a search."""
 
@@ -55,6 +59,8 @@ def climb(
     value = iteration(model, table, penalty, accelerate)
     for done in range(1, epochs):
         each(done)
+        if done in REFINED:
+            model.refine(table, penalty)
         last, value = value, iteration(model, table, penalty, accelerate)
         if bool(value.objective - last.objective < tolerance * rows):
             break
@@ -77,6 +83,7 @@ def settle(
     *,
     steps: int,
     tolerance: float,
+    refine: bool = True,
     each: Callable[[int], None] = nothing,
 ) -> bool:
     """Climb in place by EM steps until the objective settles, and say whether it did.
@@ -86,6 +93,7 @@ def settle(
 
     steps      EM steps that may be taken (a few more where the last one has to be undone)
     tolerance  nats in all, not a row: it has settled when an iteration, or WINDOW steps of an ascent, change less
+    refine     whether the model may choose anew what no parameter says
     each       is told between steps how many are done; what it raises ends the climb
     """
     if model.gaussians.K == 1:
@@ -93,6 +101,8 @@ def settle(
     value = iteration(model, table, penalty, True)
     for done in range(3, steps, 3):
         each(done)
+        if refine and done // 3 in REFINED:
+            model.refine(table, penalty)
         last, value = value, iteration(model, table, penalty, True)
         if bool(value.objective - last.objective < tolerance):
             return True

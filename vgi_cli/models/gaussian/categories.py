@@ -8,13 +8,13 @@ are independent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.forests import Forest, Seen, inverted, see
+from vgi_cli.maths.forests import Forest, Seen, edge_weights, heaviest, inverted, joined, see
 
 UNIFORM = (0.0, 0.5)
 """Share of the uniform law in the tables of each broad component; the rest is the marginal of all rows."""
@@ -60,8 +60,8 @@ class Categories(nn.Module):
         return see(self.forest, self.forest.tables(self.log_tables().exp()), c, missing)
 
     def log_penalty(self, rows: float) -> Tensor:
-        """The Dirichlet priors of the learnt tables, of so many pseudo-rows each, up to a constant; nats."""
-        return rows * (self.prior * self.forest.log_softmax(self.logits)).sum()
+        """The Dirichlet priors of the learnt tables, of so many pseudo-rows a row, 0 at their modes; nats."""
+        return rows * (self.prior * (self.forest.log_softmax(self.logits) - self.prior.log())).sum()
 
     @torch.no_grad()
     def maximise(self, counts: Tensor, rows: float) -> None:
@@ -71,29 +71,34 @@ class Categories(nn.Module):
         self.logits.copy_(self.forest.flat(tables).log())
 
     @torch.no_grad()
-    def reshape(self, forest: Forest, marginals: Tensor, pairs: Tensor) -> None:
-        """Take the shape of a forest and tables near those of all rows, in place.
+    def learn(self, marginals: Tensor, pairs: Tensor, rows: float, *, edges: bool) -> None:
+        """Take the best forest and tables near those of weighted rows, in place.
 
-        marginals  [F] counts of each level of each dimension, one after the other
-        pairs      [F, F] counts of each pair of levels
+        marginals  [K, F] counts of each level of each dimension, one dimension after the other, by component
+        pairs      [K, F, F] counts of each pair of levels, in rows that have both
+        rows       pseudo-rows by which a component's tables are pulled to those of all rows
+        edges      False: the dimensions stay independent within a component
         """
-        starts = [0, *torch.tensor(forest.levels).cumsum(0).tolist()]
-        own = [marginals[a:b] + LEVEL for a, b in pairwise(starts)]
+        levels = self.forest.levels
+        weight = edge_weights(levels, pairs, rows, EDGE) if edges else torch.zeros(len(levels), len(levels))
+        forest = joined(Forest.without_edges(levels), heaviest(weight))
+        ends = list(accumulate(levels, initial=0))
+        places = [slice(a, b) for a, b in pairwise(ends)]
+        own = [marginals[:, place].sum(0) + LEVEL for place in places]
         own = [counts / counts.sum() for counts in own]
-        prior, broad = [], []
+        counts, prior, broad = [], [], []
         for i, p in enumerate(forest.parent):
-            table = own[i][None]
-            if p >= 0:
-                counts = pairs[starts[p] : starts[p + 1], starts[i] : starts[i + 1]] + EDGE * own[i]
-                table = counts / counts.sum(-1, keepdim=True)
-            prior.append(table)
+            count = marginals[:, None, places[i]] if p < 0 else pairs[:, places[p], places[i]]
+            table = count.sum(0) + EDGE * own[i] if p >= 0 else own[i][None]
+            counts.append(count)
+            prior.append(table / table.sum(-1, keepdim=True))
             flat = torch.full_like(own[i], 1.0 / len(own[i]))
-            broad.append(torch.stack([(torch.lerp(own[i], flat, u)).expand(len(table), -1) for u in UNIFORM]))
+            broad.append(torch.stack([torch.lerp(own[i], flat, u).expand(len(table), -1) for u in UNIFORM]))
         self._take(forest)
         self.prior.copy_(forest.flat(prior))
         if len(self.broad):
             self.broad.copy_(forest.flat(broad))
-        self.logits.copy_(self.prior.log().expand(self.K, -1))
+        self.maximise(forest.flat(counts), rows)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
         """One row [n, ..] of levels (int64) of each named component [n]."""

@@ -182,6 +182,31 @@ class GaussianFamily(Marginal):
         self.gaussians.shrink_to(other.gaussians, share)
         self.set_weights(torch.lerp(others, mine, share).exp())
 
+    def refine(self, table: EmTable, penalty: Penalty) -> None:
+        """Choose anew, between EM steps, what no parameter says (the shape of a forest), where the family has such; the
+        objective does not fall."""
+
+    @torch.no_grad()
+    def responsibilities(self, table: EmTable) -> Tensor:
+        """[N, K] the probability of each component given the observed cells of a row, rows as in the table."""
+        parts = [
+            torch.softmax(self.gaussians.observe(table.x[rows], patterns).log_prob + self.log_weights(), -1)
+            for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint())
+        ]
+        return torch.cat(parts)
+
+    @torch.no_grad()
+    def objective(self, table: EmTable, penalty: Penalty) -> EmValue:
+        """What EM climbs, and the log-likelihood of the observed cells."""
+        log_weights, loglik = self.log_weights(), table.x.new_zeros(())
+        for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint()):
+            joint = self.gaussians.observe(table.x[rows], patterns).log_prob + log_weights
+            loglik = loglik + (torch.logsumexp(joint, -1) * table.weights[rows]).sum()
+        return EmValue(self._penalised(loglik, log_weights, table, penalty), loglik)
+
+    def _penalised(self, loglik: Tensor, log_weights: Tensor, table: EmTable, penalty: Penalty) -> Tensor:
+        return loglik + self.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * log_weights).sum()
+
     @torch.no_grad()
     def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:
         """One exact EM step in place; returns the value at the parameters *before* it, which it never lowers."""
@@ -198,7 +223,7 @@ class GaussianFamily(Marginal):
             weights = weights + responsibility.sum(0)
             statistics = observed.statistics(responsibility)
             totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
-        objective = loglik + self.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * log_weights).sum()
+        objective = self._penalised(loglik, log_weights, table, penalty)
         self.gaussians.maximise(totals, table.scale, penalty)
         self.set_weights(weights + penalty.weight)
         return EmValue(objective, loglik)

@@ -19,6 +19,9 @@ from vgi_cli.models.gaussian.categories import Categories
 from vgi_cli.models.gaussian.family import Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
 
+COUNTED = 4096
+"""Rows whose pairs of levels are counted at a time: bounds the memory."""
+
 
 class Mixed(Gaussians):
     """`numbers`: the Gaussians of the continuous dimensions; `categories`: the tables of the discrete ones.
@@ -29,9 +32,11 @@ class Mixed(Gaussians):
     continuous: Tensor
     discrete: Tensor
 
-    def __init__(self, numbers: Gaussians, layout: Layout, broad: bool) -> None:
+    def __init__(self, numbers: Gaussians, layout: Layout, *, broad: bool, edges: bool) -> None:
+        """broad: whether the last Gaussians are broad ones; edges: whether levels depend on each other within a
+        component."""
         super().__init__()
-        self.numbers = numbers
+        self.numbers, self.edges = numbers, edges
         self.K, self.L, self.diagonal = numbers.K, numbers.L, numbers.diagonal
         levels = [layout.level_counts[i] for i in layout.discrete]
         self.categories = Categories(levels, numbers.K, broad)
@@ -96,16 +101,16 @@ class Mixed(Gaussians):
         return self.whole(numbers, levels)
 
     @torch.no_grad()
-    def start_levels(self, x: Tensor, weight: Tensor, pull: float) -> None:
-        """Tables of completed rows x [R, D] that belong to the components with weights [R, K], in place."""
-        levels = self.levels_of(x)
-        one_hot = self._one_hot(levels, x.dtype)
-        self.categories.reshape(self.categories.forest, one_hot.sum(0), one_hot.mT @ one_hot)
-        cells = self.categories.forest.cells(levels)
-        counts = x.new_zeros(weight.shape[1], self.categories.forest.T)
-        for cell in cells.unbind(1):
-            counts.index_add_(1, cell, weight.mT)
-        self.categories.maximise(counts, pull)
+    def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float) -> None:
+        """The forest and the tables of rows x [R, D] that belong to the components with weights [R, K], in place; of a
+        pair of dimensions the rows count that have both."""
+        levels = torch.where(missing[:, self.discrete], -1, self.levels_of(x))
+        marginals, pairs = [], []
+        for rows in torch.arange(len(x)).split(COUNTED):
+            one_hot = self._one_hot(levels[rows], x.dtype)
+            marginals.append(weight[rows].mT @ one_hot)
+            pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in weight[rows].unbind(1)]))
+        self.categories.learn(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0), pull, edges=self.edges)
 
     def spread(self, x: Tensor) -> Tensor:
         """[R, F] the levels of rows x [R, D] as indicators, in such units that those of each dimension together have
@@ -116,9 +121,9 @@ class Mixed(Gaussians):
         return torch.cat([part / max(v.item(), 1e-12) ** 0.5 for part, v in zip(parts, total, strict=True)], 1)
 
     def _one_hot(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
-        """[R, F] indicators of levels [R, n], those of one dimension after those of another."""
+        """[R, F] indicators of levels [R, n] (-1: none), those of one dimension after those of another."""
         pairs = zip(levels.unbind(1), self.categories.forest.levels, strict=True)
-        return torch.cat([torch.nn.functional.one_hot(c, n) for c, n in pairs], 1).to(dtype)
+        return torch.cat([c[:, None] == torch.arange(n, device=c.device) for c, n in pairs], 1).to(dtype)
 
     def whole(self, numbers: Tensor, levels: Tensor) -> Tensor:
         """Rows [R, D] from their continuous and their discrete dimensions."""

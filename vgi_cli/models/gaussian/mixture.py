@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig, Redraw
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.family import EmTable, GaussianFamily
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, mixed_redraws
@@ -37,12 +37,15 @@ class MixtureConfig(ModelConfig):
     factors     number L of factors of each component (`factor` only)
     outliers    whether two broad components of fixed shape stand beside them, for rows unlike all others
                 (see models/gaussian/widened.py); none: they do where the method chooses sizes, that is, in every fit
+    levels      how the discrete columns go together within a component: along a forest (each with one other at most),
+                or independently
     """
 
     components: Components | None = None
     covariance: Literal["full", "factor"] | None = None
     factors: Factors | None = None
     outliers: bool | None = None
+    levels: Literal["forest", "independent"] = "forest"
 
     def without_effect(self) -> Mapping[str, str]:
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
@@ -59,13 +62,20 @@ class GaussianMixture(GaussianFamily):
     undescribed = 0.0
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
 
-    def __init__(self, learnt: Gaussians, broad: Gaussians | None = None, layout: Layout | None = None) -> None:
+    def __init__(
+        self,
+        learnt: Gaussians,
+        broad: Gaussians | None = None,
+        layout: Layout | None = None,
+        edges: bool = True,
+    ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
-        Gaussians are then of their continuous dimensions)."""
+        Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
+        component."""
         super().__init__()
         self.gaussians = learnt if broad is None else Widened(learnt, broad)
         if layout is not None:
-            self.gaussians = Mixed(self.gaussians, layout, broad is not None)
+            self.gaussians = Mixed(self.gaussians, layout, broad=broad is not None, edges=edges)
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
@@ -79,7 +89,7 @@ class GaussianMixture(GaussianFamily):
             return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
 
         broad = gaussians(len(SCALES)) if config.outliers else None
-        return cls(gaussians(K), broad, layout if layout.discrete else None)
+        return cls(gaussians(K), broad, layout if layout.discrete else None, config.levels == "forest")
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -92,7 +102,12 @@ class GaussianMixture(GaussianFamily):
             factors = [L for L in (1, 3, 8, 16) if 2 * L <= D and (L > 1 or D < 12)] or [0]
         outliers = True if config.outliers is None else config.outliers
         return [
-            [MixtureConfig(components=K, covariance=covariance, factors=L, outliers=outliers) for K in components]
+            [
+                config.model_copy(
+                    update={"components": K, "covariance": covariance, "factors": L, "outliers": outliers}
+                )
+                for K in components
+            ]
             for L in factors
         ]
 
@@ -124,7 +139,7 @@ class GaussianMixture(GaussianFamily):
             numbers.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
             count = torch.cat([count, count.new_full((len(SCALES),), ROWS - 1)])
         if mixed is not None:
-            mixed.start_levels(rows, one_hot, TABLES)
+            mixed.learn_levels(rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES)
         self.set_weights(count + 1)
         self.to(dtype)
 
@@ -145,6 +160,19 @@ class GaussianMixture(GaussianFamily):
         pooling = 2.0 * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables)
+
+    @torch.no_grad()
+    def refine(self, table: EmTable, penalty: Penalty) -> None:
+        """Learn the forest anew from how the rows belong to the components; kept where the objective does not fall."""
+        mixed = self.gaussians
+        if not isinstance(mixed, Mixed) or len(mixed.discrete) < 2 or not mixed.edges:
+            return
+        before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
+        missing = table.patterns.missing[table.patterns.of_row]
+        weight = self.responsibilities(table)[:, : mixed.K] * table.weights[:, None]
+        mixed.learn_levels(table.x, missing, weight, penalty.tables)
+        if bool(self.objective(table, penalty).objective < value.objective):
+            self.load_state_dict(before)
 
     def column_redraws(self) -> Redraw:
         if isinstance(self.gaussians, Mixed):
