@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tests.evaluation.models import random_mixture
 from tests.linear_vae import linear_vae
+from tests.mixed import ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
 from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.spline import SplineFamily
@@ -218,3 +219,27 @@ def test_conditionals_that_rest_on_few_draws_are_warned_of() -> None:
     assert part["warning"].startswith("p(x_j | rest) of the model rests on 3 effective draws of its latents")
     many = conditional_part(few._replace(ess=torch.full((4, 1), 300.0)), ["a"])
     assert "far from the model's own" in many["warning"]
+
+
+def test_levels_are_compared_by_sums_and_numbers_beside_them_by_quadrature() -> None:
+    """p's own conditionals: no distance anywhere; and a rough q against the sum written out."""
+    model = LevelsAndNumbers(3).requires_grad_(False)
+    x = model.sample(12, torch.Generator().manual_seed(0))
+    ends = torch.full((4,), -12.0, dtype=torch.float64), torch.full((4,), 12.0, dtype=torch.float64)
+    exact = conditional_quality(model, ExactMixedConditionals(model), x, *ends)
+    assert float(exact.kl.abs().max()) < 1e-4 and float(exact.wasserstein[:, [0, 2]].max()) < 1e-3
+    assert bool(exact.wasserstein[:, [1, 3]].isnan().all())
+    q = rough_conditionals().requires_grad_(False)
+    got = conditional_quality(model, q, x, *ends)
+    for row in range(12):
+        moved = x[row].repeat(3, 1)
+        moved[:, 1] = torch.arange(3)
+        p = model.log_prob(moved).softmax(0)
+        one = torch.ones(3, dtype=torch.int64)
+        law = q.law(moved, torch.ones(3, 4, dtype=torch.bool), one).log_prob(moved[:, 1])
+        assert float(got.kl[row, 1]) == pytest.approx(float((law.exp() * (law - p.log())).sum()), abs=1e-9)
+    part = conditional_part(got, ["u", "a", "v", "b"])
+    assert "wasserstein" in part["columns"]["u"] and "wasserstein" not in part["columns"]["a"]
+    assert part["wasserstein"]["median"] == part["wasserstein"]["median"]
+    alone = conditional_part(Quality(got.kl[:, 1:2], got.wasserstein[:, 1:2], False), ["a"])
+    assert "wasserstein" not in alone and alone["kl"]["median"] > 0

@@ -1,6 +1,7 @@
 """How well each conditional q(x_j | rest) matches the model's own p(x_j | rest), on completed rows.
 
-Both are univariate: closed form where both are normal, quadrature elsewhere. q is read off as the map T from a standard
+Both are univariate: closed form where both are normal, a sum over the levels of a discrete column, quadrature
+elsewhere. q is read off as the map T from a standard
 normal u to a fresh value; p as its density along x_j, normalised on a grid where the model does not know its
 conditionals. Nothing is estimated from draws but the conditionals of a model with latents. Everything is in encoded
 units: standard deviations of the column where the encoding is linear.
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.conditionals.families.levels import MixedLaw
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal
@@ -41,8 +43,8 @@ SPREAD = 8.0
 
 
 class Quality(NamedTuple):
-    """kl [R, C] nats, KL(q || p); wasserstein [R, C], 2-Wasserstein distance, encoded units; float64. C columns
-    were compared.
+    """kl [R, C] nats, KL(q || p); wasserstein [R, C], 2-Wasserstein distance, encoded units, NaN of a column of levels,
+    which have none; float64. C columns were compared.
 
     closed_form: whether every number comes from the formulas for two normals.
     ess [R, C]: effective draws of the latents behind the model's own conditionals, where those take draws.
@@ -59,6 +61,11 @@ def require_comparable(model: Model, q: Conditionals, D: int) -> None:
     if not model.exact and not isinstance(model, Latent):
         raise UsageError(
             "--conditionals needs an exact log density or latents, this model has a lower bound only",
+            "leave out --conditionals for this model",
+        )
+    if isinstance(model, Latent) and q.mixed:
+        raise UsageError(
+            "--conditionals does not know the conditionals of a model with latents in a table with columns of levels",
             "leave out --conditionals for this model",
         )
     if q.S != D or q.fresh_width != 1:
@@ -86,7 +93,7 @@ def conditional_quality(
     """
     R, D = x.shape
     require_comparable(model, q, D)
-    components = model.components() if isinstance(model, GaussianFamily) else None
+    components = model.components() if isinstance(model, GaussianFamily) and not q.mixed else None
     kl, wasserstein, ess, closed = [], [], [], not isinstance(model, Latent)
     proposal, start = None, 0.0
     if isinstance(model, Latent):
@@ -95,6 +102,12 @@ def conditional_quality(
     columns = range(D) if columns is None else columns
     for done, column in enumerate(columns, 1):
         j = torch.full((R,), column)
+        if bool(q.discrete[column]):
+            kl.append(_kl_of_levels(model, q, x, column))
+            wasserstein.append(torch.full_like(kl[-1], torch.nan))
+            closed = False
+            progress(start + (1 - start) * done / len(columns))
+            continue
         transport = _transport(q, x, j)
         if isinstance(model, Latent) and proposal is not None:
             points, parts = _around(x[:, column], low[column], high[column]), []
@@ -123,6 +136,18 @@ def conditional_quality(
         wasserstein.append(both[1])
         progress(start + (1 - start) * done / len(columns))
     return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
+
+
+def _kl_of_levels(model: Model, q: Conditionals, x: Tensor, column: int) -> Tensor:
+    """[R] KL(q || p) of the levels of a column: sums over all of them."""
+    law = q.law(x, torch.arange(x.shape[1]) == torch.full((len(x), 1), column), torch.full((len(x),), column))
+    assert isinstance(law, MixedLaw)
+    log_q = law.levels.log_probs
+    level = torch.arange(log_q.shape[1], dtype=x.dtype).expand(len(x), -1)
+    possible = log_q > -torch.inf
+    log_p = _black_box(model, x, column)(torch.where(possible, level, 0.0)).masked_fill(~possible, -torch.inf)
+    log_p = log_p.log_softmax(1)
+    return torch.where(possible, log_q.exp() * (log_q - log_p), 0.0).sum(1)
 
 
 def _tuned(model: Latent, x: Tensor, progress: Progress) -> EncoderProposal:
@@ -209,16 +234,19 @@ def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
     that names the columns whose median KL is above HIGH_KL."""
     columns: dict[str, Mapping[str, Mapping[str, float]]] = {}
     bad = []
+    numbers = ~quality.wasserstein.isnan().all(0)
     for c, name in enumerate(names):
         kl = _quantiles(quality.kl[:, c])
-        columns[name] = {"kl": kl, "wasserstein": _quantiles(quality.wasserstein[:, c])}
+        columns[name] = {"kl": kl}
+        if bool(numbers[c]):
+            columns[name] = {"kl": kl, "wasserstein": _quantiles(quality.wasserstein[:, c])}
         if not kl["median"] <= HIGH_KL:
             bad.append(f"{name} {kl['median']:.2g}")
     out: dict[str, Any] = {
         "rows": len(quality.kl),
         "estimator": _estimator(quality),
         "kl": _quantiles(quality.kl.flatten()),
-        "wasserstein": _quantiles(quality.wasserstein.flatten()),
+        **({"wasserstein": _quantiles(quality.wasserstein[:, numbers].flatten())} if bool(numbers.any()) else {}),
         "columns": columns,
     }
     if quality.ess is not None:

@@ -1,0 +1,137 @@
+"""Tables of numbers and categories fitted by vgi, through the command line: imputed, scored, fine-tuned, resumed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Vgi
+from vgi_cli.runs.folder import RunFolder
+
+KINDS = ["--column", "sex=categorical", "--column", "grade=ordinal:low,mid,high"]
+SMALL = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "bootstrap=none"]
+SHORT = ["--epochs", "2", "--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1"]
+STEADY = ["--set", "optim.schedule=constant", "--set", "optim.average=0"]
+MIXTURE = ["--model", "mixture", "--set", "model.components=2"]
+FLOW = ["--model", "flow", "--set", "model.steps=1", "--set", "model.hidden=8", "--set", "model.bins=4"]
+VGI = ["--method", "vgi", *SMALL, *SHORT]
+
+
+@pytest.fixture
+def data(vgi: Vgi) -> Path:
+    """60 rows of a number, a category, a number and a scale; sex and v have their holes in the same rows."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 60)
+    sex = np.array(["f", "m"])[(rng.random(60) < 0.2 + 0.3 * group).astype(int)]
+    grade = np.array(["low", "mid", "high"])[np.clip(group + rng.integers(-1, 2, 60), 0, 2)]
+    columns = [2.0 * group + rng.normal(size=60), sex, group + 0.5 * rng.normal(size=60), grade]
+    rows = [[f"{a:.3f}", b, f"{c:.3f}", d] for a, b, c, d in zip(*columns, strict=True)]
+    head = "u,sex,v,grade\n"
+    Path("truth.csv").write_text(head + "".join(",".join(row) + "\n" for row in rows))
+    for i, row in enumerate(rows):
+        if i % 3 == 0:
+            row[1] = row[2] = ""
+        if i % 4 == 1:
+            row[3] = ""
+        if i % 5 == 2:
+            row[0] = ""
+    Path("data.csv").write_text(head + "".join(",".join(row) + "\n" for row in rows))
+    Path("new.csv").write_text(head + "0.1,,0.2,low\n,m,,\n1.5,f,,high\n0.3,,1.0,\n")
+    return Path("data.csv")
+
+
+def cells(path: str) -> list[list[str]]:
+    return list(csv.reader(Path(path).read_text().splitlines()))[1:]
+
+
+def check(result: object) -> None:
+    assert result.code == 0, result.err  # type: ignore[attr-defined]
+
+
+def assert_filled(path: str, source: str) -> None:
+    """No hole is left, what was observed stands as it was, and every fill of a category is a level."""
+    for row, before in zip(cells(path), cells(source), strict=True):
+        assert all(new == old for new, old in zip(row, before, strict=True) if old)
+        assert row[1] in ("f", "m") and row[3] in ("low", "mid", "high")
+        float(row[0]), float(row[2])
+
+
+def tensors(folder: str) -> dict[str, object]:
+    run = RunFolder.open(Path(folder))
+    stems = ("model", "conditionals", "imputations", "state")
+    return {f"{stem}/{name}": value for stem in stems for name, value in run.tensors(stem).items()}
+
+
+@pytest.mark.parametrize("model", ["mixture", "flow"])
+def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, model: str) -> None:
+    check(vgi("fit", "data.csv", *KINDS, *(MIXTURE if model == "mixture" else FLOW), *VGI, "-o", "run"))
+    for sampler in ("auto", "metropolis", "gibbs", "chains"):
+        check(vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "2", "-o", f"{sampler}.csv"))
+        for number in (1, 2):
+            assert_filled(f"{sampler}.{number}.csv", "data.csv")
+        if sampler == "chains":
+            continue
+        check(vgi("impute", "--checkpoint", "run", "new.csv", "--sampler", sampler, "--m", "1", "-o", "n.csv"))
+        assert_filled("n.1.csv", "new.csv")
+        Path("n.1.csv").unlink()
+    few = ["--rows", "5", "--json"]
+    done = vgi("evaluate", "--checkpoint", "run", "data.csv", "--truth", "truth.csv", *few)
+    check(done)
+    report = json.loads(done.out)
+    assert report["loglik"]["estimator"] == ("exact" if model == "mixture" else "annealed")
+    assert set(report["imputation"]["columns"]) == {"u", "sex", "v", "grade"}
+    check(vgi("finetune", "--checkpoint", "run", "new.csv", "--epochs", "1", "-o", "tuned"))
+    check(vgi("impute", "--checkpoint", "tuned", "--sampler", "chains", "--m", "1", "-o", "t.csv"))
+    assert_filled("t.1.csv", "new.csv")
+
+
+def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path) -> None:
+    """Beginning at f0 by em, its chains in a file."""
+    start = ["data.csv", *KINDS, *MIXTURE, *VGI, *STEADY, "--set", "method.initial=em"]
+    check(vgi("fit", *start, "-o", "whole"))
+    check(vgi("fit", *start, "--epochs", "1", "--set", "method.chains=disk", "-o", "run"))
+    check(vgi("fit", "--resume", "--epochs", "2", "-o", "run"))
+    one, two = tensors("whole"), tensors("run")
+    assert one.keys() == two.keys()
+    assert all(bool((one[key] == two[key]).all()) for key in one)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("select", ["loglik", "objective"])
+def test_held_out_rows_choose_the_epoch(vgi: Vgi, data: Path, select: str) -> None:
+    validated = ["--val", "0.3", "--select", select]
+    check(vgi("fit", "data.csv", *KINDS, *MIXTURE, *VGI, *validated, "-o", "run"))
+    check(vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "out.csv"))
+    assert_filled("out.1.csv", "data.csv")
+
+
+@pytest.mark.parametrize("family", ["gaussian", "spline"])
+def test_a_block_of_both_kinds_is_redrawn_together_and_in_part(vgi: Vgi, data: Path, family: str) -> None:
+    """vbgi finds sex and v; new.csv has rows that miss only one of them."""
+    method = ["--method", "vbgi", *SMALL, *SHORT, "--set", f"method.conditional={family}"]
+    done = vgi("fit", "data.csv", *KINDS, *MIXTURE, *method, "-o", "run")
+    check(done)
+    assert "columns with holes in the same rows are filled together: sex, v" in done.err
+    for sampler in ("metropolis", "gibbs"):
+        check(vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "1", "-o", f"{sampler}.csv"))
+        assert_filled(f"{sampler}.1.csv", "data.csv")
+        check(vgi("impute", "--checkpoint", "run", "new.csv", "--sampler", sampler, "--m", "1", "-o", "n.csv"))
+        assert_filled("n.1.csv", "new.csv")
+        Path("n.1.csv").unlink()
+
+
+def test_moves_of_several_columns_at_once_are_refused(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "data.csv", *KINDS, *MIXTURE, *VGI, "--set", "method.scan=block")
+    assert done.code == 2 and "those of levels are redrawn one at a time" in done.error and "--block" in done.hint
+
+
+def test_a_block_of_too_many_combinations_is_refused_before_the_fit(vgi: Vgi) -> None:
+    rng = np.random.default_rng(1)
+    rows = [f"{rng.normal():.2f},a{rng.integers(9)},b{rng.integers(8)}" for _ in range(200)]
+    Path("wide.csv").write_text("x,a,b\n" + "\n".join(rows) + "\n,,\n")
+    kinds = ["--column", "a=categorical", "--column", "b=categorical"]
+    done = vgi("fit", "wide.csv", *kinds, *MIXTURE, *VGI, "--block", "a,b")
+    assert done.code == 2 and "the block a, b has 72 combinations of levels" in done.error and done.hint
