@@ -7,7 +7,7 @@ import torch
 
 from tests.mixed import LAYOUT, rough_conditionals
 from vgi_cli.conditionals.families.levels import LevelHeads
-from vgi_cli.conditionals.families.location import MOST_COMBINATIONS
+from vgi_cli.conditionals.families.location import MOST_COMBINATIONS, within_combinations
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.laws import EXACT_UP_TO
@@ -189,6 +189,20 @@ def test_a_block_of_too_many_combinations_is_refused():
     with pytest.raises(UsageError, match=rf"a, b, c has 72 combinations .* at most {MOST_COMBINATIONS}") as caught:
         build_conditionals(VgiConfig(), layout)
     assert caught.value.hint
+
+
+def test_a_column_of_too_many_levels_beside_blocks_is_refused():
+    layout = Layout.of("abc", levels=(0, 70, 0)).grouped([("a", "c")])
+    with pytest.raises(UsageError, match="column 'b' has 70 levels") as caught:
+        build_conditionals(VgiConfig(), layout)
+    assert caught.value.hint
+    assert build_conditionals(VgiConfig(), Layout.of("abc", levels=(0, 70, 0))).mixed
+
+
+def test_columns_are_cut_where_their_combinations_would_be_too_many():
+    layout = Layout.of("abcde", levels=(8, 0, 8, 2, 70))
+    assert within_combinations([0, 1, 2, 3, 4], layout) == [[0, 1, 2], [3], [4]]
+    assert within_combinations([1, 3], layout) == [[1, 3]]
 
 
 def test_many_levels_take_a_bounded_number_of_points():

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vgi_cli.columns.wording import are, named
+from vgi_cli.conditionals.families.location import within_combinations
 from vgi_cli.data import TensorTable, missing_together
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.fitting.plan import stream
@@ -144,12 +145,13 @@ def choose_blocks(recipe: Recipe, table: TensorTable, reporter: Reporter) -> tup
 
 def found(table: TensorTable, reporter: Reporter) -> list[list[str]]:
     """Names of the columns that have their holes in the same rows, with a line that says so. Groups of more
-    than MOST_IN_BLOCK columns are cut."""
+    than MOST_IN_BLOCK columns, or of too many combinations of levels, are cut."""
     groups: list[Sequence[int]] = []
     for group in missing_together(table):
         pieces = -(-len(group) // MOST_IN_BLOCK)
         edges = [len(group) * i // pieces for i in range(pieces + 1)]
-        groups += [group[start:end] for start, end in pairwise(edges)]
+        cut = [group[start:end] for start, end in pairwise(edges)]
+        groups += [piece for some in cut for piece in within_combinations(some, table.layout) if len(piece) > 1]
     names = [[table.layout.columns[c] for c in group] for group in groups]
     if names:
         reporter.say(

@@ -41,16 +41,37 @@ def combinations(levels: Sequence[int]) -> int:
 
 
 def check_combinations(layout: Layout) -> None:
-    """UsageError for a block whose levels have too many combinations."""
+    """UsageError for a block whose levels have too many combinations, beside which columns on their own count too."""
     counts = layout.level_counts
     for block in layout.partition.of:
         number = combinations([counts[i] for i in block])
-        if len(block) > 1 and number > MOST_COMBINATIONS:
-            names = ", ".join(dict.fromkeys(layout.label(i) for i in block))
+        if number > MOST_COMBINATIONS:
+            names = list(dict.fromkeys(layout.label(i) for i in block))
+            if len(names) > 1:
+                raise UsageError(
+                    f"the block {', '.join(names)} has {number:,} combinations of levels, and a block has at most "
+                    f"{MOST_COMBINATIONS}",
+                    "make it smaller, or leave out the blocks",
+                )
             raise UsageError(
-                f"the block {names} has {number:,} combinations of levels, and a block has at most {MOST_COMBINATIONS}",
-                "make it smaller, or leave out the blocks",
+                f"column '{names[0]}' has {number:,} levels, and beside blocks of columns that are redrawn together a "
+                f"column has at most {MOST_COMBINATIONS}",
+                "leave out the blocks",
             )
+
+
+def within_combinations(group: Sequence[int], layout: Layout) -> list[list[int]]:
+    """Columns in the same order, cut where the combinations of their levels would be too many."""
+    pieces: list[list[int]] = [[]]
+    number = 1
+    for column in group:
+        own = combinations(layout.level_counts[layout.slices[column]])
+        if number * own > MOST_COMBINATIONS and pieces[-1]:
+            pieces.append([])
+            number = 1
+        pieces[-1].append(column)
+        number *= own
+    return pieces
 
 
 @dataclass(frozen=True)
