@@ -1,11 +1,14 @@
 """What the settings of a scan mean for a table, and the objective of several columns."""
 
+import pytest
 import torch
 
 from tests.methods.test_vgi import SIGMA, ExactConditionals, log_p, rows
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table
-from vgi_cli.methods.vgi.build import BLOCKS_FROM, MOST, PARTS, moves_of
+from vgi_cli.errors import UsageError
+from vgi_cli.layout import Layout
+from vgi_cli.methods.vgi.build import BLOCKS_FROM, MOST, PARTS, build_conditionals, moves_of
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
 
@@ -70,3 +73,17 @@ def test_the_block_objective_sums_over_the_columns_of_a_block():
     redrawn = noise.order.topk(2, 1).indices  # 18 holes in parts of at most two columns
     kept = normal.log_prob(x).scatter(1, redrawn, 0.0).sum()
     torch.testing.assert_close(value, kept)
+
+
+def test_columns_of_levels_are_redrawn_one_at_a_time():
+    """`auto` takes no blocks beside them, however many holes there are, and blocks that are asked for are refused."""
+    layout = Layout.of(map(str, range(200)), levels=(3, *(0,) * 199))
+    missing = torch.ones(4, 200, dtype=torch.bool)
+    chains = Chains(make_table(torch.zeros(4, 200), missing, layout), 1)
+    q = build_conditionals(VgiConfig(), layout)
+    moves, estimate = moves_of(VgiConfig(), q, chains)
+    assert (moves.B, estimate.B) == (1, 1)
+    for config in (VgiConfig(scan="block"), VgiConfig(scan="step", block_columns=7)):
+        with pytest.raises(UsageError, match="those of levels are redrawn one at a time") as caught:
+            moves_of(config, q, chains)
+        assert caught.value.hint

@@ -4,8 +4,16 @@ import pytest
 import torch
 
 from tests.mixed import A, B, ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
+from vgi_cli.chains.scans import random_scan
 from vgi_cli.layout import Layout
-from vgi_cli.methods.vgi.objective import DrawNoise, Estimate, draw_noise, vgi_objective
+from vgi_cli.methods.vgi.objective import (
+    DrawNoise,
+    Estimate,
+    _every_point,
+    _used_only,
+    draw_noise,
+    vgi_objective,
+)
 from vgi_cli.methods.vgi.warm_ups import warm_up_loss
 
 
@@ -143,3 +151,24 @@ def test_a_law_of_40_levels_takes_16_evaluations_and_has_an_unbiased_objective()
     theirs = torch.autograd.grad(expected, parameters, allow_unused=True, materialize_grads=True)
     one, other = (torch.cat([part.flatten() for part in parts]) for parts in (mine, theirs))
     assert float((one - other).norm()) < 5e-3 * float(other.norm())
+
+
+@pytest.mark.parametrize("blocks", [(), ("u", "a")])
+def test_all_points_and_only_those_that_are_used_give_the_same(blocks):
+    """What a GPU computes, in fixed shapes, and what a CPU does."""
+    layout = Layout.of(("u", "a", "v", "b"), levels=(0, 3, 0, 2))
+    model = LevelsAndNumbers()
+    q = rough_conditionals(table=layout.grouped([blocks] if blocks else []))
+    x, _, g = rows(model, 50)
+    missing = torch.rand(50, 4, generator=g) < 0.6
+    missing[:, 0] = True
+    scan = random_scan(q.blocks(missing), torch.rand(50, q.S, generator=g), 2)
+    points = q.law(x, missing, scan.j).quadrature(torch.randn(50, 2, q.fresh_width, generator=g, dtype=x.dtype))
+    every, one = (way(q, x, missing, scan, points) for way in (_every_point, _used_only))
+    assert len(every[0]) > len(one[0])
+    terms = []
+    for filled, masks, spread in (every, one):
+        assert len(filled) == len(masks)
+        term = points.mean(spread(model.log_prob(filled)).view(points.weight.shape))
+        terms.append(torch.where(scan.active, term, 0.0))
+    torch.testing.assert_close(*terms)

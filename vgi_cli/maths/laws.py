@@ -286,7 +286,8 @@ class CategoricalLaw(Law):
         return Quadrature(value.to(weight.dtype), weight, used, torch.zeros_like(weight), entropy, exact)
 
     def chosen(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Levels [P, ..] int64 that stand for one draw, and their weights [P, ..], which are 0 where a level cannot be.
+        """Levels [P, ..] int64 that stand for one draw, and their weights [P, ..]: 0 where there is none, and then the
+        level is the first.
 
         Up to EXACT_UP_TO levels all of them, by their probabilities. Of more the most probable ones by theirs, and one
         draw of the others by their share: exact where these have all the mass, unbiased everywhere (Rao-Blackwell over
@@ -295,8 +296,8 @@ class CategoricalLaw(Law):
         log_probs = self.log_probs
         if self.levels <= EXACT_UP_TO:
             level = torch.arange(self.levels, device=log_probs.device).view(-1, *[1] * (log_probs.ndim - 1))
-            level = level.expand(self.levels, *log_probs.shape[:-1])
-            return level, log_probs.movedim(-1, 0).exp()
+            weight = log_probs.movedim(-1, 0).exp()
+            return torch.where(weight > 0, level, 0), weight
         known = log_probs.detach()
         top = known.topk(EXACT_UP_TO - 1, -1).indices
         others = known.scatter(-1, top, -torch.inf)
@@ -306,7 +307,8 @@ class CategoricalLaw(Law):
         share = log_probs.gather(-1, drawn[..., None])[..., 0] - rest.log_prob(drawn)
         last = torch.where(left, share, -torch.inf)
         level = torch.cat([top, drawn[..., None]], -1).movedim(-1, 0)
-        return level, torch.cat([log_probs.gather(-1, top).movedim(-1, 0), last[None]]).exp()
+        weight = torch.cat([log_probs.gather(-1, top).movedim(-1, 0), last[None]]).exp()
+        return torch.where(weight > 0, level, 0), weight
 
     def _log_mixed(self) -> Tensor:
         """[.., L] the log probabilities with the uniform part, by its share."""

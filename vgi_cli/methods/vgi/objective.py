@@ -6,7 +6,8 @@ can be captured or compiled.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -94,19 +95,29 @@ def _quadrature_terms(
     A continuous law takes one evaluation of the density and a discrete one as many as it has levels. On a CPU only
     those that are used are made; on a GPU, where a step has fixed shapes, as many for each row.
     """
-    j, active = scan
-    n, shape = len(j), points.weight.shape  # [P, n, M]
-    if x.device.type != "cpu":
-        rows = q.put(x[:n, None], j.expand(shape), points.value).flatten(0, -2)
-        masks = missing[:n, None].expand(*shape, -1).flatten(0, -2)
-        log_p_rows = log_p(joined(rows, x[n:]), joined(masks, missing[n:]))
-        return points.mean(log_p_rows[: len(rows)].view(shape)), log_p_rows[len(rows) :]
-    used = (points.used & active).flatten().nonzero()[:, 0]
-    row = used // shape[2] % n
-    rows = q.put(x[row], j.expand(shape).flatten()[used], points.value.flatten(0, 2)[used])
-    log_p_rows = log_p(joined(rows, x[n:]), joined(missing[row], missing[n:]))
-    every = log_p_rows.new_zeros(shape.numel()).index_copy(0, used, log_p_rows[: len(used)])
-    return points.mean(every.view(shape)), log_p_rows[len(used) :]
+    n, shape = len(scan.j), points.weight.shape  # [P, n, M]
+    evaluated = _used_only if x.device.type == "cpu" else _every_point
+    rows, masks, spread = evaluated(q, x[:n], missing[:n], scan, points)
+    log_p_rows = log_p(joined(rows, x[n:]), joined(masks, missing[n:]))
+    return points.mean(spread(log_p_rows[: len(rows)]).view(shape)), log_p_rows[len(rows) :]
+
+
+Evaluated: TypeAlias = tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]
+"""Rows [Q, D] at which a density is wanted, their masks, and what spreads its values [Q] over all P n M points."""
+
+
+def _every_point(q: Conditionals, x: Tensor, missing: Tensor, scan: Scan, points: Quadrature) -> Evaluated:
+    shape = points.weight.shape
+    rows = q.put(x[:, None], scan.j.expand(shape), points.value).flatten(0, -2)
+    return rows, missing[:, None].expand(*shape, -1).flatten(0, -2), lambda values: values
+
+
+def _used_only(q: Conditionals, x: Tensor, missing: Tensor, scan: Scan, points: Quadrature) -> Evaluated:
+    shape = points.weight.shape
+    used = (points.used & scan.active).flatten().nonzero()[:, 0]
+    row = used // shape[2] % len(x)
+    rows = q.put(x[row], scan.j.expand(shape).flatten()[used], points.value.flatten(0, 2)[used])
+    return rows, missing[row], lambda values: values.new_zeros(shape.numel()).index_copy(0, used, values)
 
 
 def _together(
