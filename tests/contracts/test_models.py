@@ -9,7 +9,7 @@ import torch
 from tests.capabilities import CAPABILITY
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import Latent, Marginal, Model
 from vgi_cli.registry import names as registry
 
 every = pytest.mark.parametrize("name", list(registry.MODELS))
@@ -141,6 +141,8 @@ def all_rows(levels, edge=8.0, points=81):
 def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
     """And every combination of levels has the share that it has of the draws."""
     model, _ = built_mixed(name, levels)
+    if not isinstance(model, Marginal | Latent):
+        assert model.level_counts == tuple(levels)  # what an annealed likelihood asks
     rows, volume = all_rows(levels)
     discrete = [i for i, n in enumerate(levels) if n]
     numbers = [i for i, n in enumerate(levels) if not n]
