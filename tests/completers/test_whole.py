@@ -13,8 +13,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
-from vgi_cli.completers.base import GivenUp, Holes, Values
-from vgi_cli.completers.boosted import matched
+from vgi_cli.completers.base import GivenUp, Holes, Levels, Values
+from vgi_cli.completers.matching import matched
 from vgi_cli.errors import UsageError
 from vgi_cli.registry import names
 from vgi_cli.registry.names import COMPLETERS, not_installed
@@ -28,8 +28,9 @@ def settings(name: str, **changes: int | None) -> dict[str, int | None]:
     return own | {key: value for key, value in changes.items() if key in own}
 
 
-def fill(name: str, x: Values, missing: Holes, seed: int = 0, **changes: Any) -> Values:
-    filled: Values = COMPLETERS.load(name)(np.where(missing, 0.0, x), missing, seed, settings(name, **changes))
+def fill(name: str, x: Values, missing: Holes, seed: int = 0, levels: Levels = (), **changes: Any) -> Values:
+    own = settings(name, **changes)
+    filled: Values = COMPLETERS.load(name)(np.where(missing, 0.0, x), missing, seed, own, levels=levels)
     return filled
 
 

@@ -19,6 +19,7 @@ from vgi_cli.methods.gradient import COMPLETE, GradientState
 from vgi_cli.methods.impute_then_fit import METHOD, ImputeThenFitConfig
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.registry import names
 from vgi_cli.registry.names import COMPLETERS
 
@@ -74,7 +75,7 @@ def test_imputations_are_the_imputers_in_encoded_space_and_stay() -> None:
     seeds: list[int] = []
     mice = COMPLETERS.load("mice")
 
-    def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None], give_up: Any) -> Any:
+    def spy(x: Any, missing: Any, seed: int, settings: Mapping[str, int | None], give_up: Any, levels: Any) -> Any:
         seeds.append(seed)
         return mice(x, missing, seed, settings)
 
@@ -184,3 +185,26 @@ def test_settings_that_an_imputer_does_not_take(monkeypatch: pytest.MonkeyPatch)
     assert unusable(imputer="missforest") == [problem] and unusable(imputer="mice") == []
     with pytest.raises(UsageError, match="needs scikit-learn"):
         METHOD.init(fa(), rows(20), ImputeThenFitConfig(imputer="missforest"), torch.Generator())
+
+
+@pytest.mark.parametrize("imputer", COMPLETERS)
+def test_levels_are_imputed_and_fitted(imputer: str) -> None:
+    """Every imputer beside a model of levels and numbers: chains hold levels, and the fit is that of the stack."""
+    g = torch.Generator().manual_seed(2)
+    kind = torch.randint(3, (90,), generator=g).double()
+    x = torch.stack([kind, 2 * kind + torch.randn(90, generator=g, dtype=torch.float64)], 1)
+    missing = torch.rand(90, 2, generator=g) < 0.3
+    layout = Layout.of(("kind", "size"), None, (3, 0))
+    table = make_table(x, missing, layout)
+    model = GaussianMixture.build(MixtureConfig(components=2), layout).double()
+    quick = {"epochs": 2, "optim": {"batch_size": 64}, "imputer": imputer}
+    own = COMPLETERS[imputer].traits.settings
+    config = ImputeThenFitConfig.model_validate(quick | {k: 3 for k in ("iterations", "trees") if k in own})
+    state = METHOD.init(model, table, config, torch.Generator().manual_seed(0))
+    assert isinstance(state, GradientState)
+    for _ in METHOD.run(state):
+        pass
+    drawn = torch.stack([state.chains.completed(k, torch.arange(90)) for k in range(state.chains.K)])
+    assert torch.isin(drawn[..., 0], torch.arange(3.0).double()).all()
+    assert (drawn[:, ~missing] == x[~missing]).all()
+    assert torch.isfinite(model.log_prob(drawn[0])).all()

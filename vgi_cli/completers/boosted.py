@@ -11,6 +11,8 @@ same name, near predictions would mean near values, and the imputations would be
 tables of 600 rows the range of 19 imputations held 78 % of the hidden values where 90 % is right. So a random third of
 the observed rows, another one each time, is kept from the trees and lends its values. It also makes the regression
 differ between imputations, as a draw of its parameters would.
+
+A column of levels is learnt as probabilities, and a donor is a row of nearly the same probabilities of all levels.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vgi_cli.completers.base import Ask, Holes, Values, ask, never, on_varying_columns
+from vgi_cli.completers.base import Ask, Holes, Levels, Values, ask, never, on_varying_columns, others
+from vgi_cli.completers.matching import matched, matched_together
 
 DONORS = 1 / 3
 """Share of the observed rows of a column that are matched; the trees learn from the others."""
@@ -41,7 +44,12 @@ PARAMETERS: Mapping[str, Any] = {
 
 
 def miceforest(
-    x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never
+    x: Values,
+    missing: Holes,
+    seed: int,
+    settings: Mapping[str, int | None],
+    give_up: Ask = never,
+    levels: Levels = (),
 ) -> Values:
     """One imputation; see above and TableImputer.
 
@@ -52,7 +60,7 @@ def miceforest(
     depth = -1 if settings["depth"] is None else settings["depth"]
     rounds, trees, neighbours = (int(settings[name] or 0) for name in ("iterations", "trees", "neighbours"))
 
-    def chained(x: Values, missing: Holes) -> Values:
+    def chained(x: Values, missing: Holes, levels: Levels) -> Values:
         filled = x.copy()
         for column, absent in enumerate(missing.T):
             filled[absent, column] = rng.choice(x[~absent, column], int(absent.sum()))
@@ -61,49 +69,32 @@ def miceforest(
             for column in order:
                 ask(give_up)
                 absent = missing[:, column]
-                others = np.delete(filled, column, axis=1)
+                inputs = others(filled, column, levels)
                 donors, learners = split(rng.permutation(np.flatnonzero(~absent)))
                 parameters = {**PARAMETERS, "max_depth": depth, "seed": int(rng.integers(2**31))}
-                data = lightgbm.Dataset(others[learners], x[learners, column], params=parameters)
+                parameters |= _objective(levels[column] if levels else 0)
+                data = lightgbm.Dataset(inputs[learners], x[learners, column], params=parameters)
                 booster = lightgbm.train(parameters, data, num_boost_round=trees)
-                near, wanted = (np.asarray(booster.predict(others[rows])) for rows in (donors, absent))
-                filled[absent, column] = matched(near, x[donors, column], wanted, neighbours, rng)
+                near, wanted = (np.asarray(booster.predict(inputs[rows])) for rows in (donors, absent))
+                match = matched if near.ndim == 1 else matched_together
+                filled[absent, column] = match(near, x[donors, column], wanted, neighbours, rng)
         return filled
 
     threads = torch.get_num_threads()
     try:
-        return on_varying_columns(chained, x, missing)
+        return on_varying_columns(chained, x, missing, levels)
     finally:
         torch.set_num_threads(threads)  # LightGBM's own setting may reach torch: both use OpenMP
+
+
+def _objective(levels: int) -> dict[str, Any]:
+    """What is learnt of a column: its numbers, or the probabilities of its levels."""
+    if levels > 2:
+        return {"objective": "multiclass", "num_class": levels}
+    return {"objective": "binary"} if levels else {}
 
 
 def split(rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Donors and learners among the observed rows, two or more in random order: at least one of each."""
     count = max(1, round(DONORS * len(rows)))
     return rows[:count], rows[count:]
-
-
-def matched(
-    predicted: Values, values: Values, wanted: Values, neighbours: int, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
-    """For each wanted prediction [n] the value of a random one of the nearest donors.
-
-    predicted, values  [P] predictions and observed values of the donors
-    neighbours         how many donors are drawn from; at most all
-
-    Among equal predictions, of which trees make many, chance decides who is near: all are moved by at most 1e-9 of
-    their range.
-    """
-    tie = 1e-9 * max(float(np.ptp(predicted)), 1e-9)
-    predicted = predicted + tie * rng.random(len(predicted))
-    wanted = wanted + tie * rng.random(len(wanted))
-    order = np.argsort(predicted)
-    predicted, values = predicted[order], values[order]
-    count = min(neighbours, len(predicted))
-    window = np.searchsorted(predicted, wanted)[:, None] + np.arange(-count, count)
-    inside = (window >= 0) & (window < len(predicted))
-    window = window.clip(0, len(predicted) - 1)
-    distance = np.where(inside, np.abs(predicted[window] - wanted[:, None]), np.inf)
-    nearest = np.argpartition(distance, count - 1, axis=1)[:, :count]
-    chosen = np.take_along_axis(nearest, rng.integers(count, size=(len(wanted), 1)), 1)
-    return np.asarray(values[np.take_along_axis(window, chosen, 1)[:, 0]])

@@ -12,16 +12,21 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401 (makes the next import possible)
 from sklearn.impute import IterativeImputer
 
-from vgi_cli.completers.base import Ask, Holes, Values, ask, never, on_varying_columns
+from vgi_cli.completers.base import Ask, Holes, Levels, Values, ask, most_often, never, on_varying_columns, others
 
 
 def missforest(
-    x: Values, missing: Holes, seed: int, settings: Mapping[str, int | None], give_up: Ask = never
+    x: Values,
+    missing: Holes,
+    seed: int,
+    settings: Mapping[str, int | None],
+    give_up: Ask = never,
+    levels: Levels = (),
 ) -> Values:
     """missForest (Stekhoven and Buehlmann 2012): each hole is what a random forest of the other columns predicts.
 
@@ -30,17 +35,24 @@ def missforest(
     moved by more than 0.001 of the largest value (published: when the change grows). `depth`: of a tree, at most; none:
     no limit. Nothing is drawn from a distribution: imputations with different seeds differ by the forests only. See
     TableImputer.
-    """
-    forest = RandomForestRegressor(
-        n_estimators=settings["trees"],
-        max_depth=settings["depth"],
-        max_features="sqrt",
-        min_samples_leaf=5,
-        n_jobs=1,
-        random_state=seed,
-    )
 
-    def chained(x: Values, missing: Holes) -> Values:
+    With columns of levels, which forests of classification trees predict (1 row a leaf, as published; the start is the
+    level that occurs most often), the rounds stop as published: when the change grows of the numbers and of the levels,
+    each where there are any; the round before counts.
+    """
+    asked = {
+        "n_estimators": settings["trees"],
+        "max_depth": settings["depth"],
+        "max_features": "sqrt",
+        "n_jobs": 1,
+        "random_state": seed,
+    }
+    forest = RandomForestRegressor(**asked, min_samples_leaf=5)
+
+    def chained(x: Values, missing: Holes, levels: Levels) -> Values:
+        if levels:
+            forests = forest, RandomForestClassifier(**asked, min_samples_leaf=1)
+            return _mixed(x, missing, levels, forests, int(settings["iterations"] or 0), give_up)
         imputer = IterativeImputer(
             estimator=PredictOnce(forest, give_up),
             max_iter=settings["iterations"],
@@ -54,7 +66,33 @@ def missforest(
             filled: Values = imputer.fit_transform(np.where(missing, np.nan, x))
         return filled
 
-    return on_varying_columns(chained, x, missing)
+    return on_varying_columns(chained, x, missing, levels)
+
+
+def _mixed(x: Values, missing: Holes, levels: Levels, forests: tuple[Any, Any], rounds: int, give_up: Ask) -> Values:
+    """missForest with columns of levels (see `missforest`): `forests` of numbers and of levels."""
+    filled = x.copy()
+    for column, absent in enumerate(missing.T):
+        seen = x[~absent, column]
+        filled[absent, column] = most_often(seen) if levels[column] else seen.mean()
+    order = [column for column in np.argsort(missing.sum(0), kind="stable").tolist() if missing[:, column].any()]
+    numbers = missing & (np.array(levels) == 0)
+    before = np.full(2, np.inf)
+    for _ in range(rounds):
+        last = filled.copy()
+        for column in order:
+            ask(give_up)
+            absent, inputs = missing[:, column], others(filled, column, levels)
+            learner = clone(forests[levels[column] > 0]).fit(inputs[~absent], x[~absent, column])
+            filled[absent, column] = learner.predict(inputs[absent])
+        square = (filled[numbers] ** 2).sum() or 1.0
+        moved = filled[missing & ~numbers] != last[missing & ~numbers]
+        change = np.array([((filled - last)[numbers] ** 2).sum() / square, moved.mean() if len(moved) else 0.0])
+        there = np.array([numbers.any(), len(moved) > 0])
+        if (change >= before)[there].all():
+            return last
+        before = change
+    return filled
 
 
 class PredictOnce(BaseEstimator):  # type: ignore[misc]

@@ -133,7 +133,8 @@ def _impute(state: GradientState, stop: Callable[[], bool]) -> EpochEnd:
         asked += 1
         return stop()
 
-    filled = torch.from_numpy(COMPLETERS.load(config.imputer)(x, missing, seed, config.own, give_up))
+    levels = chains.layout.levels
+    filled = torch.from_numpy(COMPLETERS.load(config.imputer)(x, missing, seed, config.own, give_up, levels))
     state.filling = float(k + 1), chains.K
     chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
     state.refreshed += 1
