@@ -26,9 +26,10 @@ AUC         of a boosted classifier that tells completed from true rows, cross-v
             versions of a row are in the same fold
 CPU s       fit and draws on one thread
 
-`r-mice` is R's mice with its defaults (predictive mean matching, logistic and multinomial regression). It needs
-Rscript with the packages mice and nnet; without them the same equations in Python (`chained`) are what the ratios
-divide by, and a line says so.
+`r-mice` is R's mice with its defaults (predictive mean matching, logistic and multinomial regression), `r-cart` the
+same with its trees. They need Rscript with the packages mice, nnet and rpart; without them the same equations in Python
+(`chained`) are what the ratios divide by, and a line says so. `trees` are the trees in Python; `mice`, `missforest` and
+`miceforest` the imputers of `vgi fit --method impute-then-fit`.
 """
 
 from __future__ import annotations
@@ -356,6 +357,35 @@ def _python(how: str) -> Method:
     return method
 
 
+def _imputer(name: str) -> Method:
+    """An imputer of the package (`--method impute-then-fit --imputer NAME`), as it is: no model is fitted."""
+
+    def method(holes: pd.DataFrame, seed: int, settings: Mapping[str, Any]) -> Filled:
+        from vgi_cli.registry.names import COMPLETERS
+
+        impute, traits = COMPLETERS.load(name), COMPLETERS.entry(name).traits
+        started = time.process_time()
+        missing = holes.isna().to_numpy()
+        x, texts = np.zeros(holes.shape), {}
+        for i, column in enumerate(holes):
+            seen = holes[column][~missing[:, i]].to_numpy()
+            if chained_mixed.is_text(holes[column]):
+                texts[i], seen = np.unique(seen.astype(str), return_inverse=True)
+            x[~missing[:, i], i] = seen
+        levels = tuple(len(texts.get(i, ())) for i in range(x.shape[1]))
+        numbers = np.array(levels) == 0
+        sd = np.where(numbers, np.std(x, 0, where=~missing), 1.0)
+        scale = np.exp2(np.rint(np.log2(np.where(sd > 0, sd, 1.0))))  # powers of two: back to the very same numbers
+        made = []
+        for k in range(1 if name == "missforest" else DRAWS):
+            filled = impute(x / scale, missing, 1000 * seed + k, traits.settings, levels=levels) * scale
+            columns = [texts[i][filled[:, i].astype(int)] if i in texts else filled[:, i] for i in range(x.shape[1])]
+            made.append(pd.DataFrame(dict(zip(holes.columns, columns, strict=True))))
+        return made, time.process_time() - started
+
+    return method
+
+
 R_MICE = """
 suppressMessages(library(mice))
 kinds <- read.csv("kinds.csv", stringsAsFactors = FALSE)
@@ -396,10 +426,10 @@ def run_r(program: str, folder: Path | None = None) -> None:
 
 @functools.cache
 def has_r() -> bool:
-    """Whether R is here with mice and the package that it needs for categories."""
+    """Whether R is here with mice and the packages that it needs for categories and trees."""
     if shutil.which("Rscript") is None:
         return False
-    ask = 'quit(status = !all(c("mice", "nnet") %in% rownames(installed.packages())))'
+    ask = 'quit(status = !all(c("mice", "nnet", "rpart") %in% rownames(installed.packages())))'
     return subprocess.run(["Rscript", "-e", ask], capture_output=True, check=False).returncode == 0
 
 
@@ -409,6 +439,9 @@ METHODS: Mapping[str, Method] = {
     "r-cart": _r("cart"),
     "chained": _python("regressions"),
     "trees": _python("trees"),
+    "mice": _imputer("mice"),
+    "missforest": _imputer("missforest"),
+    "miceforest": _imputer("miceforest"),
     "vgi": vgi,
 }
 NEED_R = ("r-mice", "r-cart")

@@ -139,7 +139,7 @@ def make(
     part = loglik_part(
         loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0
     )
-    if part:
+    if part and fitted.layout.discrete:
         part |= measures(fitted.schema.encoded)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
