@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import cKDTree
 
 from vgi_cli.completers.base import Values
 
@@ -40,6 +39,8 @@ def matched_together(
     predicted: Values, values: Values, wanted: Values, neighbours: int, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """As `matched`, for predictions of several numbers: predicted [P, L], wanted [n, L]."""
+    from scipy.spatial import cKDTree
+
     tie = 1e-9 * max(float(np.ptp(predicted)), 1e-9)
     count = min(neighbours, len(predicted))
     near = cKDTree(predicted + tie * rng.random(predicted.shape))

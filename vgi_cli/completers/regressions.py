@@ -31,8 +31,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from vgi_cli.completers.base import Ask, Holes, Levels, Values, ask, most_often, never, on_varying_columns, others
 from vgi_cli.completers.matching import matched
@@ -122,6 +120,9 @@ def _scale(ridges: Values, square: Values, pull: Values, total: float) -> Values
 
 def classified(X: Values, y: Values, wanted: Values, levels: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """[n] a level for each row of wanted [n, q], from one draw of the regression of levels y [N] on X [N, q]."""
+    from scipy.optimize import minimize
+    from scipy.special import logsumexp
+
     centre, scale = X.mean(0), X.std(0)
     scale = np.where(scale > 1e-10, scale, np.inf)  # an input that does not vary says nothing
     ones = np.ones((len(X), 1))
