@@ -62,7 +62,7 @@ def on_varying_columns(chained: Chained, x: Values, missing: Holes, levels: Leve
     if missing[:, varying].any():
         alone = np.zeros((len(x), int(len(varying) == 1)))
         inputs = np.hstack([x[:, varying], alone]), np.hstack([missing[:, varying], alone.astype(bool)])
-        left = [levels[column] for column in varying] if levels else []
+        left = [levels[column] for column in varying.tolist()] if levels else []
         counts = [*left, *[0] * alone.shape[1]] if any(left) else ()
         filled[:, varying] = chained(*inputs, counts)[:, : len(varying)]
     return np.where(missing, filled, x)
