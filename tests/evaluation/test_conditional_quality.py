@@ -12,6 +12,7 @@ from torch import Tensor
 from tests.evaluation.models import random_mixture
 from tests.linear_vae import linear_vae
 from tests.mixed import ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
+from tests.mixed_vae import LAYOUT, level_law, mixed_vae
 from tests.oracles import GaussianConditionals, GaussianModel, random_covariance
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.spline import SplineFamily
@@ -21,6 +22,8 @@ from vgi_cli.evaluation.conditional_quality import HIGH_KL, Quality, conditional
 from vgi_cli.evaluation.latent_columns import latent_column_laws
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal
 from vgi_cli.layout import Layout
+from vgi_cli.methods.vgi.build import build_conditionals
+from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
@@ -243,3 +246,38 @@ def test_levels_are_compared_by_sums_and_numbers_beside_them_by_quadrature() -> 
     assert part["wasserstein"]["median"] == part["wasserstein"]["median"]
     alone = conditional_part(Quality(got.kl[:, 1:2], got.wasserstein[:, 1:2], False), ["a"])
     assert "wasserstein" not in alone and alone["kl"]["median"] > 0
+
+
+def rough_conditionals_of_levels() -> AmortisedConditionals:
+    """Of the layout of the autoencoder, with random parameters."""
+    q = build_conditionals(VgiConfig(hidden=(6,), trunk=(6,)), LAYOUT).double()
+    g = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in q.parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+    assert isinstance(q, AmortisedConditionals)
+    return q.eval()
+
+
+def level_kl(q: AmortisedConditionals, row: Tensor, column: int, p: Tensor) -> float:
+    """KL(q || p) of the levels of a column, p [levels], of one row [D]."""
+    own = torch.arange(LAYOUT.D) == column
+    law = q.law(row[None], own[None], torch.tensor([column]))
+    table = torch.cat([law.log_prob(torch.tensor([float(level)]).double()) for level in range(len(p))]).detach()
+    assert float(table.exp().sum()) == pytest.approx(1.0)
+    return float((table.exp() * (table - p.log())).sum())
+
+
+def test_levels_of_an_autoencoder_against_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgi_cli.evaluation.likelihood.refit.MOST_EPOCHS", 20)
+    monkeypatch.setattr("vgi_cli.evaluation.latent_columns.DRAWS", 5000)
+    vae, q = mixed_vae(), rough_conditionals_of_levels()
+    x = vae.sample(3, torch.Generator().manual_seed(2)).double()
+    edge = torch.full((LAYOUT.D,), 8.0, dtype=torch.float64)
+    quality = conditional_quality(vae, q, x, -edge, edge, columns=[1, 3])
+    assert bool(quality.wasserstein.isnan().all()) and not quality.closed_form
+    assert quality.ess is not None and quality.ess.shape == (3, 2)
+    for place, column in ((0, 1), (1, 3)):
+        for n, row in enumerate(x):
+            exact = level_kl(q, row, column, level_law(vae, row, torch.arange(LAYOUT.D) == column, (column,)))
+            assert float(quality.kl[n, place]) == pytest.approx(exact, abs=0.06)

@@ -19,7 +19,7 @@ from torch import Tensor
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.families.levels import MixedLaw
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws
+from vgi_cli.evaluation.latent_columns import FEW, latent_column_laws, latent_level_laws
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal
 from vgi_cli.evaluation.likelihood.loglik import Progress, silent
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
@@ -63,11 +63,6 @@ def require_comparable(model: Model, q: Conditionals, D: int) -> None:
             "--conditionals needs an exact log density or latents, this model has a lower bound only",
             "leave out --conditionals for this model",
         )
-    if isinstance(model, Latent) and q.mixed:
-        raise UsageError(
-            "--conditionals does not know the conditionals of a model with latents in a table with columns of levels",
-            "leave out --conditionals for this model",
-        )
     if q.S != D or q.fresh_width != 1:
         raise UsageError(
             "--conditionals compares conditionals of single columns, these redraw blocks of several",
@@ -103,7 +98,14 @@ def conditional_quality(
     for done, column in enumerate(columns, 1):
         j = torch.full((R,), column)
         if bool(q.discrete[column]):
-            kl.append(_kl_of_levels(model, q, x, column))
+            log_q = _log_levels(q, x, column)
+            if isinstance(model, Latent) and proposal is not None:
+                pieces = [part for _, part in latent_level_laws(model, proposal, x, column, log_q.shape[1])]
+                log_p, draws = (torch.cat(values) for values in zip(*pieces, strict=True))
+                ess.append(draws)
+            else:
+                log_p = _levels_of_density(model, x, column, log_q > -torch.inf)
+            kl.append(torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).sum(1).clamp(min=0.0))
             wasserstein.append(torch.full_like(kl[-1], torch.nan))
             closed = False
             progress(start + (1 - start) * done / len(columns))
@@ -138,16 +140,18 @@ def conditional_quality(
     return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
 
 
-def _kl_of_levels(model: Model, q: Conditionals, x: Tensor, column: int) -> Tensor:
-    """[R] KL(q || p) of the levels of a column: sums over all of them."""
+def _log_levels(q: Conditionals, x: Tensor, column: int) -> Tensor:
+    """[R, most levels] log q of the levels of a column, -inf beyond its own."""
     law = q.law(x, torch.arange(x.shape[1]) == torch.full((len(x), 1), column), torch.full((len(x),), column))
     assert isinstance(law, MixedLaw)
-    log_q = law.levels.log_probs
-    level = torch.arange(log_q.shape[1], dtype=x.dtype).expand(len(x), -1)
-    possible = log_q > -torch.inf
+    return law.levels.log_probs
+
+
+def _levels_of_density(model: Model, x: Tensor, column: int, possible: Tensor) -> Tensor:
+    """The same of p(x_j | rest), from the density at every level that is `possible` [R, most levels]."""
+    level = torch.arange(possible.shape[1], dtype=x.dtype).expand(len(x), -1)
     log_p = _black_box(model, x, column)(torch.where(possible, level, 0.0)).masked_fill(~possible, -torch.inf)
-    log_p = log_p.log_softmax(1)
-    return torch.where(possible, log_q.exp() * (log_q - log_p), 0.0).sum(1)
+    return log_p.log_softmax(1)
 
 
 def _tuned(model: Latent, x: Tensor, progress: Progress) -> EncoderProposal:
