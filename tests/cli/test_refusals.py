@@ -443,7 +443,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
             "this run can use --sampler exact",
         ),
         (["--sampler", "chains"], "sampler 'chains' needs stored imputations (a fit by vgi, mcem", "--sampler exact"),
-        (["--mask", "data.csv"], "--mask, --na-values and --delimiter belong to DATA", "give DATA"),
+        (["--mask", "data.csv"], "--mask, --na-values, --delimiter and --decimal belong to DATA", "give DATA"),
         (["-o", "folder"], "folder", "name"),
     ],
 )

@@ -114,9 +114,9 @@ def test_what_is_carried_is_said_with_its_limit_and_the_flag() -> None:
 
 def test_levels_that_may_mean_missing_are_named() -> None:
     _, notes = inferred(["a", "b", "?"] * 10)
-    assert "'?' (10 cells) is a level of column 'x': `--na-values '?'` if it means missing" in notes
+    assert "'?' (10 cells) is a level of column 'x': `--na-values 'x=?'` if it means missing" in notes
     _, notes = inferred([1, 7, 13, 99] * 8)
-    assert "'99' (8 cells) is a level of column 'x': `--na-values '99'` if it means missing" in notes
+    assert "'99' (8 cells) is a level of column 'x': `--na-values x=99` if it means missing" in notes
 
 
 def test_scales_are_suggested() -> None:

@@ -2,7 +2,8 @@
 
 A moment is a whole number of *ticks* (days, seconds, or parts of a second) since 1970-01-01, since midnight, or of a
 duration; with an offset or a time zone it is the instant, in UTC. Its *value*, which is modelled, is the number of days
-(of dates) or of seconds (of all others) since the first observed one; times of day and durations count from zero.
+(of dates) or of seconds (of all others) since the first observed one; times of day and durations count from zero. It
+is a float64 number: microseconds are exact over some thirty years.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,6 +52,11 @@ def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
     row = int(np.flatnonzero(which)[0])
     return f"`--na-values '{_short(cells, row).strip()}'` if that means missing"
+
+
+def token_flag(name: str, token: str) -> str:
+    """`--na-values age=-999`, as a shell takes it: the flag that makes a token mean missing in one column."""
+    return f"--na-values {shlex.quote(f'{name}={token}')}"
 
 
 def named(what: str, names: Sequence[str]) -> str:

@@ -228,7 +228,7 @@ def name_of(fitted: FittedTable, request: RunRequest) -> TableName:
         source = "standard input" if data.paths else "a table in memory"
         raise UsageError(f"the run was fitted on {source}, which it does not keep", "give DATA")
     if mask is not None or any(key.startswith("table.") for key in request.settings):
-        raise UsageError("--mask, --na-values and --delimiter belong to DATA", "give DATA")
+        raise UsageError("--mask, --na-values, --delimiter and --decimal belong to DATA", "give DATA")
     return TableName(data.paths, data.mask, fitted.recipe.table, True)
 
 
@@ -419,7 +419,7 @@ def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:
     """How another table is read: as the fitted one, with what was said changed."""
     said = {
         key: request.said(f"table.{key}")
-        for key in ("delimiter", "na_values", "unseen")
+        for key in ("delimiter", "decimal", "na_values", "unseen")
         if f"table.{key}" in request.settings
     }
     return base.model_copy(update={key: tuple(value) if key == "na_values" else value for key, value in said.items()})

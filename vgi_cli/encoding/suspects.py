@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from vgi_cli.columns.levelled import MOST, Levelled, few
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import are, capped, example, first_cell, missing_hint, named
+from vgi_cli.columns.wording import are, capped, example, first_cell, missing_hint, named, token_flag
 from vgi_cli.table.base import Table
 
 TEXT_SHARE = 0.5
@@ -34,6 +35,7 @@ WRITTEN = re.compile(
     r"|(?:0|[1-9]\d*)(?:\.\d+)? ?[%$€£]"
     r")"
 )
+COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
 LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
 
@@ -78,6 +80,12 @@ def looks_written(cells: Cells) -> bool:
     return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
 
 
+def _commas(cells: Cells) -> bool:
+    """Whether the first cells of a text column may all be numbers with a decimal comma."""
+    texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
+    return all(COMMA.fullmatch(str(text).strip()) for text in texts)
+
+
 def _text(cells: Cells, alone: bool) -> str | None:
     """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
     if alone and (line := doubt(cells)) is not None:
@@ -97,7 +105,8 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
     if looks_written(cells):
         first = first_cell(cells, observed)
-        return f"{carried}: {first} is no plain number (write 1234.5, without commas, blanks or units)"
+        comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
+        return f"{carried}: {first} is no plain number ({comma}write 1234.5, without commas, blanks or units)"
     return _many(cells) if alone else None
 
 
@@ -123,7 +132,7 @@ def _missing_levels(table: Table, schema: Schema) -> list[str]:
                 if count:
                     lines.append(
                         f"'{level}' ({count} cell{'s' * (count != 1)}) is a level of column '{column.name}': "
-                        f"`--na-values '{level}'` if it means missing"
+                        f"`{token_flag(column.name, level)}` if it means missing"
                     )
     return lines
 
@@ -192,21 +201,29 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
         for far in far_values(values[np.isfinite(values)]):
             number = isinstance(column, Number)
             text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
+            text = text.replace(".", table.decimal) if number else text
             if far.cells == 1:
                 where = first_cell(table.column(column.name), values == far.value)
                 slips.append(
                     f"column '{column.name}' has a value far from all others: {where}; "
-                    f"`--na-values {text}` if it is a slip"
+                    f"`{token_flag(column.name, text)}` if it is a slip"
                 )
             else:
                 names, cells = codes.setdefault(text, ([], 0))
                 codes[text] = ([*names, column.name], cells + far.cells)
     lines = [
-        f"{text} ({cells} cells) is far from all other values of {named('column', names)}: "
-        f"`--na-values {text}` if {'it means' if are(names) == 'is' else 'that means'} missing"
+        f"{text} ({cells} cells) is far from all other values of {named('column', names)}: {_flags(names, text)}"
         for text, (names, cells) in codes.items()
     ]
     return lines + capped(slips)
+
+
+def _flags(names: list[str], text: str) -> str:
+    """How a value is made to mean missing, in the one column that has it or in all."""
+    one = f"`{token_flag(names[0], text)}`"
+    if len(names) == 1:
+        return f"{one} if it means missing"
+    return f"`--na-values {shlex.quote(text)}` if that means missing, {one} in '{names[0]}' alone"
 
 
 def far_values(values: Floats) -> list[_Far]:

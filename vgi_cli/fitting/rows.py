@@ -86,14 +86,22 @@ class Rows(NamedTuple):
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
     """Read a table as the settings say."""
     return read_table(
-        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+        data,
+        mask=None if mask is None else Path(mask),
+        na_values=settings.na_values,
+        delimiter=settings.delimiter,
+        decimal=settings.decimal,
     )
 
 
 def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Source:
     """Open a table to read it in blocks, as the settings say."""
     return open_table(
-        data, mask=None if mask is None else Path(mask), na_values=settings.na_values, delimiter=settings.delimiter
+        data,
+        mask=None if mask is None else Path(mask),
+        na_values=settings.na_values,
+        delimiter=settings.delimiter,
+        decimal=settings.decimal,
     )
 
 

@@ -182,10 +182,12 @@ TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
 Force = Annotated[bool, Option("Replace an output that exists.")]
 _MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
 Mask = Annotated[str | Path | None, Option(_MASK, "FILE", "mask")]
-_TOKEN = "One more text that means missing in CSV (repeatable)."
-NaValues = Annotated[Sequence[str], Option(_TOKEN, "TOKEN", "table.na_values")]
+_TOKEN = "One more text that means missing, in every column or in COL (repeatable)."
+NaValues = Annotated[Sequence[str], Option(_TOKEN, "[COL=]TOKEN", "table.na_values")]
 _DELIMITER = "Delimiter of CSV (default: comma; tab for .tsv)."
 Delimiter = Annotated[str | None, Option(_DELIMITER, "CHAR", "table.delimiter")]
+_DECIMAL = "Decimal mark of numbers in CSV: . (default) or a comma."
+Decimal = Annotated[str | None, Option(_DECIMAL, "CHAR", "table.decimal")]
 _UNSEEN = (
     "Levels of new rows that the fit has not seen: error (default), missing (they are filled) or carry (they stay)."
 )
@@ -219,6 +221,7 @@ class CommonOptions(TypedDict, total=False):
     mask: Mask
     na_values: NaValues
     delimiter: Delimiter
+    decimal: Decimal
     unseen: Unseen
     seed: Seed
     device: Device

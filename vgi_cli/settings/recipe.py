@@ -48,6 +48,7 @@ class TableSettings(BaseModel):
     unbounded: tuple[str, ...] = ()
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
+    decimal: Literal[".", ","] | None = None
     unseen: Literal["error", "missing", "carry"] = "error"
     transform: Literal["linear", "normal", "none"] | None = None
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None

@@ -14,7 +14,7 @@ from vgi_cli.columns.base import Cells, CellSource
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers
 from vgi_cli.errors import InputError, nearest
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.texts import Tokens, fields
+from vgi_cli.table.texts import Tokens, fields, tokens_by_column
 
 
 class Table(CellSource, ABC):
@@ -24,19 +24,24 @@ class Table(CellSource, ABC):
     index    columns that number the rows (unnamed first column of a CSV, index of a pandas Parquet): carried
     hidden   [N, width] cells that a mask hides, or None
     first    rows that come before these in the whole table, for messages
-    tokens   what stands for a missing cell beside what always does
+    decimal  the mark before the decimals of its numbers
     in_memory  whether it was handed over in memory, and not read from files
     """
 
     in_memory = False
 
-    def __init__(self, origin: Origin, index: Iterable[str], na_values: Sequence[str], first: int) -> None:
+    def __init__(
+        self, origin: Origin, index: Iterable[str], na_values: Sequence[str], first: int, decimal: str = "."
+    ) -> None:
         self.origin = origin
         self.names, self.N, self.label, self.sha256 = origin.names, origin.N, origin.label, origin.sha256
         self.index = frozenset(index)
         self.hidden: Bools | None = None
         self.first = first
-        self.tokens = Tokens(na_values)
+        self.decimal = decimal
+        every, own = tokens_by_column(na_values, self.names)
+        self._tokens = Tokens(every, decimal)
+        self._own_tokens = {name: Tokens(texts, decimal) for name, texts in own.items()}
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
         self._numbers: dict[str, Numbers] = {}
@@ -71,10 +76,15 @@ class Table(CellSource, ABC):
 
     def unmet_tokens(self) -> list[str]:
         """Those of the given tokens (`--na-values`) that no cell of the table is."""
-        if self.tokens:
-            for name in self.names:
-                self.missing(name)
-        return self.tokens.unmet()
+        looked_at = self.names if self._tokens else self._own_tokens
+        for name in looked_at:
+            self.missing(name)
+        own = (f"{name}={text}" for name, tokens in self._own_tokens.items() for text in tokens.unmet())
+        return [*self._tokens.unmet(), *own]
+
+    def tokens(self, name: str) -> list[Tokens]:
+        """What the user gave that stands for a missing cell of a column: in every column, and in this one alone."""
+        return [tokens for tokens in (self._tokens, self._own_tokens.get(name)) if tokens]
 
     def numbers(self, name: str) -> Numbers:
         """The column read as numbers, with where that fails."""

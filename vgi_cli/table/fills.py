@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +32,7 @@ class Holes:
     blanks  [n] the holes as they stand; where a mask hides a cell, what stands for a missing one
     copy    a constant number as the table spells it, if it does
     fewest  fewest decimals of its numbers, None where none is written
+    decimal  the mark before them
     """
 
     column: ModelledColumn | ConstantColumn
@@ -42,6 +43,7 @@ class Holes:
     blanks: list[bytes]
     copy: bytes | None
     fewest: int | None
+    decimal: str = "."
 
     def values(self, draw: Floats) -> Floats:
         """[n] codes of the fills of one draw [N, columns], as the column can hold them."""
@@ -54,7 +56,10 @@ class Holes:
         if self.copy is not None:
             return [self.copy] * len(self.rows)
         cells = self.column.spell(self.values(draw), self.fewest)
-        if isinstance(self.column, Number) and not self.quoted.any():
+        number = isinstance(self.column, Number | Constant)
+        if number and self.decimal != ".":
+            cells = [cell.replace(".", self.decimal) for cell in cells]
+        if number and not self.quoted.any() and self.decimal != delimiter:
             return [cell.encode() for cell in cells]
         quotes = self.quoted.tolist()
         return [
@@ -84,12 +89,12 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
     """Move fills that would read as missing, because the user gave their text as a token for that, to a near one (see
     ModelledColumn.beside); how many, by column. `draws` [m, N, columns], as the columns can hold them, are changed."""
     moved: dict[str, int] = {}
-    if not table.tokens:
-        return moved
     for d, column in enumerate(schema.encoded):
+        if not (tokens := table.tokens(column.name)):
+            continue
         rows = np.flatnonzero(table.missing(column.name))
         fills = draws[:, rows, d]
-        refused = partial(_is_token, table.tokens, column)
+        refused = partial(_is_token, tokens, column)
         coded = refused(fills)
         if coded.any():
             moved[column.name] = int(coded.sum())
@@ -98,12 +103,12 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
     return moved
 
 
-def _is_token(tokens: Tokens, column: ModelledColumn, codes: Floats) -> Bools:
+def _is_token(tokens: Sequence[Tokens], column: ModelledColumn, codes: Floats) -> Bools:
     """[..] whether the texts of codes [..] stand for a missing cell."""
     if isinstance(column, Number):
-        return tokens.in_numbers(codes)
+        return np.asarray(np.any([some.in_numbers(codes) for some in tokens], 0))
     texts = pa.array(column.spell(codes.ravel(), None), pa.large_string())
-    return tokens.in_texts(texts).reshape(codes.shape)
+    return np.asarray(np.any([some.in_texts(texts).reshape(codes.shape) for some in tokens], 0))
 
 
 @dataclass
@@ -172,7 +177,9 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         quoted = np.full(len(rows), bool(style.quoted))
         if style.quoted is None and csv is not None:
             quoted = _in_quotes(csv, place, rows)
-        out.append(Holes(column, place, order.get(column.name), rows, quoted, blanks, copy, style.fewest))
+        out.append(
+            Holes(column, place, order.get(column.name), rows, quoted, blanks, copy, style.fewest, table.decimal)
+        )
     return out
 
 

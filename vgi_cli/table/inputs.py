@@ -97,6 +97,7 @@ class TableFiles(NamedTuple):
     mask: TableFile | None
     na_values: Sequence[str]
     origin: Origin
+    decimal: str = "."
 
     @classmethod
     def of(cls, file: TableFile) -> TableFiles:

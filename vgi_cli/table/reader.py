@@ -27,6 +27,7 @@ def name_table(
     na_values: Sequence[str],
     delimiter: str | None,
     stdin: BinaryIO | None = None,
+    decimal: str | None = None,
 ) -> TableFiles:
     """Find the files of a table; see `read_table`."""
     if not paths:
@@ -38,6 +39,8 @@ def name_table(
         file.hash_into(digest)
     extra = json.dumps(list(na_values)).encode()
     digest.update(len(extra).to_bytes(8, "little") + extra)
+    if decimal not in (None, "."):
+        digest.update(b"decimal" + str(decimal).encode())
     first = Path(str(paths[0]))
     label = files[0].label if len(files) == 1 else f"{files[0].label} and {len(files) - 1} more"
     if first.is_dir():
@@ -46,7 +49,9 @@ def name_table(
     if mask is not None:
         (hiding,) = find_files([mask], _mask_delimiter(mask, delimiter))
         hiding.hash_into(digest)
-    return TableFiles(files, hiding, tuple(na_values), Origin(*stem_of(first), label, digest.hexdigest()))
+    return TableFiles(
+        files, hiding, tuple(na_values), Origin(*stem_of(first), label, digest.hexdigest()), decimal or "."
+    )
 
 
 def read_table(
@@ -56,18 +61,20 @@ def read_table(
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Read files as one table into memory.
 
     paths      files (`.csv`, `.tsv`, either with `.gz`, `.parquet`), one folder of Parquet, or `["-"]` (CSV on stdin)
     mask       a CSV or Parquet file with the same columns and rows, 1 = observed, 0 = missing: hides more cells
-    na_values  further texts that stand for a missing cell
+    na_values  further texts that stand for a missing cell; `COL=TEXT`: in that column
     delimiter  one ASCII character; default: a tab for `.tsv`, else a comma
     stdin      what `-` reads; default: the process's standard input
+    decimal    the mark before the decimals of numbers in CSV, `.` (the default) or `,`
 
     Raises InputError for whatever cannot be read as one rectangular table, UsageError for a bad delimiter or a bad `-`.
     """
-    return table_in_memory(name_table(paths, mask, na_values, delimiter, stdin))
+    return table_in_memory(name_table(paths, mask, na_values, delimiter, stdin, decimal))
 
 
 def table_in_memory(named: TableFiles) -> Table:
@@ -101,7 +108,7 @@ def _join(named: TableFiles) -> Table:
             arrow, index = join_parquet([(file.label, stack.enter_context(file.open())) for file in named.files])
         return ParquetTable(arrow, named.origin, index, named.na_values)
     joined, sources = join_csv([split_csv(file.read(), file.label, file.delimiter) for file in named.files])
-    return CsvTable(joined, named.origin, sources, named.na_values)
+    return CsvTable(joined, named.origin, sources, named.na_values, decimal=named.decimal)
 
 
 def hidden_cells(table: Table, mask: Table) -> Bools:

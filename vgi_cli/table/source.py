@@ -60,12 +60,13 @@ def open_table(
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
+    decimal: str | None = None,
 ) -> Source:
     """Open files as one table; arguments and errors as `read_table`. Every row is looked at before this returns.
 
     Standard input and compressed files are copied to temporary files.
     """
-    named = name_table(paths, mask, na_values, delimiter, stdin)
+    named = name_table(paths, mask, na_values, delimiter, stdin, decimal)
     try:
         return _Files(named)
     except InputError:

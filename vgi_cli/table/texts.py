@@ -86,6 +86,30 @@ def _exponent(cell: str) -> int:
     return max(min(int(match.group(1)), NO_DECIMALS), -NO_DECIMALS) if match else 0
 
 
+def with_point(cells: pa.Array, decimal: str) -> pa.Array:
+    """Texts whose decimal mark is a comma with a point instead; what had a point is no number then, it has a comma."""
+    if decimal == ".":
+        return cells
+    for mark, other in ((".", "\v"), (",", "."), ("\v", ",")):
+        cells = pc.replace_substring(cells, mark, other)
+    return cells
+
+
+def tokens_by_column(tokens: Sequence[str], names: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The tokens of `--na-values` that mean missing in every column, and those of one: `age=-999` is the token `-999`
+    of a column `age` where the table has one of that name, else the token `age=-999`."""
+    every: list[str] = []
+    own: dict[str, list[str]] = {}
+    for token in tokens:
+        cuts = (place for place, letter in enumerate(token) if letter == "=")
+        cut = next((place for place in cuts if token[:place] in names), None)
+        if cut is None:
+            every.append(token)
+        else:
+            own.setdefault(token[:cut], []).append(token[cut + 1 :])
+    return every, own
+
+
 class Tokens:
     """Texts that mean missing, blanks around them aside; one that is a number means that number however it is spelled.
 
@@ -93,10 +117,10 @@ class Tokens:
     float64 are compared as texts.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        """`texts`: those that the user gave."""
-        self._texts = [text.strip() for text in texts]
-        cells = pa.array(self._texts, pa.large_string())
+    def __init__(self, texts: Sequence[str], decimal: str = ".") -> None:
+        """`texts`: those that the user gave; `decimal`: the mark in these and in cells."""
+        self._texts, self._decimal = [text.strip() for text in texts], decimal
+        cells = with_point(pa.array(self._texts, pa.large_string()), decimal)
         self._codes = parse(cells, np.zeros(len(cells), bool)).values
         self._numbers = self._codes[~np.isnan(self._codes)]
         self._met = np.isin(np.array(self._texts, object), np.array(MISSING, object))
@@ -116,7 +140,7 @@ class Tokens:
             met = pc.unique(pc.filter(cells, pa.array(absent))).to_pylist()
             self._met |= np.isin(np.array(self._texts, object), np.array(met, object))
         if len(self._numbers):
-            values = parse(cells, absent).values
+            values = parse(with_point(cells, self._decimal), absent).values
             absent |= self.in_numbers(np.where(np.abs(values) < EXACT, values, np.nan))
         return absent
 

@@ -121,5 +121,5 @@ def csv_tables(whole: TableFiles, rows: Iterator[int]) -> Iterator[Table]:
                     csv = rewrite(csv, names, delimiter)
                     begin = csv.header[2]
                 sources = [(0, one.label, begin, lines)]
-                yield CsvTable(csv, whole.origin, sources, whole.na_values, first, several=len(files) > 1)
+                yield CsvTable(csv, whole.origin, sources, whole.na_values, first, len(files) > 1, whole.decimal)
                 first += csv.N

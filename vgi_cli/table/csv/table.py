@@ -14,7 +14,7 @@ from vgi_cli.columns.numerals import Bools, Ints, Numbers, Spelling
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import QUOTE, CsvText, line_number, unquote
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.texts import MISSING, encoded, parse, spelling
+from vgi_cli.table.texts import MISSING, encoded, parse, spelling, with_point
 
 _MISSING = pa.array(MISSING, pa.large_string())
 
@@ -30,11 +30,12 @@ class CsvTable(Table):
         na_values: Sequence[str],
         first: int = 0,
         several: bool = False,
+        decimal: str = ".",
     ) -> None:
         """`sources`: (first row, label, first byte, lines before it) of each joined file. Where these are rows of a
         larger table: `first`, how many come before them, and `several`, whether it is of several files."""
         index = [csv.names[0]] if not csv.names[0].strip() else []
-        super().__init__(origin._replace(format="csv", names=csv.names, N=csv.N), index, na_values, first)
+        super().__init__(origin._replace(format="csv", names=csv.names, N=csv.N), index, na_values, first, decimal)
         self.csv = csv
         self._several = several or len(sources) > 1
         self._sources = tuple(sources)
@@ -58,7 +59,7 @@ class CsvTable(Table):
 
     def spelling(self, name: str) -> Spelling | None:
         number = self.numbers(name).number
-        return spelling(self._trimmed(self.place(name)), number)
+        return spelling(with_point(self._trimmed(self.place(name)), self.decimal), number)
 
     def moments(self, name: str) -> None:
         return None
@@ -84,10 +85,13 @@ class CsvTable(Table):
 
     def _missing(self, i: int) -> Bools:
         cells = self._trimmed(i)
-        return np.asarray(pc.is_in(cells, _MISSING).to_numpy(zero_copy_only=False), bool) | self.tokens.in_texts(cells)
+        absent = np.asarray(pc.is_in(cells, _MISSING).to_numpy(zero_copy_only=False), bool)
+        for tokens in self.tokens(self.names[i]):
+            absent |= tokens.in_texts(cells)
+        return absent
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
-        return parse(self._trimmed(i), missing)
+        return parse(with_point(self._trimmed(i), self.decimal), missing)
 
     def _trimmed(self, i: int) -> pa.Array:
         if self._latest is None or self._latest[0] != i:

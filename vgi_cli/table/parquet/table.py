@@ -169,10 +169,11 @@ class ParquetTable(Table):
     def _missing(self, i: int) -> Bools:
         column = self.arrow.column(i)
         absent = np.asarray(pc.is_null(column, nan_is_null=True).to_numpy(), bool)
-        if self.tokens and is_text(self._type(i)):
-            absent |= self.tokens.in_texts(self._strings(i).fill_null(""))
-        elif self.tokens and is_number(self._type(i)):
-            absent |= self.tokens.in_numbers(self._floats(i))
+        for tokens in self.tokens(self.names[i]):
+            if is_text(self._type(i)):
+                absent |= tokens.in_texts(self._strings(i).fill_null(""))
+            elif is_number(self._type(i)):
+                absent |= tokens.in_numbers(self._floats(i))
         return absent
 
     def _strings(self, i: int) -> pa.Array:

@@ -1,0 +1,39 @@
+"""`--decimal ,` and `--na-values COL=TOKEN` from the fit to tables that come later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from tests.program import Vgi
+from tests.table.helpers import save
+
+RNG = np.random.default_rng(0)
+TEXT = "a;b\n" + "".join(f"{v:.2f};{k}\n".replace(".", ",") for k, v in enumerate(RNG.normal(9, 3, 40))) + ";\n"
+
+
+def test_the_run_remembers_the_mark(tmp_path: Path, vgi: Vgi) -> None:
+    text = TEXT + "1,5;\n" * 5
+    path = save(tmp_path, "t.csv", text)
+    said = ["--delimiter", ";", "--decimal", ",", "--na-values", "b=7", "--out", tmp_path / "run", "--epochs", "5"]
+    assert vgi("fit", path, "--model", "fa", "--set", "bootstrap=none", *said).code == 0
+    out = tmp_path / "o.csv"
+    assert vgi("impute", "--checkpoint", tmp_path / "run", "--m", "1", "-o", out).code == 0
+    lines = (tmp_path / "o.1.csv").read_text().splitlines()
+    assert len(lines) == len(text.splitlines())
+    for line, before in zip(lines, text.splitlines(), strict=True):
+        assert all(new == old or old in ("", "7") for new, old in zip(line.split(";"), before.split(";"), strict=True))
+        assert all(line.split(";")) and "." not in line and line.split(";")[1] != "7"
+    new = save(tmp_path, "new.csv", "a;b\n;3\n2,75;\n")
+    assert vgi("impute", "--checkpoint", tmp_path / "run", new, "--m", "1", "-o", tmp_path / "n.csv").code == 0
+    assert "," in (tmp_path / "n.1.csv").read_text().splitlines()[1]
+    assert vgi("impute", "--checkpoint", tmp_path / "run", "--m", "1", "-o", tmp_path / "o.parquet").code == 0
+    assert str(pq.read_schema(tmp_path / "o.1.parquet").field("a").type) == "double"
+
+
+def test_what_is_no_mark_is_refused(tmp_path: Path, vgi: Vgi) -> None:
+    path = save(tmp_path, "t.csv", TEXT)
+    result = vgi("fit", path, "--decimal", ";", "--out", tmp_path / "run")
+    assert result.code == 2 and "--decimal" in result.err and not (tmp_path / "run").exists()
