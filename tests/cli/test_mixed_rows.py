@@ -69,7 +69,7 @@ def tensors(folder: str) -> dict[str, object]:
 @pytest.mark.parametrize("model", ["mixture", "flow"])
 def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, model: str) -> None:
     check(vgi("fit", "data.csv", *KINDS, *(MIXTURE if model == "mixture" else FLOW), *VGI, "-o", "run"))
-    for sampler in ("auto", "metropolis", "gibbs", "chains"):
+    for sampler in ("auto", "metropolis", "chains") if model == "mixture" else ("auto", "gibbs", "chains"):
         check(vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "2", "-o", f"{sampler}.csv"))
         for number in (1, 2):
             assert_filled(f"{sampler}.{number}.csv", "data.csv")
