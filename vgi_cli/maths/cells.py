@@ -161,7 +161,7 @@ class CellKinds(nn.Module):
         most = max(self._levels.values(), default=0)
         *first, logits = accumulate((1 if levels[i] == 2 else levels[i] for i in nominal), initial=0)
         *begins, steps = accumulate((levels[i] - 1 for i in in_order), initial=0)
-        zero, never = logits, logits + 1  # what stands behind the network's numbers
+        zero, never = logits, logits + 1  # what `_table` puts behind the network's numbers
         table = [
             [zero, at] if levels[i] == 2 else list(range(at, at + levels[i]))
             for i, at in zip(nominal, first, strict=True)
@@ -221,10 +221,10 @@ class CellKinds(nn.Module):
     def _table(self, numbers: Tensor, thresholds: Tensor | None) -> Tensor:
         """[.., k, most levels] log probabilities."""
         logits, rest = numbers[..., : self._logits], numbers[..., self._logits :]
-        constants = logits.new_tensor([0.0, -torch.inf]).expand(*logits.shape[:-1], 2)
         parts = []
         if self._nominal:
-            parts.append(torch.cat([logits, constants], -1)[..., self._logit].log_softmax(-1))
+            behind = F.pad(F.pad(logits, (0, 1)), (0, 1), value=-torch.inf)  # what `_logit` names zero and never
+            parts.append(behind[..., self._logit].log_softmax(-1))
         if self._in_order:
             place = rest if self.shared else rest.new_zeros(())
             given = cast(Tensor, thresholds) if self.shared else rest
