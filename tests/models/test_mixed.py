@@ -43,9 +43,8 @@ def built(
     if sum(n > 0 for n in levels) == 3:
         held = mixed.categories
         held._take(Forest(held.forest.levels, TREE))
-        tables = torch.randn(1 + len(held.broad), held.forest.T, dtype=torch.float64, generator=g)
-        tables = held.forest.log_softmax(tables).exp()
-        held.prior, held.broad = tables[0], tables[1:]
+        prior = torch.randn(held.forest.T, dtype=torch.float64, generator=g)
+        held.prior = held.forest.log_softmax(prior).exp()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.4 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
@@ -130,9 +129,7 @@ def test_em_never_falls_and_settles_at_the_priors_without_rows(form: str, levels
     assert isinstance(model.gaussians, Mixed)
     tables = model.gaussians.categories
     tables.maximise(torch.zeros_like(tables.log_tables()), penalty.tables)
-    torch.testing.assert_close(
-        tables.log_tables()[: model.gaussians.K].exp(), tables.prior.expand(model.gaussians.K, -1)
-    )
+    torch.testing.assert_close(tables.log_tables().exp(), tables.prior.expand(tables.K, -1))
 
 
 def test_the_objective_of_em_has_the_gradient_zero_where_em_stops() -> None:

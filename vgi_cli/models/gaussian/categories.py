@@ -1,8 +1,7 @@
 """Tables of levels by component: a forest that all components share, whose conditional tables are each one's own.
 
-The tables are pulled to those of all rows (`prior`), by Dirichlet priors; the broad components of a mixture
-(`widened.py`) hold the marginals of all rows and a law between these and the uniform one, without edges: their levels
-are independent.
+The tables are pulled to those of all rows (`prior`) by Dirichlet priors. Broad components (`widened.py`) have tables of
+their own too: their shape is fixed, not what levels the rows have that they explain.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from torch import Tensor, nn
 
 from vgi_cli.maths.forests import Forest, Seen, edge_weights, heaviest, inverted, joined, see
 
-UNIFORM = (0.0, 0.5)
-"""Share of the uniform law in the tables of each broad component; the rest is the marginal of all rows."""
 EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
 LEVEL = 0.5
@@ -25,34 +22,31 @@ LEVEL = 0.5
 
 
 class Categories(nn.Module):
-    """K learnt forests of one shape over n discrete dimensions, then those of broad components.
+    """K forests of one shape over n discrete dimensions.
 
-    logits  [K, T] of the learnt conditional tables
+    logits  [K, T] of the conditional tables
     prior   [T] the conditional tables of all rows
-    broad   [B, T] tables of the broad components
     parent  [n] the forest's shape
     """
 
     parent: Tensor
     prior: Tensor
-    broad: Tensor
 
-    def __init__(self, levels: Sequence[int], K: int, broad: bool) -> None:
+    def __init__(self, levels: Sequence[int], K: int) -> None:
         super().__init__()
         self.K = K
         self.forest = Forest.without_edges(levels)
         prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
         self.register_buffer("prior", prior)
-        self.register_buffer("broad", prior.expand(len(UNIFORM) if broad else 0, -1).clone())
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
 
     def log_tables(self) -> Tensor:
-        """[K + B, T] logarithms of all conditional tables."""
-        return torch.cat([self.forest.log_softmax(self.logits), self.broad.log()])
+        """[K, T] logarithms of the conditional tables."""
+        return self.forest.log_softmax(self.logits)
 
     def log_prob(self, c: Tensor) -> Tensor:
-        """Complete rows c [R, n] (int64): [R, K + B]."""
+        """Complete rows c [R, n] (int64): [R, K]."""
         return self.log_tables()[:, self.forest.cells(c)].sum(-1).mT
 
     def see(self, c: Tensor, missing: Tensor) -> Seen:
@@ -60,13 +54,13 @@ class Categories(nn.Module):
         return see(self.forest, self.forest.tables(self.log_tables().exp()), c, missing)
 
     def log_penalty(self, rows: float) -> Tensor:
-        """The Dirichlet priors of the learnt tables, of so many pseudo-rows a row, 0 at their modes; nats."""
-        return rows * (self.prior * (self.forest.log_softmax(self.logits) - self.prior.log())).sum()
+        """The Dirichlet priors of the tables, of so many pseudo-rows a row, 0 at their modes; nats."""
+        return rows * (self.prior * (self.log_tables() - self.prior.log())).sum()
 
     @torch.no_grad()
     def maximise(self, counts: Tensor, rows: float) -> None:
-        """The M-step, in place, from expected counts [K + B, T]."""
-        raised = counts[: self.K] + rows * self.prior
+        """The M-step, in place, from expected counts [K, T]."""
+        raised = counts + rows * self.prior
         tables = [table / table.sum(-1, keepdim=True) for table in self.forest.tables(raised)]
         self.logits.copy_(self.forest.flat(tables).log())
 
@@ -86,18 +80,14 @@ class Categories(nn.Module):
         places = [slice(a, b) for a, b in pairwise(ends)]
         own = [marginals[:, place].sum(0) + LEVEL for place in places]
         own = [counts / counts.sum() for counts in own]
-        counts, prior, broad = [], [], []
+        counts, prior = [], []
         for i, p in enumerate(forest.parent):
             count = marginals[:, None, places[i]] if p < 0 else pairs[:, places[p], places[i]]
             table = count.sum(0) + EDGE * own[i] if p >= 0 else own[i][None]
             counts.append(count)
             prior.append(table / table.sum(-1, keepdim=True))
-            flat = torch.full_like(own[i], 1.0 / len(own[i]))
-            broad.append(torch.stack([torch.lerp(own[i], flat, u).expand(len(table), -1) for u in UNIFORM]))
         self._take(forest)
         self.prior.copy_(forest.flat(prior))
-        if len(self.broad):
-            self.broad.copy_(forest.flat(broad))
         self.maximise(forest.flat(counts), rows)
 
     def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -112,7 +102,7 @@ class Categories(nn.Module):
         return out
 
     def free_parameters(self) -> int:
-        """Of the learnt tables."""
+        """Of all tables."""
         return self.K * sum(a * (b - 1) for a, b in zip(self.forest.rows, self.forest.levels, strict=True))
 
     def shrink_to(self, other: Self, share: float) -> None:
@@ -127,7 +117,6 @@ class Categories(nn.Module):
         self.parent.copy_(torch.tensor(forest.parent))
         self.logits.data = self.logits.data.new_zeros(self.K, forest.T)
         self.prior = self.prior.new_zeros(forest.T)
-        self.broad = self.broad.new_zeros(len(self.broad), forest.T)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Parameters that were saved bring their forest with them."""

@@ -32,14 +32,13 @@ class Mixed(Gaussians):
     continuous: Tensor
     discrete: Tensor
 
-    def __init__(self, numbers: Gaussians, layout: Layout, *, broad: bool, edges: bool) -> None:
-        """broad: whether the last Gaussians are broad ones; edges: whether levels depend on each other within a
-        component."""
+    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool) -> None:
+        """edges: whether levels depend on each other within a component."""
         super().__init__()
         self.numbers, self.edges = numbers, edges
         self.K, self.L, self.diagonal = numbers.K, numbers.L, numbers.diagonal
         levels = [layout.level_counts[i] for i in layout.discrete]
-        self.categories = Categories(levels, numbers.K, broad)
+        self.categories = Categories(levels, len(numbers.means()))
         self.D = layout.D
         self.register_buffer("continuous", torch.tensor(layout.continuous, dtype=torch.int64), persistent=False)
         self.register_buffer("discrete", torch.tensor(layout.discrete, dtype=torch.int64), persistent=False)
@@ -102,8 +101,9 @@ class Mixed(Gaussians):
 
     @torch.no_grad()
     def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float) -> None:
-        """The forest and the tables of rows x [R, D] that belong to the components with weights [R, K], in place; of a
-        pair of dimensions the rows count that have both."""
+        """The forest and the tables of rows x [R, D] that belong to the components with weights [R, k], k of the first
+        components at most, in place; of a pair of dimensions the rows count that have both."""
+        weight = torch.nn.functional.pad(weight, (0, self.categories.K - weight.shape[1]))
         levels = torch.where(missing[:, self.discrete], -1, self.levels_of(x))
         marginals, pairs = [], []
         for rows in torch.arange(len(x)).split(COUNTED):
@@ -178,7 +178,7 @@ class _MixedObserved(Observed):
         return self.mixed.whole(numbers, torch.where(self.absent, levels, self.levels))
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
-        """Those of the Gaussians, then the expected counts [K + B, T] of the tables' cells."""
+        """Those of the Gaussians, then the expected counts [K, T] of the tables' cells."""
         weight = responsibility.new_zeros(len(self.seen.log_prob), responsibility.shape[1])
         weight = weight.index_add(0, self.of_row, responsibility)
         return (*self.numbers.statistics(responsibility), expected_counts(self.seen, weight))

@@ -22,7 +22,7 @@ from vgi_cli.ranges import Components, Factors
 
 RIDGE = 1.0
 """Pseudo-observations of 0 for each loading of a factor-analytic component."""
-TABLES = 2.0
+TABLES = 0.5
 """Pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows."""
 FULL_UP_TO = 40
 """Columns up to which covariances are full unless told otherwise."""
@@ -75,7 +75,7 @@ class GaussianMixture(GaussianFamily):
         super().__init__()
         self.gaussians = learnt if broad is None else Widened(learnt, broad)
         if layout is not None:
-            self.gaussians = Mixed(self.gaussians, layout, broad=broad is not None, edges=edges)
+            self.gaussians = Mixed(self.gaussians, layout, edges=edges)
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
@@ -169,7 +169,7 @@ class GaussianMixture(GaussianFamily):
             return
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
         missing = table.patterns.missing[table.patterns.of_row]
-        weight = self.responsibilities(table)[:, : mixed.K] * table.weights[:, None]
+        weight = self.responsibilities(table) * table.weights[:, None]
         mixed.learn_levels(table.x, missing, weight, penalty.tables)
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
