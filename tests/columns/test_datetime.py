@@ -20,6 +20,7 @@ from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import encode
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError
+from vgi_cli.evaluation.report import measures
 from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame, to_frames
 
@@ -45,6 +46,7 @@ def test_dates_are_days_since_the_first_one() -> None:
     found = moment([f"{m:%d/%m/%Y}" for m in MOMENTS] + [""])
     first = min(m.date() for m in MOMENTS)
     assert (found.kind, found.clock.format, found.clock.measure) == ("date", "%d/%m/%Y", "day")
+    assert found.request == "date:%d/%m/%Y" and found.summary.startswith(f"{first:%d/%m/%Y} to ")
     codes = found.codes(table([f"{m:%d/%m/%Y}" for m in MOMENTS] + [""]).column("when"))
     assert codes[:-1].tolist() == [(m.date() - first).days for m in MOMENTS] and np.isnan(codes[-1])
 
@@ -320,3 +322,11 @@ def test_any_iso_datetime_is_exact(moments: list[datetime], digits: int, gap: st
     for u in (0.0, 0.5, 1.0) if found.noisy else (None,):
         z = found.encode(codes, None if u is None else np.full((len(codes), 1), u))
         assert np.array_equal(found.decode(z), codes)
+
+
+def test_the_report_says_what_densities_are_per() -> None:
+    """Whole days have a probability; moments that are not rounded a density per second."""
+    exact = moment([f"2020-03-01T{i % 24:02d}:00:00.{i:06d}" for i in RNG.permutation(900_000)[:60] + 100_000])
+    days = moment([f"{m:%Y-%m-%d}" for m in MOMENTS])
+    assert days.noisy and not exact.noisy
+    assert list(measures([exact, days])) == ["dequantised", "density_per_second"]

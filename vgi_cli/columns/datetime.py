@@ -102,6 +102,17 @@ class Moment(ModelledColumn):
     clock: Clock
     number: Number
 
+    @property
+    def request(self) -> str:
+        """`date:%d/%m/%Y`: what after `--column NAME=` gives this kind again."""
+        what = self.clock.what
+        return what if what == "duration" else f"{what}:{self.clock.format.replace('%-', '%')}"
+
+    @property
+    def summary(self) -> str:
+        """`31/01/2020 to 12/12/2021`: the observed range."""
+        return " to ".join(self.clock.spell(np.array([self.number.low, self.number.high])))
+
     @classmethod
     def check_detail(cls, word: str, detail: str) -> str | None:
         if word == "duration":

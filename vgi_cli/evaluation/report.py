@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
@@ -156,6 +157,7 @@ _MEASURES = {
     "probability": "probability of a cell",
     "dequantised": "probability of a cell, as a density times the step to which it is rounded",
     "density": "density of a cell, data units",
+    "density_per_second": "density of a cell, per second",
 }
 
 
@@ -167,10 +169,13 @@ def _names(columns: Sequence[str]) -> str:
 
 def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
     """Which columns enter the log-likelihood by a probability and which by a density, by name: `probability` (levels),
-    `dequantised` (rounded numbers: a density times the step) and `density`."""
-    out: dict[str, list[str]] = {"probability": [], "dequantised": [], "density": []}
+    `dequantised` (rounded numbers: a density times the step), `density` and, of dates and times that are not rounded,
+    `density_per_second`."""
+    out: dict[str, list[str]] = {key: [] for key in _MEASURES}
     for column in columns:
         key = "probability" if all(column.level_counts) else "dequantised" if column.noisy else "density"
+        if key == "density" and isinstance(column, Moment):
+            key = "density_per_second"
         out[key].append(column.name)
     return {key: names for key, names in out.items() if names}
 
