@@ -8,16 +8,20 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from tests.table.helpers import from_text, write_imputed
 from vgi_cli.columns.base import Column, ConstantColumn
 from vgi_cli.columns.boolean import Boolean, opposite
+from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.levelled import Levelled, few, key_of
 from vgi_cli.columns.ordinal import Ordinal
-from vgi_cli.columns.schema import parse_kind
+from vgi_cli.columns.schema import Schema, parse_kind
 from vgi_cli.encoding.check import check
+from vgi_cli.encoding.encoder import encode, log_share, log_volume, unpool
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import InputError, UsageError
+from vgi_cli.fitting.rows import rows_of
 from vgi_cli.table.base import Table
 from vgi_cli.table.frames import from_frame, to_frames
 
@@ -199,3 +203,37 @@ def test_a_column_of_one_text_is_filled_with_it() -> None:
 )
 def test_how_many_levels_are_few(k: int, n: int, expected: bool) -> None:
     assert few(k, n) == expected
+
+
+def test_rare_levels_are_pooled_drawn_together_and_spelled_by_their_shares() -> None:
+    often = [f"o{i:02d}" for i in range(49) for _ in range(4)]
+    cells = [*often, *["rare1"] * 3, "rare2", ""]
+    table, column = column_of(cells, "categorical")
+    assert isinstance(column, Categorical) and column.level_counts == (50,) and column.rare == ("rare1", "rare2")
+    schema = infer_schema(table, kinds={"x": "categorical"})[0]
+    assert Schema.from_json(schema.to_json()) == schema and "and 2 rare ones pooled" in column.summary
+    (x, _, _), keys = encode(table, schema, seed=0)
+    assert x[-5:-1, 0].tolist() == [49.0] * 4 and float(column.box()[1, 0]) == 49.0
+    np.testing.assert_allclose(log_share(table, schema)[-5:], [np.log(0.75)] * 3 + [np.log(0.25), 0.0])
+    codes = column.codes(table.column("x"))
+    np.testing.assert_array_equal(column.spell(codes[[0, -5, -2]], None), ["o00", "rare1", "rare2"])
+    every = np.arange(51.0)  # probabilities of levels, whatever those of the model, still sum to one
+    model = np.random.default_rng(0).dirichlet(np.ones(50))
+    total = model[column.encode(every, None)[:, 0].astype(int)] * np.exp(column.log_share(every))
+    assert total.sum() == pytest.approx(1.0)
+    draws = unpool(np.full((500, 20, 2), 49.0), schema, 1, keys[:20])
+    assert (draws[..., 0] == 49).mean() == pytest.approx(0.75, abs=0.02)  # 10,000 draws: 4.6 standard errors
+    again = unpool(np.full((3, 20, 2), 49.0), schema, 1, keys[:20])
+    np.testing.assert_array_equal(again[..., 0], draws[:3, :, 0])  # keyed by row and draw
+    np.testing.assert_array_equal(column.unpool(np.array([3.0, 48.0]), np.array([0.1, 0.9])), [3, 48])
+    whole = log_share(table, schema).numpy() + _alone(table, schema)
+    np.testing.assert_allclose(rows_of(table, schema, 0).log_volume().numpy(), whole)
+    np.testing.assert_allclose(
+        rows_of(table, schema, 0).at(torch.tensor([198, 3])).log_volume().numpy(), whole[[198, 3]]
+    )
+
+
+def _alone(table: Table, schema: Schema) -> np.ndarray:
+    """The part of the column of numbers."""
+    (x, missing, _), _ = encode(table, schema, seed=0)
+    return log_volume(missing, x, schema).numpy()

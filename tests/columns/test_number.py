@@ -79,7 +79,7 @@ def test_what_is_near_the_limits_is_encoded(values: list[float], transform: Tran
     scale = fit_scale(cells, "linear", None)
     assert scale.sd > 0 and min(values) <= scale.mean <= max(values)
     table = from_text("\n".join(["x", *map(repr, cells.tolist()), ""]))
-    schema, _ = infer_schema(table, transform=transform)
+    schema, _ = infer_schema(table, kinds={"x": "numeric"}, transform=transform)
     x = encode(table, schema, seed=0).table.x
     assert torch.isfinite(x).all() and x.abs().max() < 10
     assert np.allclose(decode(x, schema)[:, 0], cells, rtol=1e-12, atol=1e-12 * np.abs(cells).max())

@@ -18,11 +18,11 @@ def test_what_becomes_of_each_hole() -> None:
     table = from_text(TEXT)
     schema, notes = infer_schema(table, ids=["id"])
     holes = Holes(schema).add(table)
-    assert holes.filled == 3  # of a, b and the constant c
-    assert holes.staying == {"id": 1, "flag": 1, "note": 2, "none": 3}
-    assert (holes.left, holes.total) == (7, 10)
-    where = "'id' (1), 'flag' (1), 'note' (2), 'none' (3)"
-    assert holes.notes() == [f"7 holes will stay, in columns that are not modelled: {where}"]
+    assert holes.filled == 4  # of a, b, the constant c and the truth values
+    assert holes.staying == {"id": 1, "note": 2, "none": 3}
+    assert (holes.left, holes.total) == (6, 10)
+    where = "'id' (1), 'note' (2), 'none' (3)"
+    assert holes.notes() == [f"6 holes will stay, in columns that are not modelled: {where}"]
     assert set(holes.notes()) < set(notes)
 
 

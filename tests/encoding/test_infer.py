@@ -47,7 +47,7 @@ def refusal(text: str, **options: object) -> str:
         (["02139", "02140"], "carried"),
         (["4", "4", ""], "constant"),
         (["", "NA"], "empty"),
-        (["a", "a"], "carried"),
+        (["a", "a"], "constant-level"),
     ],
 )
 def test_kinds(cells: list[str], kind: str) -> None:
@@ -83,7 +83,7 @@ def test_the_observed_range_is_no_bound() -> None:
         (["1", "2", "4"], 1),
         (["1.5", "2.25", "3"], 0.01),
         ([str(5 * i) for i in range(3, 15)], 5),
-        (["2", "4"] * 8, 2),
+        (["2", "4", "6"] * 8, 2),
         (["2", "4"], 1),
         ([f"{0.25 * i}" for i in range(10)], 0.25),
         ([f"{2 * i + 1}" for i in range(10)], 2),
@@ -125,7 +125,7 @@ def test_parquet_decides_by_type_and_value(tmp_path: Path) -> None:
     )
     frame.to_parquet(tmp_path / "t.parquet")
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]))
-    assert [c.kind for c in schema.columns] == ["integer", "numeric", "carried", "carried", "constant-moment"]
+    assert [c.kind for c in schema.columns] == ["integer", "numeric", "carried", "boolean", "constant-moment"]
     assert schema.columns[1].resolution == 0.1
     schema, _ = infer_schema(read_table([tmp_path / "t.parquet"]), kinds={"text": "integer"})
     assert schema.columns[2].kind == "integer"

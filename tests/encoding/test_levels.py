@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from tests.table.helpers import from_text
-from vgi_cli.columns import levelled
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
@@ -15,11 +14,6 @@ from vgi_cli.errors import InputError
 from vgi_cli.table.frames import from_frame
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def automatic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levelled, "AUTOMATIC", True)
 
 
 def inferred(cells: list[object], **options: object) -> tuple[Schema, list[str]]:
@@ -50,10 +44,14 @@ def names(count: int, cells: int) -> list[object]:
         ([1, 2, 2], "integer"),  # two values of three cells
         ([1, 7, 13, 99] * 8, "categorical"),
         ([3, 4, 5, 6, 8] * 20, "integer"),
+        ([0, 500, 1000, 3000, 3500] * 8, "integer"),  # in units of 500 most values between the ends occur
+        (["0.5", "1.5", "9.5"] * 8, "numeric"),
         ([1, 2, 3, 4, 5] * 8, "integer"),
         ([7] * 8, "constant"),
         (["x"] * 8, "constant-level"),
         (["x", "", "", ""], "carried"),
+        (["Not sampled today.", "Nest was empty.", "", ""] * 10, "carried"),
+        (["Adelie Penguin (Pygoscelis adeliae)", "Gentoo penguin"] * 10, "categorical"),
         (["02139", "10001", "94105", "02139", "10001"] * 4, "categorical"),
         ([f"{i:05d}" for i in RNG.integers(0, 99999, 200)], "carried"),
         (["10001", "10002"] * 20 + ["02139"], "categorical"),  # nearly all could be numbers
@@ -110,6 +108,8 @@ def test_what_is_carried_is_said_with_its_limit_and_the_flag() -> None:
     line = "column 'x' is carried: text of 10 levels, more than a fifth of its 40 cells (`--column x=categorical` "
     assert f"{line}models it)" in notes
     assert not any("levels" in note for note in inferred(["a", "b"] * 10)[1])
+    _, notes = inferred(["Not sampled today.", "Nest was empty.", ""] * 10)
+    assert "column 'x' is carried: free text (`--column x=categorical` models it all the same)" in notes
 
 
 def test_levels_that_may_mean_missing_are_named() -> None:

@@ -187,7 +187,7 @@ def test_blank_lines_of_one_column_are_rows(tmp_path: Path) -> None:
 
 
 def test_new_tables_are_checked_over_all_blocks(tmp_path: Path) -> None:
-    schema = infer_schema(read_table([save(tmp_path, "f.csv", "a,b\n" + "1,2.5\n2,3.5\n" * 4)]))[0]
+    schema = infer_schema(read_table([save(tmp_path, "f.csv", "a,b\n" + "1,2.5\n2,3.5\n3,4\n" * 4)]))[0]
     for cell in ("?", "inf", "2.5"):
         text = "b,a\n" + "1.5,2\n" * 5 + f"1.5,{cell}\n,\n" * 2
         path = save(tmp_path, "new.csv", text)

@@ -411,7 +411,7 @@ class TestParquet:
         )
         pq.write_table(arrow, tmp_path / "t.parquet")
         table = read_table([tmp_path / "t.parquet"])
-        schema, _ = infer_schema(table, exclude=["i"])
+        schema, _ = infer_schema(table, exclude=["i", "b"])
         (path,) = write_imputed(table, schema, np.full((1, 3, 2), 0.2), layout="single", out=tmp_path / "o.csv")
         assert path.read_text() == (
             'x,f,t,b,i\n1,0.1,"a,""b""",True,1152921504606846976\n0.2,0.2,,,1\n2.5,0.2,NA,False,\n'

@@ -72,7 +72,11 @@ class Command:
             with plugged(typed["plugins"] or ()):  # what is typed may have their names
                 said = options.read_typed(fields, typed)
                 request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
-            self.show(request, request.carry_out(Console(said.values["quiet"], said.values["verbose"])))
+            reporter = Console(said.values["quiet"], said.values["verbose"])
+            if said.values.get("dry_run"):
+                print(request.look(reporter).text(), end="")
+                return
+            self.show(request, request.carry_out(reporter))
 
         kind: Any = list[str] if self.several else str
         data: Any = Annotated[kind if self.demands else kind | None, typer.Argument(metavar="DATA", help=self.data)]
@@ -100,7 +104,13 @@ def _option(field: Field) -> inspect.Parameter:
 
 COMMANDS = {
     "fit": Command(
-        "FitRequest", (options.FitOptions,), _print_path, help.FIT, help.FIT_EPILOG, of_run=False, demands=False
+        "FitRequest",
+        (options.FitOptions, options.FitConsoleOptions),
+        _print_path,
+        help.FIT,
+        help.FIT_EPILOG,
+        of_run=False,
+        demands=False,
     ),
     "finetune": Command(
         "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.FINETUNE_EPILOG

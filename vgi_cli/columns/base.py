@@ -225,6 +225,16 @@ class Column(ABC):
     kind: str
     role: Role = "data"
 
+    @property
+    def request(self) -> str | None:
+        """What after `--column NAME=` gives this kind again, whatever the cells; None where only the cells give it."""
+        return self.kind if self.kind in self.words else None
+
+    @property
+    def summary(self) -> str:
+        """What its cells are in a few words, for the table of kinds: `3 levels: a, b, c`."""
+        return ""
+
     @classmethod
     def check_detail(cls, word: str, detail: str) -> str | None:
         """What is wrong with a detail after one of the `words` and a colon (`grade=ordinal:low,high`); None: nothing.
@@ -244,6 +254,10 @@ class Carried(Column):
     """Texts, dates, ids and whatever else is written as it was read."""
 
     words = ("carry",)
+
+    @property
+    def request(self) -> str | None:
+        return "carry" if self.role == "data" else None
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
@@ -329,7 +343,8 @@ class ModelledColumn(Column):
 
     @abstractmethod
     def decode(self, z: Floats) -> Floats:
-        """[..] codes of encoded values z [.., width]: the inverse of `encode`. What lies in the `box` up to the
+        """[..] codes of encoded values z [.., width]: the inverse of `encode` (of a
+        `pooled` column one of the codes that share a value). What lies in the `box` up to the
         rounding of float32 gives an admissible cell."""
 
     @abstractmethod
@@ -337,6 +352,21 @@ class ModelledColumn(Column):
         """[n] what turns log p(encoded cell z [n, width]) into the log of its density in data units (or, of a discrete
         kind, of its probability) when added: log |d encoded / d data|, and the log of the volume over which a cell is
         spread where the column is noisy."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether several codes share one encoded value."""
+        return False
+
+    def unpool(self, codes: Floats, u: Floats) -> Floats:
+        """[..] decoded codes; where one stands for several that share an encoded value, one of these by their shares,
+        chosen by u [..] uniform on (0, 1)."""
+        return codes
+
+    def log_share(self, codes: Floats) -> Floats:
+        """[n] log of the probability of each code given its encoded value, which `log_volume` cannot know; 0 where the
+        value has one code, or the code is NaN."""
+        return np.zeros(len(codes))
 
     @abstractmethod
     def box(self) -> Floats:

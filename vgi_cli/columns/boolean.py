@@ -8,7 +8,17 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, Request
-from vgi_cli.columns.levelled import Levelled, few, key_of, levels_of, listed, listed_levels, numeric, unnamed_levels
+from vgi_cli.columns.levelled import (
+    Levelled,
+    as_list,
+    few,
+    key_of,
+    levels_of,
+    listed,
+    listed_levels,
+    numeric,
+    unnamed_levels,
+)
 from vgi_cli.columns.numerals import Floats
 
 PAIRS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"))
@@ -34,6 +44,15 @@ class Boolean(Levelled):
     @property
     def ordered(self) -> bool:
         return False
+
+    @property
+    def request(self) -> str | None:
+        known = {truth_key(level) for level in self.levels} == {"0", "1"}
+        return "boolean" if known else f"boolean:{as_list(self.levels)}"
+
+    @property
+    def summary(self) -> str:
+        return f"{self.levels[0]} or {self.levels[1]}"
 
     @classmethod
     def check_detail(cls, word: str, detail: str) -> str | None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
+from functools import cached_property
 from typing import final
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, ConstantColumn, Request
-from vgi_cli.columns.lattice import find_lattice, find_levels, mostly_gaps
-from vgi_cli.columns.levelled import Levelled, few, levels_of, listed_levels, numeric, unnamed_levels
+from vgi_cli.columns.lattice import find_levels, mostly_gaps
+from vgi_cli.columns.levelled import (
+    MOST,
+    Level,
+    Levelled,
+    few,
+    levels_of,
+    listed_levels,
+    numeric,
+    sentences,
+    unnamed_levels,
+)
 from vgi_cli.columns.numerals import Floats
 
 
@@ -17,13 +30,59 @@ from vgi_cli.columns.numerals import Floats
 @dataclass(frozen=True, config=STRICT)
 class Categorical(Levelled):
     """A column of categories. Its levels are sorted, numbers by size before texts by letters, unless they were listed
-    (`--column sex=categorical:male,female`)."""
+    (`--column sex=categorical:male,female`).
+
+    rare   levels beyond the MOST - 1 that most cells hold: a model sees them as one, the last
+    cells  how many cells of the fitted table hold each of them: what a draw of the pool is spelled as, in proportion
+    """
+
+    rare: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
 
     words = ("categorical",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.cells) != len(self.rare) or any(count < 1 for count in self.cells):
+            raise ValueError("expected the number of cells of each rare level")
 
     @property
     def ordered(self) -> bool:
         return False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (*self.levels, *self.rare)
+
+    @property
+    def summary(self) -> str:
+        return super().summary + (f", and {len(self.rare):,} rare ones pooled" if self.rare else "")
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        return (len(self.levels) + self.pooled,)
+
+    @property
+    def pooled(self) -> bool:
+        return bool(self.rare)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """[rare] the shares of the rare levels in their pool."""
+        return np.array(self.cells, np.float64) / sum(self.cells)
+
+    def encode(self, codes: Floats, u: Floats | None) -> Floats:
+        return super().encode(np.minimum(codes, self.level_counts[0] - 1), u)
+
+    def unpool(self, codes: Floats, u: Floats) -> Floats:
+        if not self.rare:
+            return codes
+        place = np.minimum(np.searchsorted(np.cumsum(self.shares), u, side="right"), len(self.rare) - 1)
+        return np.where(codes >= len(self.levels), len(self.levels) + place, codes)
+
+    def log_share(self, codes: Floats) -> Floats:
+        known = np.concatenate([np.zeros(len(self.levels)), np.log(self.shares)])
+        return np.where(np.isnan(codes), 0.0, known[np.nan_to_num(codes).astype(np.int64)])
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
@@ -36,7 +95,24 @@ class Categorical(Levelled):
         found = levels_of(cells)
         if len(found) == 1:
             return ConstantLevel.of(cells)
+        if len(found) > MOST:
+            return cls._of_many(cells.name, found)
         return cls(cells.name, "categorical", levels=tuple(level.text for level in found.values()))
+
+    @classmethod
+    def _of_many(cls, name: str, found: Mapping[str, Level]) -> Column:
+        """The levels that most cells hold, and a pool of the others."""
+        often = sorted(found, key=lambda key: -found[key].cells)[: MOST - 1]
+        kept = dict.fromkeys(often)
+        levels = tuple(level.text for key, level in found.items() if key in kept)
+        rare = [level for key, level in found.items() if key not in kept]
+        return cls(
+            name,
+            "categorical",
+            levels=levels,
+            rare=tuple(level.text for level in rare),
+            cells=tuple(level.cells for level in rare),
+        )
 
     @classmethod
     def _unnamed(cls, cells: Cells, asked: Request) -> Column | None:
@@ -48,17 +124,20 @@ class Categorical(Levelled):
         if numeric(cells) and len(found) > 2:
             known = is_code(cells.numbers.values[~cells.missing])
         else:
-            known = few(len(found), observed)
+            known = few(len(found), observed) and not sentences(level.text for level in found.values())
         return (
             None if not known else cls(cells.name, "categorical", levels=tuple(level.text for level in found.values()))
         )
 
 
 def is_code(values: Floats) -> bool:
-    """Whether the only values of a column are a few whole numbers with more gaps than numbers between them."""
-    lattice = find_lattice(values, values, 0, search=False, single=False)
-    levels = () if lattice is None else find_levels(values, lattice.resolution)
-    return bool(levels) and lattice is not None and mostly_gaps(levels, lattice.resolution)
+    """Whether the only values of a column are a few whole numbers with more gaps than numbers between them, the gaps
+    counted in their common spacing: 500, 1000, 1500 have none."""
+    if not (values == np.rint(values)).all():
+        return False
+    step = float(np.gcd.reduce(np.diff(np.unique(values)).astype(np.int64)))
+    levels = find_levels(values, step)
+    return bool(levels) and mostly_gaps(levels, step)
 
 
 @final
@@ -68,6 +147,10 @@ class ConstantLevel(ConstantColumn):
 
     _: KW_ONLY
     level: str
+
+    @property
+    def summary(self) -> str:
+        return f"always {self.level}"
 
     @classmethod
     def of(cls, cells: Cells) -> ConstantLevel:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import NamedTuple
@@ -21,10 +22,12 @@ from vgi_cli.columns.numerals import EXACT, NUMBER, NUMERIC_SHARE, Bools, Floats
 from vgi_cli.columns.wording import example, missing_hint
 from vgi_cli.errors import InputError
 
+SENTENCE = 3
+"""Words of a sentence at least."""
+NAMED = 6
+"""Levels that a summary names."""
 GLANCE = 1000
 """Cells that are looked at first, and different texts from which on a column is not one of levels."""
-AUTOMATIC = False
-"""Whether a column that nobody names is taken for levels."""
 MOST = 50
 """Levels of a column of texts that is taken for categories, ..."""
 PER_LEVEL = 5
@@ -87,7 +90,7 @@ def unnamed_levels(cells: Cells, asked: Request) -> dict[str, Level] | None:
     Not where it holds numbers that are modelled as they are (`transform=none`) or within limits that were asked for,
     nor where nearly all of its cells are numbers: then the others are mistakes.
     """
-    if not AUTOMATIC or asked.kind is not None or not cells.levelled:
+    if asked.kind is not None or not cells.levelled:
         return None
     if not cells.typed:
         number, seen = cells.numbers.number, ~cells.missing
@@ -125,6 +128,19 @@ def listed(detail: str) -> list[str]:
     return [level.strip() for level in next(csv.reader([detail], skipinitialspace=True), [])]
 
 
+def sentences(levels: Iterable[str]) -> bool:
+    """Whether most of some levels are sentences: remarks, of which a missing one means that there is nothing to say."""
+    found = [len(level.split()) >= SENTENCE and level.endswith((".", "!", "?")) for level in levels]
+    return 2 * sum(found) > len(found)
+
+
+def as_list(levels: Sequence[str]) -> str:
+    """The levels as they are listed after a kind."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(levels)
+    return out.getvalue()
+
+
 def wrong_list(word: str, detail: str) -> str | None:
     """What is wrong with listed levels; None: nothing."""
     levels = listed(detail)
@@ -160,8 +176,19 @@ class Levelled(ModelledColumn):
     _: KW_ONLY
     levels: tuple[str, ...]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of all codes."""
+        return self.levels
+
+    @property
+    def summary(self) -> str:
+        between = " < " if self.ordered else ", "
+        more = f"{between}… ({len(self.levels) - NAMED} more)" if len(self.levels) > NAMED else ""
+        return f"{len(self.levels)} levels: {between.join(self.levels[:NAMED])}{more}"
+
     def __post_init__(self) -> None:
-        if len(self.levels) < 2 or len(set(map(key_of, self.levels))) < len(self.levels):
+        if len(self.levels) < 2 or len(set(map(key_of, self.texts))) < len(self.texts):
             raise ValueError("expected at least two levels, each once")
 
     @classmethod
@@ -171,7 +198,7 @@ class Levelled(ModelledColumn):
     @cached_property
     def places(self) -> dict[str, int]:
         """The code of each level, by its key."""
-        return {key_of(level): code for code, level in enumerate(self.levels)}
+        return {key_of(level): code for code, level in enumerate(self.texts)}
 
     def place(self, text: str) -> float:
         """The code of a cell; NaN where it is none of the levels."""
@@ -201,12 +228,12 @@ class Levelled(ModelledColumn):
 
     def true_codes(self, cells: Cells) -> Floats:
         """As `codes`; capitals and small letters are the same where no other level could be meant. A level that the fit
-        has not seen has the code `len(levels)`."""
-        keys = [key_of(level).casefold() for level in self.levels]
+        has not seen has the code `len(texts)`."""
+        keys = [key_of(level).casefold() for level in self.texts]
         alike = {key: code for code, key in enumerate(keys) if keys.count(key) == 1}
         texts, places = cells.distinct
         found = [self.place(text) for text in texts]
-        unseen = len(self.levels)
+        unseen = len(self.texts)
         found = [
             alike.get(key_of(text).casefold(), unseen) if np.isnan(code) else code
             for text, code in zip(texts, found, strict=True)
@@ -217,17 +244,17 @@ class Levelled(ModelledColumn):
         return np.nan_to_num(codes)[:, None]
 
     def decode(self, z: Floats) -> Floats:
-        return self.snap(z[..., 0])
+        return np.asarray(np.clip(np.rint(z[..., 0]), 0, self.level_counts[0] - 1))
 
     def log_volume(self, z: Floats) -> Floats:
         """0: what a model gives a level is its probability."""
         return np.zeros(len(z))
 
     def box(self) -> Floats:
-        return np.array([[0.0], [len(self.levels) - 1.0]])
+        return np.array([[0.0], [self.level_counts[0] - 1.0]])
 
     def snap(self, codes: Floats) -> Floats:
-        return np.asarray(np.clip(np.rint(codes), 0, len(self.levels) - 1))
+        return np.asarray(np.clip(np.rint(codes), 0, len(self.texts) - 1))
 
     def point(self, draws: Floats, how: Point) -> Floats:
         """The level that was drawn most often, the first of such."""
@@ -236,20 +263,20 @@ class Levelled(ModelledColumn):
         return np.asarray(drawn[counts.argmax(0)], np.float64)
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
-        return [self.levels[int(code)] for code in codes.tolist()]
+        return [self.texts[int(code)] for code in codes.tolist()]
 
     def numbers(self, codes: Floats) -> Floats | None:
-        values = [number_of(level) for level in self.levels]
+        values = [number_of(level) for level in self.texts]
         known = np.array([value for value in values if value is not None])
         return known[codes.astype(np.int64)] if len(known) == len(values) else None
 
     def beside(self, codes: Floats, refused: Callable[[Floats], Bools]) -> Floats:
-        every = np.arange(len(self.levels), dtype=np.float64)
+        every = np.arange(len(self.texts), dtype=np.float64)
         free = every[~refused(every)]
         return free[np.abs(free - codes[:, None]).argmin(1)] if len(free) else codes
 
     def scores(self, draws: Floats, truth: Floats, ensemble: EnsembleScores) -> Scores:
-        return level_scores(draws, truth, len(self.levels), self.ordered)
+        return level_scores(draws, truth, len(self.texts), self.ordered)
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
         return [

@@ -166,6 +166,17 @@ class Number(ModelledColumn):
         return {field.name: getattr(self, field.name) for field in fields(Number)}
 
     @property
+    def request(self) -> str | None:
+        """Whoever names the kind allows values between the levels."""
+        return None if self.levels else self.kind
+
+    @property
+    def summary(self) -> str:
+        if self.levels:
+            return f"only {', '.join(map(plain, self.levels))}"
+        return f"{plain(self.low)} to {plain(self.high)}"
+
+    @property
     def whole(self) -> bool:
         """Whether its numbers are whole."""
         return self.kind == "integer"
@@ -374,6 +385,10 @@ class Constant(ConstantColumn):
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
         """None: Number finds them."""
         return None
+
+    @property
+    def summary(self) -> str:
+        return f"always {plain(self.low)}"
 
     @property
     def code(self) -> float:

@@ -8,10 +8,9 @@ from typing import final
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from vgi_cli.columns import levelled
 from vgi_cli.columns.base import STRICT, Cells, Column, Point, Request
 from vgi_cli.columns.categorical import ConstantLevel
-from vgi_cli.columns.levelled import MOST, Levelled, levels_of, listed_levels, number_of
+from vgi_cli.columns.levelled import MOST, Levelled, as_list, levels_of, listed_levels, number_of
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import InputError
 
@@ -30,6 +29,10 @@ class Ordinal(Levelled):
     def ordered(self) -> bool:
         return True
 
+    @property
+    def request(self) -> str | None:
+        return f"ordinal:{as_list(self.levels)}"
+
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
         if not cells.levelled:
@@ -37,7 +40,7 @@ class Ordinal(Levelled):
         scale = cells.scale
         if asked.detail is not None:
             levels = list(listed_levels(cells, asked))
-        elif scale is not None and len(scale) > 1 and (levelled.AUTOMATIC or asked.kind):
+        elif scale is not None and len(scale) > 1:
             levels = list(scale)
         elif asked.kind is None:
             return None

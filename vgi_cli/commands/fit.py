@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.commands.requests import FitRequest
+from vgi_cli.encoding.kinds import Taken, column_lines, fixing, flags, kinds_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
@@ -25,6 +26,7 @@ from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
+from vgi_cli.settings.yaml_strict import dump
 from vgi_cli.table.base import Table
 
 READ, KNOWN = 0.4, 0.7
@@ -59,6 +61,36 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
         folder = Path().absolute() if out is None else out.absolute().parent
         _fit(request, keep, Work(reporter, limit, stop, request.started, folder))
         return made[0]
+
+
+class DryRun(NamedTuple):
+    """What a fit would take the columns for.
+
+    columns   a line for each
+    settings  the part `table` of a recipe that fixes it
+    """
+
+    columns: list[Taken]
+    settings: dict[str, Any]
+
+    def text(self) -> str:
+        """A recipe, with the table of the columns and the flags as comments."""
+        said = ["", "the same as flags:", flags(self.settings), ""]
+        comments = [f"# {line}".rstrip() for line in [*column_lines(self.columns), *said]]
+        return "\n".join([*comments, dump({"table": self.settings})])
+
+
+def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
+    """Read the table and say what each column is taken for; nothing is fitted and nothing written. Raises what `fit`
+    raises of settings and tables."""
+    settings, table = request.settings, request.table
+    _check_plugins(settings, reporter)
+    recipe = _choose_transform(make_plan(settings, from_memory=table is not None))
+    with reporter.stage(READING):
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        apart = held_out(recipe, table.N)
+        schema = new_schema(table, recipe, reporter, None if apart is None else apart[0])
+    return DryRun(kinds_of(table, schema, recipe.table.columns), fixing(schema))
 
 
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:

@@ -20,7 +20,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.encoding.check import Holes
-from vgi_cli.encoding.encoder import RowKeys, decode
+from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
@@ -347,6 +347,7 @@ class Sampling:
             noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
             draws = decode(x.cpu(), schema)
+        draws = unpool(draws, schema, self._seed, rows.keys)
         return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:

@@ -38,6 +38,7 @@ from vgi_cli.table.outputs import (
 
 if TYPE_CHECKING:
     from vgi_cli.commands.evaluate.command import Report
+    from vgi_cli.commands.fit import DryRun
     from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.base import Table
 
@@ -83,9 +84,23 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
-    """What `vgi fit` is asked for; `resume`: to go on with the run in `out`."""
+    """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what the columns
+    are taken for."""
 
     resume: bool = False
+    dry_run: bool = False
+
+    def look(self, reporter: Reporter) -> DryRun:
+        """What a fit would take the columns for; nothing is written."""
+        if self.resume:
+            raise UsageError("--dry-run and --resume exclude each other", "a run has its kinds in schema.json")
+        with plugged(self.plugins):
+            if self.table is None:
+                require_data(self.settings)
+            self.require_tables(self.said("val"))
+            from vgi_cli.commands.fit import dry_run
+
+            return dry_run(self, reporter)
 
     def carry_out(self, reporter: Reporter) -> RunFolder:
         """Fit and return the run folder."""

@@ -122,6 +122,17 @@ def decode(x: Tensor, schema: Schema) -> Floats:
     return out
 
 
+def unpool(draws: Floats, schema: Schema, seed: int, keys: Tensor) -> Floats:
+    """Codes of decoded draws [m, N, columns]: where one stands for a pool of levels, one of them, by noise that is
+    keyed by seed, column, row (keys [N]) and draw. They are changed in place."""
+    for i, column in enumerate(schema.encoded):
+        if column.pooled:
+            dims = schema.layout.slices[i]
+            noise = KeyedNoise(seed, schema.layout.names[dims], keys.cpu(), torch.arange(len(draws)), "pool")
+            draws[..., i] = column.unpool(draws[..., i], noise.uniform()[..., 0].numpy())
+    return draws
+
+
 def box(schema: Schema) -> Range:
     """What the columns admit, in encoded space."""
     sides = [column.box() for column in schema.encoded]
@@ -142,3 +153,13 @@ def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
     for i, (column, dims) in enumerate(zip(schema.encoded, schema.layout.slices, strict=True)):
         terms[:, i] = column.log_volume(z[:, dims])
     return torch.from_numpy(np.where(absent, 0.0, terms).sum(1))
+
+
+def log_share(table: Table, schema: Schema) -> Tensor:
+    """[N] float64: what turns log p(encoded observed cells) into that of the cells themselves where several levels
+    share an encoded value (add it to `log_volume`): the log of their shares, summed over the observed cells."""
+    total = np.zeros(table.N)
+    for column in schema.encoded:
+        if column.pooled:
+            total += column.log_share(column.codes(table.column(column.name)))
+    return torch.from_numpy(total)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
-from vgi_cli.columns.lattice import mostly_gaps
+from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
@@ -115,13 +115,10 @@ def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
 def _level_note(column: Number) -> str:
     """What becomes of a column of which few values with gaps between them occur."""
     what = f"column '{column.name}' holds only {', '.join(map(plain, column.levels))}"
-    if mostly_gaps(column.levels, column.resolution or 1.0):
-        return f"{what}: probably a code, filled with these values; `--column {column.name}=carry` to leave it alone"
     return f"{what}: filled with these values; `--column {column.name}=integer` to allow those between"
 
 
 def _refuse_no_numbers(table: Table, schema: Schema) -> None:
-
     def words(column: Column) -> str:
         if column.role != "data":
             return column.role
@@ -163,6 +160,8 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
         more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     notes += capped([_level_note(column) for column in numbers if column.levels])
+    pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]
+    notes += capped([f"column '{c.name}': {len(c.rare):,} rare levels of {len(c.texts):,} are pooled" for c in pooled])
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
     notes += Holes(schema).add(table).notes()

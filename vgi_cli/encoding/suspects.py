@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vgi_cli.columns.base import Carried, Cells, Column
 from vgi_cli.columns.datetime import Moment, doubt
-from vgi_cli.columns.levelled import MOST, Levelled, few
+from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
@@ -112,9 +112,13 @@ def _text(cells: Cells, alone: bool) -> str | None:
 
 def _many(cells: Cells) -> str | None:
     """Why a text is carried: the limit of levels that it exceeds, and the flag that models it all the same."""
-    places = cells.distinct.places
+    texts, places = cells.distinct
     observed = int((~cells.missing).sum())
     levels = len(np.unique(places[places >= 0]))
+    if sentences(texts[place] for place in np.unique(places[places >= 0]).tolist()):
+        return (
+            f"column '{cells.name}' is carried: free text (`--column {cells.name}=categorical` models it all the same)"
+        )
     if levels < 2 or few(levels, observed):
         return None
     limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"

@@ -143,7 +143,7 @@ def _spread(codes: Tensor, columns: Sequence[ModelledColumn], sd: Tensor) -> Ten
         if isinstance(column, Number | Moment):
             parts.append(codes[:, [c]] / sd[c])
         elif isinstance(column, Levelled):
-            parts.append((codes[:, [c]] == torch.arange(len(column.levels))).double())
+            parts.append((codes[:, [c]] == torch.arange(len(column.texts))).double())
     return torch.cat(parts, 1)
 
 

@@ -118,7 +118,8 @@ def check_discrete(recipe: Recipe, layout: Layout) -> None:
     else:
         models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
         message, others = f"--model {model} {what}", f"--model {' or '.join(models)}"
-    raise UsageError(message, f"{others} takes them; --carry-others carries them as they are")
+    rest = "--carry-others carries them as they are, --column NAME=numeric takes levels that are numbers as numbers"
+    raise UsageError(message, f"{others} takes them; {rest}")
 
 
 def _title(name: str) -> str:

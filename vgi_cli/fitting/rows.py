@@ -17,8 +17,9 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
-from vgi_cli.encoding.encoder import encode, log_volume
+from vgi_cli.encoding.encoder import encode, log_share, log_volume
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
@@ -80,7 +81,8 @@ class Rows(NamedTuple):
         """[N] what turns log p(encoded observed cells) of a row into a log density in data units (add it)."""
         if self.source is None:
             return torch.zeros(self.table.N, dtype=torch.float64)
-        return log_volume(self.table.missing, self.table.x, self.source.schema)
+        table, schema = self.source
+        return log_volume(self.table.missing, self.table.x, schema) + log_share(table, schema)[self.places]
 
 
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
@@ -133,6 +135,11 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
             reporter.say(f"{named('column', others)} {are(others)} carried: {who} takes numbers only")
         else:
             reporter.say("--carry-others changes nothing: the model takes every column that can be modelled")
+    kinds = kinds_of(table, schema, settings.columns)
+    for line in kind_lines(kinds):
+        reporter.say(line)
+    for line in column_lines(kinds):
+        reporter.detail(line)
     bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):
         reporter.say(note)

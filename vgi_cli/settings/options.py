@@ -311,6 +311,18 @@ class FitOptions(CommonOptions, total=False):
     compile: Compile
 
 
+class FitConsoleOptions(TypedDict, total=False):
+    """Of `vgi fit`, on the command line only."""
+
+    dry_run: Annotated[
+        bool,
+        Option(
+            "Say on stdout what each column is taken for, as a recipe that fixes it; fit and write nothing.",
+            after="columns",
+        ),
+    ]
+
+
 class FinetuneOptions(CommonOptions, total=False):
     """Of `vgi finetune`."""
 

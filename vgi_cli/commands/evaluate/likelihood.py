@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.commands.requests import EvaluateRequest
-from vgi_cli.encoding.encoder import log_volume
+from vgi_cli.encoding.encoder import log_share, log_volume
 from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
@@ -115,6 +115,7 @@ def log_likelihood(
     dtype = next(model.parameters()).dtype
     draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
     count = DEQUANTISATION_DRAWS if rounded else 1
+    shares = log_share(table, fitted.schema)
     with reporter.stage(ENCODING, "draws" if rounded else "", until) as stage:
 
         def encoded(number: int) -> Rows:
@@ -128,7 +129,7 @@ def log_likelihood(
                 order = _order(N, estimated, wanted, bool(limit), seed)
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
-            volume = log_volume(missing, x, fitted.schema)
+            volume = log_volume(missing, x, fitted.schema) + shares[order]
             draws.append(Encoded(x.to(device, dtype), volume.to(device)))
     holes = missing.to(device)
     proposals: Any = None

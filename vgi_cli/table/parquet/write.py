@@ -37,7 +37,11 @@ def blank_arrow(arrow: pa.Table, holes: Sequence[Holes]) -> pa.Table:
         column = arrow.column(hole.place).cast(replaceable(kind))
         mask = np.zeros(arrow.num_rows, bool)
         mask[hole.rows] = True
-        column = pc.if_else(pa.array(mask), pa.scalar(None, column.type), column).cast(kind)
+        column = pc.if_else(pa.array(mask), pa.scalar(None, column.type), column)
+        if pa.types.is_dictionary(kind):
+            column = _in_dictionary(column.combine_chunks(), arrow.column(hole.place), kind)
+        else:
+            column = column.cast(kind)
         arrow = arrow.set_column(hole.place, arrow.schema.field(hole.place), column)
     return arrow
 
