@@ -15,11 +15,11 @@ With s_j, m_j the variance and mean of the observed cells of column j, in nats:
 W is what the covariances have in common: nu (`pooling`) says with how many rows' worth each is pulled to it (an inverse
 Wishart prior whose scale is fitted); tau is 1, and more where the rows are few (`FullGaussians.anchor`). `fa` keeps
 lambda alone. The broad components of a mixture (models/gaussian/widened.py) have no such terms: their shape is fixed;
-their alpha is one row each. In mixed rows q are the conditional tables of all rows (Dirichlet priors of beta pseudo-
-rows for each row of a table); after some iterations the forest and q are chosen anew by the rows as they then belong to
-the components, which is kept where the objective does not fall. Each EM step raises the objective; each iteration is
-two EM steps and an extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only where the objective is not below
-that of the step before, so that the sequence of objectives never falls.
+their alpha is one row each (a tenth in mixed rows). In mixed rows q are the conditional tables of all rows (Dirichlet
+priors of beta pseudo-rows for each row of a table); after some iterations the forest and q are chosen anew by the rows
+as they then belong to the components, which is kept where the objective does not fall. Each EM step raises the
+objective; each iteration is two EM steps and an extrapolation (SQUAREM, Varadhan and Roland 2008) that is kept only
+where the objective is not below that of the step before, so that the sequence of objectives never falls.
 """
 
 from __future__ import annotations

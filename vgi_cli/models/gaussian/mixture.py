@@ -17,7 +17,7 @@ from vgi_cli.models.gaussian.family import EmTable, GaussianFamily
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, mixed_redraws
-from vgi_cli.models.gaussian.widened import ROWS, SCALES, Widened
+from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
 from vgi_cli.ranges import Components, Factors
 
 RIDGE = 1.0
@@ -35,8 +35,8 @@ class MixtureConfig(ModelConfig):
     covariance  `full`, or `factor`: F F' + diag(psi), cheaper in many columns; none: full up to 40 columns where no
                 number of factors is given
     factors     number L of factors of each component (`factor` only)
-    outliers    whether two broad components of fixed shape stand beside them, for rows unlike all others
-                (see models/gaussian/widened.py); none: they do where the method chooses sizes, that is, in every fit
+    outliers    whether two broad components of fixed shape (in mixed rows one) stand beside them, for rows unlike all
+                others (models/gaussian/widened.py); none: they do where the method chooses sizes, that is, in every fit
     levels      how the discrete columns go together within a component: along a forest (each with one other at most),
                 or independently
     """
@@ -73,7 +73,8 @@ class GaussianMixture(GaussianFamily):
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
         component."""
         super().__init__()
-        self.gaussians = learnt if broad is None else Widened(learnt, broad)
+        scales = SCALES if layout is None else MIXED_SCALES
+        self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
         if layout is not None:
             self.gaussians = Mixed(self.gaussians, layout, edges=edges)
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
@@ -88,7 +89,8 @@ class GaussianMixture(GaussianFamily):
             full = _covariance(config, D) == "full"
             return FullGaussians(count, D) if full else FactorGaussians(count, D, factors, RIDGE)
 
-        broad = gaussians(len(SCALES)) if config.outliers else None
+        scales = MIXED_SCALES if layout.discrete else SCALES
+        broad = gaussians(len(scales)) if config.outliers else None
         return cls(gaussians(K), broad, layout if layout.discrete else None, config.levels == "forest")
 
     @classmethod
@@ -137,7 +139,7 @@ class GaussianMixture(GaussianFamily):
         if isinstance(numbers, Widened):
             centred = x - x.mean(0)
             numbers.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
-            count = torch.cat([count, count.new_full((len(SCALES),), ROWS - 1)])
+            count = torch.cat([count, count.new_full((len(numbers.scales),), ROWS - 1)])
         if mixed is not None:
             mixed.learn_levels(rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES)
         self.set_weights(count + 1)
@@ -155,7 +157,8 @@ class GaussianMixture(GaussianFamily):
         D = self.gaussians.means().shape[1]
         weight: float | Tensor = 1e-6
         if len(self.logits) > self.gaussians.K:
-            weight = self.logits.detach().new_full(self.logits.shape, ROWS)
+            rows = MIXED_ROWS if isinstance(self.gaussians, Mixed) else ROWS
+            weight = self.logits.detach().new_full(self.logits.shape, rows)
             weight[: self.gaussians.K] = 1e-6
         pooling = 2.0 * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0

@@ -10,6 +10,7 @@ need not do so in others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -20,18 +21,24 @@ from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Obs
 
 SCALES = (1.5, 5.0)
 """Standard deviations of the broad components, in those of all rows."""
+MIXED_SCALES = SCALES[-1:]
+"""Those in mixed rows: the narrower one takes rows for the sake of their numbers and is vague about their levels, which
+costs more in imputed levels than it gains (docs/defaults.md)."""
 SHRINKAGE = 0.1
 """Weight of the diagonal in their covariance."""
 ROWS = 1.0
 """Pseudo-rows that each broad component holds beside those that it explains: its weight cannot fall to 0."""
+MIXED_ROWS = 0.1
+"""The same in mixed rows, where tables may be as small as 25 rows: a whole pseudo-row of five times the spread in 25 is
+more than what such a table loses without."""
 
 
 class Widened(Gaussians):
-    """`learnt` components, then len(SCALES) broad ones of the same kind."""
+    """`learnt` components, then broad ones of the same kind, one for each scale."""
 
-    def __init__(self, learnt: Gaussians, broad: Gaussians) -> None:
+    def __init__(self, learnt: Gaussians, broad: Gaussians, scales: Sequence[float] = SCALES) -> None:
         super().__init__()
-        self.learnt, self.broad = learnt, broad.requires_grad_(False)
+        self.learnt, self.broad, self.scales = learnt, broad.requires_grad_(False), tuple(scales)
         self.K, self.L, self.diagonal = learnt.K, learnt.L, learnt.diagonal
 
     def means(self) -> Tensor:
@@ -59,8 +66,8 @@ class Widened(Gaussians):
     def set_broad(self, mean: Tensor, covariance: Tensor) -> None:
         """Place the broad components around rows of this mean [D] and covariance [D, D], in place."""
         shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * torch.diag(covariance.diagonal())
-        squares = torch.tensor(SCALES, dtype=covariance.dtype, device=covariance.device).square()
-        self.broad.set_moments(mean.expand(len(SCALES), -1), squares[:, None, None] * shrunk)
+        squares = torch.tensor(self.scales, dtype=covariance.dtype, device=covariance.device).square()
+        self.broad.set_moments(mean.expand(len(self.scales), -1), squares[:, None, None] * shrunk)
 
     def shrink_to(self, other: Self, share: float) -> None:
         self.learnt.shrink_to(other.learnt, share)
