@@ -229,9 +229,9 @@ def _range(tried: Sequence[Candidate]) -> str:
 
 
 def describe(config: ModelConfig) -> str:
-    """`5 components, full`: the settings that a size has."""
+    """`5 components, full`: the settings that a size has, but for those that are as ever."""
     words = []
-    for name, value in config.model_dump(exclude_none=True).items():
+    for name, value in config.model_dump(exclude_none=True, exclude_defaults=True).items():
         if isinstance(value, bool):
             continue
         noun = name.removesuffix("s") if value == 1 else name
