@@ -82,7 +82,8 @@ def codes(out: Path, model: str, n: int) -> None:
         hidden = rng.random(n) < 1 / (1 + np.exp(0.5 - x))
         table = pd.DataFrame({"x": x, "z": x + rng.normal(size=n), "site": np.where(hidden, np.nan, truth)})
         before: dict[str, Any] = {"columns": {"site": "integer"}, "bounds": {"all": "observed"}}
-        for reading, options in (("whole number", before), ("code", {})):
+        readings = {"whole number": before} | ({} if model == "fa" else {"code": {}})  # fa takes numbers only
+        for reading, options in readings.items():
             draws = fitted(table, out, model, **options).impute(m=10)
             drawn = np.concatenate([draw.site[hidden] for draw in draws]).astype(float)
             shares = np.array([(drawn == code).mean() for code in CODES])

@@ -109,7 +109,7 @@ def sizes(out: Path, model: str, rows: int, repetitions: int) -> None:
 
 
 def scales(out: Path, model: str) -> None:
-    """Print the correlations of a 0/1 column and of a scale with x."""
+    """Print the correlations of a 0/1 column and of a scale, both modelled as numbers, with x."""
     rng = np.random.default_rng(9)
     n = 2000
     x = rng.normal(size=n)
@@ -119,7 +119,7 @@ def scales(out: Path, model: str) -> None:
     table = truth.copy()
     for name in ("b", "points"):
         table[name] = table[name].mask(rng.random(n) < 0.3)
-    draws = fitted(table, out, model).impute(m=10)
+    draws = fitted(table, out, model, columns={"b": "integer"}).impute(m=10)
     for name in ("b", "points"):
         hidden = table[name].isna()
         own = np.corrcoef(x[hidden], truth[name][hidden])[0, 1]

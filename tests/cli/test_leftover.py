@@ -12,7 +12,7 @@ from tests.program import Vgi
 from vgi_cli.errors import HolesLeft
 
 STAY = "3 holes will stay, in columns that are not modelled: 'word' (2), 'ok' (1)"
-FIT = ("fit", "data.csv", "--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=none", "--threads", "1")
+FIT = ("fit", "data.csv", "--model", "fa", "--carry-others", "--set", "model.factors=1", "--set", "bootstrap=none")
 
 
 @pytest.fixture

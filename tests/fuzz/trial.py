@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,6 +103,12 @@ def call(arguments: Sequence[str]) -> Done:
     return done
 
 
+STAYING = ("carried", "empty")
+"""Kinds whose holes stay."""
+WHOLE, NUMBER = r'("?\s*[+-]?\d+\s*"?)', r'("?\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
+"""Fills that are numbers."""
+
+
 def _listing() -> list[str]:
     return sorted(str(path) for path in Path().rglob("*"))
 
@@ -112,8 +118,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _check_outputs(case: Case, schema: Any, imputed: Done) -> None:
-    filled = [c for c in schema["columns"] if c["role"] == "data" and c["kind"] in ("numeric", "integer", "constant")]
-    names = [c["name"] for c in filled]
+    names = {c["name"]: _fills(c) for c in schema["columns"] if c["role"] == "data" and c["kind"] not in STAYING}
     for path in sorted(Path().glob("o*.*")):
         if path.name.startswith("o.") or re.fullmatch(r"o\.\d+\..*", path.name):
             long = "long" in case.impute
@@ -123,7 +128,16 @@ def _check_outputs(case: Case, schema: Any, imputed: Done) -> None:
                 _check_csv(case, path.read_bytes().decode(), names, long)
 
 
-def _check_csv(case: Case, text: str, names: list[str], long: bool) -> None:
+def _fills(column: Mapping[str, Any]) -> str | None:
+    """A pattern of the fills of a column; None: they are numbers."""
+    if column["kind"] in ("numeric", "integer", "constant"):
+        return None
+    levels = [column["level"]] if "level" in column else [*column.get("levels", ()), *column.get("rare", ())]
+    spelled = [re.escape(level.replace('"', '""')) for level in levels]
+    return rf'("?\s*(?:{"|".join(spelled)})\s*"?)' if levels else r'("?[^"\n]+?"?)'  # a date, a time
+
+
+def _check_csv(case: Case, text: str, names: Mapping[str, str | None], long: bool) -> None:
     tokens = _tokens(case)
     if case.written is None or long:
         delimiter = case.fit[1] if "--delimiter" in case.fit else "\t" if case.name.endswith(".tsv") else ","
@@ -138,7 +152,8 @@ def _check_csv(case: Case, text: str, names: list[str], long: bool) -> None:
     if found is None:
         raise Wrong(f"an observed cell differs, or a hole of {names} is left:\n{case.written.text()}\nbecame\n{text}")
     for group, name in enumerate(holes):
-        if _is_hole(found[group + 1], tokens) or not math.isfinite(float(found[group + 1].strip('"').strip())):
+        cell = found[group + 1]
+        if _is_hole(cell, tokens) or (names[name] is None and not math.isfinite(float(cell.strip('"').strip()))):
             raise Wrong(f"a fill of {name!r} is {found[group + 1]}")
 
 
@@ -158,7 +173,7 @@ def _number(text: str) -> float | str:
     return text
 
 
-def _pattern(case: Case, names: list[str], tokens: Sequence[str]) -> tuple[str, list[str]]:
+def _pattern(case: Case, names: Mapping[str, str | None], tokens: Sequence[str]) -> tuple[str, list[str]]:
     """What a filled CSV must match, and the column of each of its groups."""
     written = case.written
     assert written is not None
@@ -176,9 +191,8 @@ def _pattern(case: Case, names: list[str], tokens: Sequence[str]) -> tuple[str, 
         for j, (name, cell) in enumerate(zip(header, row, strict=True)):
             if name in names and _is_hole(cell, tokens):
                 holes.append(name)
-                cells.append(
-                    r'("?\s*[+-]?\d+\s*"?)' if whole[j] else r'("?\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"?)'
-                )
+                number = WHOLE if whole[j] else NUMBER
+                cells.append(names[name] or number)
             else:
                 cells.append(re.escape(cell))
         parts.append(re.escape(written.delimiter).join(cells) + re.escape(end))
@@ -190,7 +204,7 @@ def _all_whole(cells: list[str]) -> bool:
     return bool(cells) and all(re.fullmatch(r"[+-]?\d+", cell.strip('"').strip()) for cell in cells)
 
 
-def _check_parquet(case: Case, after: pa.Table, names: list[str], err: str, long: bool) -> None:
+def _check_parquet(case: Case, after: pa.Table, names: Mapping[str, str | None], err: str, long: bool) -> None:
     if case.name.endswith(".parquet"):
         before = pq.read_table(case.name)
     else:

@@ -137,7 +137,10 @@ class ParquetTable(Table):
         if pa.types.is_floating(self._type(i)):
             values, places = np.unique(np.where(missing, np.nan, self._floats(i)), return_inverse=True)
             return Distinct([plain(value) for value in values.tolist()], np.where(missing, -1, places))
-        cells = self.arrow.column(i).cast(plain_type(self._type(i))).combine_chunks().dictionary_encode()
+        kind = plain_type(self._type(i))
+        if pa.types.is_decimal(kind) and kind.bit_width < 128:  # of which Arrow makes no dictionary
+            kind = pa.decimal128(kind.precision, kind.scale)
+        cells = self.arrow.column(i).cast(kind).combine_chunks().dictionary_encode()
         places = pc.fill_null(cells.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         return Distinct([str(cell) for cell in cells.dictionary.to_pylist()], np.where(missing, -1, places))
 
