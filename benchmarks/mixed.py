@@ -339,9 +339,8 @@ def vgi(holes: pd.DataFrame, seed: int, settings: Mapping[str, Any]) -> Filled:
     import vgi_cli.fitting.fit_rows  # so that its loading is not in the seconds
 
     started = time.process_time()
-    kinds = {name: "categorical" for name in holes if chained_mixed.is_text(holes[name])}
     with tempfile.TemporaryDirectory() as folder:
-        run = vgi_cli.fit(holes, out=Path(folder) / "run", seed=seed, threads=1, columns=kinds, **dict(settings))
+        run = vgi_cli.fit(holes, out=Path(folder) / "run", seed=seed, threads=1, **dict(settings))
         return run.impute(m=DRAWS), time.process_time() - started
 
 
