@@ -211,7 +211,7 @@ CASES: dict[str, Case] = {
         impute --checkpoint run --point median -o median.parquet
         evaluate --checkpoint run mixed.csv --truth mixed-complete.csv --json"""),
     "table-parquet": Case(f"""
-        fit mixed.parquet --id id {FA} --method em --epochs 2 -o run
+        fit mixed.parquet --id id {FA} --carry-others --method em --epochs 2 -o run
         impute --checkpoint run --m 2 -o draws
         impute mixed.csv --checkpoint run --m 1 -o from-csv
         evaluate --checkpoint run mixed.parquet --per-row rows.csv --json"""),
