@@ -48,7 +48,10 @@ NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 for other values that do; for a value that occurs once."""
 NINES = re.compile(r"-?9{2,}")
 UNKNOWN = frozenset(
-    ("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "n.a.", "n/k", "#n/a", "not available")
+    {
+        *("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "not available"),
+        *("n.a.", "n/k", "#n/a", "n/a", "na", "nan", "null", "none", "nil"),
+    }
 )
 """Levels that may stand for missing cells, in small letters."""
 SCALE = (3, 10)
