@@ -92,7 +92,7 @@ class Copies(Chains):
     """K completed copies of the whole table."""
 
     def __init__(self, chains: Chains) -> None:
-        self.x, self.missing, self.K, self.lines = chains.x, chains.missing, chains.K, chains.lines
+        self.x, self.missing, self.K, self.parts = chains.x, chains.missing, chains.K, chains.parts
         self.layout, self.incomplete, self.complete = chains.layout, chains.incomplete, chains.complete
         self.copies = torch.stack([chains.completed(k) for k in range(chains.K)])
 

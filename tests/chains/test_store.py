@@ -61,10 +61,10 @@ def test_completed_tables_hold_one_chain_each(place, monkeypatch):
     monkeypatch.setattr("vgi_cli.chains.store.packed.PIECE", 7)
     x, missing = table(2)
     chains = Chains(make_table(x, missing), 2, place, in_memory)
-    chains.values[:-1] = torch.arange(chains.C * 2, dtype=torch.float64).view(-1, 2)
+    chains.tensors()["values"][:] = torch.arange(chains.C * 2, dtype=torch.float64).view(-1, 2)
     for k in range(2):
         filled = chains.completed(k)
-        assert torch.equal(filled[missing], chains.values[:-1, k])
+        assert torch.equal(filled[missing], chains.tensors()["values"][:, k])
         assert torch.equal(filled[~missing], x[~missing])
         assert torch.equal(chains.completed(k, torch.tensor([5, 3])), filled[[5, 3]])
 
@@ -95,7 +95,7 @@ def test_what_was_fetched_ahead_is_forgotten_when_it_changes(place):
     loaded, holes = chains.load(rows)
     assert loaded[holes].sum() == missing[rows[3:]].sum() * 2
     chains.prefetch(rows)
-    chains.values[:-1] = 7
+    chains.tensors()["values"][:] = 7
     loaded, holes = chains.load(rows)
     assert bool((loaded[holes] == 7).all())
 
@@ -125,7 +125,7 @@ def test_what_goes_wrong_while_storing_is_raised(monkeypatch):
     monkeypatch.setattr(lines.StagedLines, "_scatter", full)
     chains.store(chains.incomplete[:2], torch.ones(4, 5, dtype=torch.float64))
     with pytest.raises(OSError, match="No space left"):
-        chains.values  # noqa: B018
+        chains.tensors()
 
 
 @everywhere
@@ -179,7 +179,7 @@ def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
     for place in PLACES:
         chains = Chains(make_table(x, missing), 3, place, in_memory)
         generator = torch.Generator("cuda").manual_seed(0)
-        rows = chains.incomplete.to(chains.lines.rows_on)
+        rows = chains.incomplete.to(chains.rows_on)
         batches = [rows[i : i + 200] for i in range(0, 1200, 200)]
         torch.cuda.synchronize()
         if place == "device":
@@ -187,13 +187,13 @@ def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
         try:
             for _ in range(3):
                 for batch, after in zip(batches, [*batches[1:], None], strict=True):
-                    filled = chains.batch(batch, chains.complete[:0].to(chains.lines.rows_on)).x
+                    filled = chains.batch(batch, chains.complete[:0].to(chains.rows_on)).x
                     if after is not None:
                         chains.prefetch(after)
                     noise = torch.randn(filled.shape, generator=generator, device="cuda", dtype=filled.dtype)
                     chains.store(batch, 0.5 * filled + noise)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-        kept.append(chains.values[:-1].cpu())
-        assert place != "host" or chains.values.is_pinned()
+        kept.append(chains.tensors()["values"].cpu())
+        assert place != "host" or chains.parts[0].lines.values.is_pinned()
     assert torch.equal(kept[0], kept[1]) and torch.equal(kept[0], kept[2]) and bool(kept[0].any())

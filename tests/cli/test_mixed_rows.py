@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.program import Vgi
 from vgi_cli.runs.folder import RunFolder
@@ -97,6 +98,34 @@ def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path) -> None:
     check(vgi("fit", "--resume", "--epochs", "2", "-o", "run"))
     one, two = tensors("whole"), tensors("run")
     assert one.keys() == two.keys()
+    assert all(bool((one[key] == two[key]).all()) for key in one)  # type: ignore[attr-defined]
+
+
+def unpack(folder: str) -> None:
+    """Rewrite what a run keeps of levels as versions did that had no bytes for them: floats, row by row."""
+    run = RunFolder.open(Path(folder))
+    kept = run.tensors("imputations")
+    packed = {"levels_u8": kept.pop("levels_u8"), "values": kept["values"]}
+    assert packed["levels_u8"].dtype is torch.uint8 and len(packed["levels_u8"]) == int(kept["missing"][:, 1::2].sum())
+    values = torch.zeros(*kept["missing"].shape, packed["values"].shape[1])
+    for start, name in ((0, "values"), (1, "levels_u8")):  # every other dimension has levels
+        part = values[:, start::2]
+        part[kept["missing"][:, start::2]] = packed[name].float()
+    run.save({"imputations": {**kept, "values": values[kept["missing"]]}}, {})
+
+
+def test_a_run_that_kept_levels_as_floats_is_read_and_resumed(vgi: Vgi, data: Path) -> None:
+    start = ["data.csv", *KINDS, *MIXTURE, *VGI, *STEADY]
+    check(vgi("fit", *start, "-o", "whole"))
+    check(vgi("fit", *start, "--epochs", "1", "-o", "run"))
+    chains = ["impute", "--checkpoint", "run", "--m", "2"]
+    check(vgi(*chains, "--sampler", "chains", "-o", "packed.csv"))
+    unpack("run")
+    check(vgi(*chains, "--sampler", "chains", "-o", "floats.csv"))
+    assert all(cells(f"packed.{k}.csv") == cells(f"floats.{k}.csv") for k in (1, 2))
+    check(vgi("fit", "--resume", "--epochs", "2", "-o", "run"))
+    one, two = tensors("whole"), tensors("run")
+    assert one.keys() == two.keys() and "imputations/levels_u8" in two
     assert all(bool((one[key] == two[key]).all()) for key in one)  # type: ignore[attr-defined]
 
 

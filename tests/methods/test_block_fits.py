@@ -77,4 +77,4 @@ def test_a_fit_with_blocks_counts_and_names_them_by_column():
     ends = [event.metrics for event in vgi.run(state) if isinstance(event, EpochEnd)]
     rates = ends[-1]["acceptance"]
     assert rates[0] == rates[1] == rates[3] is not None and rates[2] != rates[0]
-    assert torch.isfinite(state.chains.values).all()
+    assert torch.isfinite(state.chains.tensors()["values"]).all()

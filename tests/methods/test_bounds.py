@@ -143,7 +143,7 @@ def started(method: str, holes: float | None = None, data: Any = None, model: An
     ).double()
     state = made.init(fresh, table() if data is None else data, config, generator(4))
     if holes is not None:
-        state.chains.values.fill_(holes)
+        state.chains.tensors()["values"].fill_(holes)
     return made, state
 
 

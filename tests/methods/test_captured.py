@@ -44,7 +44,7 @@ def assert_equal_states(one, two, rtol):
     for module in ("theta", "q"):
         for a, b in zip(getattr(one, module).parameters(), getattr(two, module).parameters(), strict=True):
             torch.testing.assert_close(a, b, rtol=rtol, atol=rtol)
-    torch.testing.assert_close(one.chains.values, two.chains.values, rtol=rtol, atol=rtol)
+    torch.testing.assert_close(one.chains.tensors()["values"], two.chains.tensors()["values"], rtol=rtol, atol=rtol)
 
 
 def test_nothing_is_compiled_on_a_cpu_unless_asked_for():

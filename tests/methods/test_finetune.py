@@ -49,13 +49,13 @@ def test_proposals_of_the_first_epoch_are_boxed():
     low, high = table.x.min() * 0.2, table.x.max() * 0.2
     inside = torch.stack([low.expand(3), high.expand(3)])
     state = finetune.init(fitted.model, fitted.q, table, fitted.config, torch.Generator().manual_seed(0), 1)
-    state.chains.values[:-1] = 0.0
+    state.chains.tensors()["values"][:] = 0.0
     list(finetune.run(state, inside))
-    values = state.chains.values[:-1]
+    values = state.chains.tensors()["values"]
     assert bool(((values >= low) & (values <= high)).all())
     free = finetune.init(fitted.model, fitted.q, table, fitted.config, torch.Generator().manual_seed(0), 1)
     list(finetune.run(free, WIDE))
-    assert bool((free.chains.values.abs() > high).any())
+    assert bool((free.chains.tensors()["values"].abs() > high).any())
 
 
 def test_resuming_gives_bit_for_bit_what_not_stopping_gives():

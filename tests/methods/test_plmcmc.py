@@ -67,7 +67,7 @@ def test_before_the_first_round_imputations_are_noise_and_new_in_every_epoch() -
     seen = []
     for event in plmcmc.run(state):
         if isinstance(event, EpochEnd):
-            seen.append(state.chains.values[:-1].clone())
+            seen.append(state.chains.tensors()["values"].clone())
             assert "metropolis_steps" not in event.metrics
     holes = data.missing & ~data.missing.all(1, keepdim=True)
     cells = filled(state)[:, holes]
@@ -85,7 +85,7 @@ def test_a_round_draws_given_the_row_and_says_what_it_cost() -> None:
     for event in plmcmc.run(state):
         if isinstance(event, EpochEnd):
             ends.append(event.metrics)
-            values.append(state.chains.values[:-1].clone())
+            values.append(state.chains.tensors()["values"].clone())
     assert [end.get("metropolis_steps") for end in ends] == [60.0, None, 60.0, None]
     assert 0.1 < ends[0]["acceptance"] < 0.9 and abs(ends[0]["strain"] - 1) < 0.1
     assert torch.equal(values[0], values[1]) and not bool((values[1] == values[2]).any())

@@ -13,7 +13,7 @@ from vgi_cli.runs import tensors as module
 from vgi_cli.runs.files import file_sha256
 from vgi_cli.runs.tensors import read_tensors, write_tensors
 
-TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64]
 TYPES += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from tests.oracles import GaussianModel, random_covariance
+from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.starts import HeldChains
 
 D = 4
 
@@ -40,3 +42,8 @@ def unbounded(columns: int) -> Box:
 def noise_for(N: int, draws: int, seed: int = 0, columns: int = D) -> KeyedNoise:
     names = tuple(f"c{i}" for i in range(columns))
     return KeyedNoise(seed, names, row_keys([str(i) for i in range(N)]), torch.arange(draws))
+
+
+def held(keys: Tensor, missing: Tensor, packed: Tensor) -> HeldChains:
+    """What a run of numbers holds: one line [K] of `packed` for each missing cell."""
+    return HeldChains(keys, missing, {"values": packed}, Layout.plain(missing.shape[1]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.oracles import GaussianConditionals, GaussianModel, gaussian_conditional
-from tests.samplers.chains_setup import D, Setup, make_setup, noise_for, unbounded
+from tests.samplers.chains_setup import D, Setup, held, make_setup, noise_for, unbounded
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.gaussian import NormalFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
@@ -20,7 +20,7 @@ from vgi_cli.models.base import Model
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import Box, impute
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
-from vgi_cli.samplers.starts import ChainStart, EmpiricalStart, HeldChains, Start
+from vgi_cli.samplers.starts import ChainStart, EmpiricalStart, Start
 
 
 class TruthStart(Start):
@@ -208,7 +208,7 @@ def test_chains_start_where_the_run_holds_them() -> None:
     noise = noise_for(6, 3)
     other = EmpiricalStart(s.x, s.missing)
     packed = 100 + torch.arange(int(s.missing.sum()) * 2, dtype=torch.float64).view(-1, 2)
-    start = ChainStart(HeldChains(noise.rows, s.missing, packed), other)
+    start = ChainStart(held(noise.rows, s.missing, packed), other)
     newly = s.missing.clone()
     newly[0, 1] = True  # hidden later: the run holds no draw of it
     states = start.states(s.x.masked_fill(newly, 0.0), newly, noise, s.box)

@@ -245,7 +245,7 @@ class ImputeRequest(RunRequest):
         sampler = fitted.sampler(self.sampler)
         if self.m is not None:
             return self
-        chains = fitted.held["values"].shape[1] if registry.SAMPLERS[sampler].traits.stored else DRAWS
+        chains = fitted.chains if registry.SAMPLERS[sampler].traits.stored else DRAWS
         if chains < DRAWS:
             reporter.say(f"{chains} draw{'s' * (chains != 1)}, as many as the run keeps imputations of a row")
         return dataclasses.replace(self, m=min(chains, DRAWS))

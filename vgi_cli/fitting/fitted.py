@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import Tensor
 
+from vgi_cli.chains.store.formats import chain_count
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError, UsageError
@@ -49,9 +50,14 @@ class Fitted:
 
     @cached_property
     def held(self) -> dict[str, Tensor]:
-        """The imputations that the run stores: values [C, K], keys [N], missing [N, D], and values to start chains
-        from, start [Q, d]; empty where it stores none."""
+        """The imputations that the run stores: lines [C, K] by format (`Chains.tensors`), keys [N], missing [N, D], and
+        values to start chains from, start [Q, d]; empty where it stores none."""
         return self.run.tensors("imputations")
+
+    @property
+    def chains(self) -> int:
+        """How many imputations of a row the run stores."""
+        return chain_count(self.held) if self.held else 0
 
     @property
     def empty(self) -> bool:

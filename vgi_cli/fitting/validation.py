@@ -86,7 +86,7 @@ class ObjectiveValidator(Validator):
         self._inside = inside
         self._epochs = epochs
         self._seed = seed
-        self._values: Tensor | None = None
+        self._chains: dict[str, Tensor] = {}
         self._count = 0
         self.every = every
 
@@ -94,27 +94,25 @@ class ObjectiveValidator(Validator):
         """The mean over the last epochs of the fine-tuning."""
         generator = torch.Generator().manual_seed(self._seed + self._count)
         tuned, events = self._tune(state, self._table, self._inside, generator, self._epochs)
-        if self._values is not None:
-            tuned.chains.values[:-1] = self._values
+        if self._chains:
+            tuned.chains.restore(self._chains)
         objectives = []
         for event in events:
             if over():
                 raise OutOfTime
             if isinstance(event, EpochEnd):
                 objectives.append(event.metrics["objective"])
-        self._values = tuned.chains.values[:-1].clone()
+        self._chains = {name: kept.clone() for name, kept in tuned.chains.tensors().items()}
         self._count += 1
         return statistics.fmean(objectives[-max(1, round(COUNTED * len(objectives))) :])
 
     def tensors(self) -> dict[str, Tensor]:
         """The chains, and how often the rows have been scored."""
-        if self._values is None:
-            return {}
-        return {"values": self._values, "count": torch.tensor(self._count)}
+        return {**self._chains, "count": torch.tensor(self._count)} if self._chains else {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         if tensors:
-            self._values = tensors["values"].to(self._table.x)
+            self._chains = {name: kept for name, kept in tensors.items() if name != "count"}
             self._count = int(tensors["count"])
 
 

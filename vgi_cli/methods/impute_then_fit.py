@@ -136,7 +136,7 @@ def _impute(state: GradientState, stop: Callable[[], bool]) -> EpochEnd:
     levels = chains.layout.levels
     filled = torch.from_numpy(COMPLETERS.load(config.imputer)(x, missing, seed, config.own, give_up, levels))
     state.filling = float(k + 1), chains.K
-    chains.values[:-1, k] = filled[torch.from_numpy(missing)].to(chains.values)
+    chains.set_chain(k, filled)
     state.refreshed += 1
     if state.refreshed == -1:
         state.theta.initialise(initial_rows(chains).cpu(), _stream(state, INITIALISE))

@@ -129,7 +129,7 @@ class LoopState(State):
             self._order = []
             for part in (self.incomplete, self.complete):
                 order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
-                self._order.append(part[order].to(self.chains.lines.rows_on))
+                self._order.append(part[order].to(self.chains.rows_on))
         batch = self.chains.batch(*self._rows(self.position))
         if self.position + 1 < self.batches:
             self.chains.prefetch(self._rows(self.position + 1)[0])
@@ -212,7 +212,7 @@ class LoopState(State):
         copies = {
             stem: {k: v.detach().clone().contiguous() for k, v in tensors.items()} for stem, tensors in parts.items()
         }
-        return {**copies, "imputations": {"values": self.chains.values[:-1]}} if self.keeps else copies
+        return {**copies, "imputations": self.chains.tensors()} if self.keeps else copies
 
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         state = parts["state"]
@@ -225,7 +225,7 @@ class LoopState(State):
         for name, value in {self.TOTAL: self.total, **self.counts}.items():
             value.copy_(state[name])
         if self.keeps:
-            self.chains.values[:-1] = parts["imputations"]["values"]
+            self.chains.restore(parts["imputations"])
         for name, optimiser in self.optimisers.items():
             restore_optimiser(name, optimiser, state)
         self.restore_more(state)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.store.packed import Chains
+from vgi_cli.chains.store.packed import Chains, InOrder
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
@@ -36,8 +36,8 @@ def empirical(chains: Chains, generator: torch.Generator) -> None:
     Everything is drawn where the generator is, column by column and for every row, whether the cell is missing or not.
     """
     N = len(chains.x)
-    values, K, device = chains.values, chains.K, generator.device
-    line = chains.first[:-1].to(device, copy=True)  # of each row's next missing cell
+    K, device = chains.K, generator.device
+    cells = InOrder(chains, device)
     pieces = max(1, N // PIECE)
     edges = [*(PIECE * n for n in range(pieces)), N]
     for unit in chains.layout.units:
@@ -50,10 +50,8 @@ def empirical(chains: Chains, generator: torch.Generator) -> None:
             else:
                 draws = seen[torch.randint(len(seen), (end - start, K), generator=generator, device=device)]
             holes = absent[start:end]
-            lines, drawn = line[start:end][holes].to(values.device, torch.int64), draws[holes].to(values.device)
-            for i in range(width):
-                values.index_copy_(0, lines + i, drawn[..., i])
-        line += width * absent
+            cells.put(unit, slice(start, end), holes, draws[holes])
+        cells.after(unit, absent)
 
 
 def initial_imputations(chains: Chains, table: TensorTable, initial: str, generator: torch.Generator) -> None:
@@ -62,15 +60,11 @@ def initial_imputations(chains: Chains, table: TensorTable, initial: str, genera
     if initial == "empirical":
         empirical(chains, generator)
         return
-    values, line, layout = chains.values, 0, chains.layout
-    lines = None
-    if layout.L:  # which lines belong to the data
-        lines = (table.missing.nonzero()[:, 1] < layout.d).nonzero()[:, 0].to(values.device)
+    layout = chains.layout
     data = TensorTable(layout.data(table.x), layout.data(table.missing), layout.with_latents(0)).to(device="cpu")
-    for draws in gaussian_pieces(data, chains.K, generator, INITIAL_ROWS):
-        here = slice(line, line + len(draws))
-        values[here if lines is None else lines[here]] = draws.to(table.x)
-        line += len(draws)
+    for rows, draws in gaussian_pieces(data, chains.K, generator, INITIAL_ROWS):
+        x = draws.transpose(0, 1).reshape(-1, layout.d).to(table.x)
+        chains.store(rows, torch.cat([x, x.new_zeros(len(x), layout.L)], 1) if layout.L else x)
 
 
 def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
@@ -88,11 +82,15 @@ def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
     """K draws [C, K] of every missing cell, row by row, given the row's observed cells, under a quick Gaussian fit (of
     the indicators of levels the largest one's level)."""
-    return torch.cat(list(gaussian_pieces(table, K, generator, table.N)))
+    pieces = gaussian_pieces(table, K, generator, table.N)
+    return torch.cat([draws.permute(1, 2, 0)[table.missing[rows]] for rows, draws in pieces])
 
 
-def gaussian_pieces(table: TensorTable, K: int, generator: torch.Generator, most: int) -> Iterator[Tensor]:
-    """`gaussian_draws` some rows at a time, under a fit to at most so many rows: what bounds its memory."""
+def gaussian_pieces(
+    table: TensorTable, K: int, generator: torch.Generator, most: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some rows at a time, which bounds the memory: their numbers [n], and K draws [K, n, D] of which `gaussian_draws`
+    takes the missing cells, under a fit to at most so many rows."""
     spread = Indicators(table.layout.level_counts)
     plain = _spread(table, spread)
     model = _quick_fit(plain.rows(spread_rows(table.N, most)), generator)
@@ -100,7 +98,7 @@ def gaussian_pieces(table: TensorTable, K: int, generator: torch.Generator, most
     noise = KeyedNoise(seed, numbered("column", plain.D), torch.arange(table.N), torch.arange(K))
     for rows in torch.arange(table.N).split(ROWS):
         draws = model.conditional(plain.x[rows].double(), plain.missing[rows]).sample(noise.select(rows=rows))
-        yield _gathered(draws, table.layout).permute(1, 2, 0)[table.missing[rows]]
+        yield rows, _gathered(draws, table.layout)
 
 
 def _spread(table: TensorTable, spread: Indicators) -> TensorTable:

@@ -22,6 +22,7 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.int8: "I8",
     torch.int16: "I16",
+    torch.uint16: "U16",
     torch.float16: "F16",
     torch.bfloat16: "BF16",
     torch.int32: "I32",

@@ -36,8 +36,8 @@ class SamplerInput(NamedTuple):
     models        the fitted model in the precision of the sampler; its bootstrap refits, where the sampler takes them
     layout        which encoded dimensions are which column
     conditionals  the fitted conditionals; None: the run has none, or the sampler needs neither these nor imputations
-    held          the imputations that the run stores: values [C, K], keys [N], missing [N, D], and values to start
-                  chains from, start [Q, d]; empty: the same
+    held          the imputations that the run stores: lines [C, K] by format, keys [N], missing [N, D], and values to
+                  start chains from, start [Q, d]; empty: the same
     single        whether these are one imputation, the same in every run
     capture       makes a step of a chain, a function of tensors, faster; None: nothing does
     """

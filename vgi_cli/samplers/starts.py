@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from vgi_cli.chains.store.formats import VALUES, Format, formats_in, read
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, SamplerInput
@@ -71,7 +74,7 @@ class ChainStart(Start):
 def held_chains(fitted: SamplerInput) -> HeldChains:
     """The imputations that a run stores."""
     held = fitted.held
-    return HeldChains(held["keys"], held["missing"], held["values"], fitted.layout.d)
+    return HeldChains(held["keys"], held["missing"], held, fitted.layout)
 
 
 def start_of(fitted: SamplerInput) -> Start:
@@ -87,28 +90,33 @@ class HeldChains:
 
     keys     [N] int64 row keys, as in KeyedNoise.rows; they must differ
     missing  [N, D] True where the fitted table has a hole
-    packed   [C, K] values of the missing cells, row by row
-    d        data columns, where latents come after them; these are left out of `missing` and `values`; None: D
+    packed   the values of the missing cells, row by row, as `Chains.tensors` gives them: [C, K] for each format
+    layout   of the data; latents that come after them are left out of `missing` and `values`
     """
 
-    def __init__(self, keys: Tensor, missing: Tensor, packed: Tensor, d: int | None = None) -> None:
-        counts = missing.sum(1)
-        if len(keys) != len(missing) or packed.shape[0] < int(counts.sum()):
-            raise ValueError(
-                f"expected one key a row and one line a missing cell, got {len(keys)} keys for {len(missing)} rows "
-                f"and {packed.shape[0]} lines for {int(counts.sum())} cells"
-            )
+    def __init__(self, keys: Tensor, missing: Tensor, packed: Mapping[str, Tensor], layout: Layout) -> None:
+        self._parts = []
+        for form in formats_in(packed, layout.with_latents(missing.shape[1] - layout.d)):
+            lines, own = read(packed[form.name]), missing
+            if len(form.dims) < missing.shape[1]:
+                own = missing[:, form.dims]
+            counts = own.sum(1)
+            if len(keys) != len(missing) or lines.shape[0] < int(counts.sum()):
+                raise ValueError(
+                    f"expected one key a row and one line a missing cell, got {len(keys)} keys for {len(missing)} rows "
+                    f"and {lines.shape[0]} lines for {int(counts.sum())} cells"
+                )
+            dims = torch.tensor([i for i in form.dims if i < layout.d], device=missing.device, dtype=torch.int64)
+            self._parts.append(_Lines(form, dims, counts.cumsum(0) - counts, lines))
         self._sorted, self._order = keys.sort()
         if bool((self._sorted[1:] == self._sorted[:-1]).any()):
             raise ValueError("row keys must differ")
-        self._first = counts.cumsum(0) - counts
-        self._packed = packed
-        self.missing = missing[:, :d]
+        self.missing = missing[:, : layout.d]
 
     @property
     def K(self) -> int:
         """Number of chains."""
-        return int(self._packed.shape[1])
+        return int(self._parts[0].lines.shape[1])
 
     def find(self, keys: Tensor) -> Tensor:
         """[R] table rows with these keys; -1 where the run holds no such row."""
@@ -120,8 +128,21 @@ class HeldChains:
     def values(self, rows: Tensor, chains: Tensor) -> Tensor:
         """[n, R, D] values of chains [n] at table rows [R]; 0 at cells that the run did not impute."""
         missing = self.missing[rows]
-        if self._packed.shape[0] == 0:
-            return self._packed.new_zeros(len(chains), *missing.shape)
-        # the lines of a row's data come before those of its latents
-        index = torch.where(missing, self._first[rows][:, None] + missing.cumsum(1) - 1, 0)
-        return torch.where(missing, self._packed[index][..., chains].permute(2, 0, 1), 0.0)
+        dtype = next((part.lines.dtype for part in self._parts if part.form.name == VALUES), torch.float32)
+        values = torch.zeros(len(chains), *missing.shape, dtype=dtype, device=missing.device)
+        for form, dims, first, lines in self._parts:
+            if lines.shape[0]:
+                own = missing[:, dims]  # the lines of a row's data come before those of its latents
+                index = torch.where(own, first[rows][:, None] + own.cumsum(1) - 1, 0)
+                kept = form.unpack(lines[index][..., chains].permute(2, 0, 1), dtype)
+                values[..., dims] = torch.where(own, kept, 0.0)
+        return values
+
+
+class _Lines(NamedTuple):
+    """Of the dimensions of one format: which of the data they are, each row's first line, and the lines [C, K]."""
+
+    form: Format
+    dims: Tensor
+    first: Tensor
+    lines: Tensor

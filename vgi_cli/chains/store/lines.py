@@ -10,12 +10,12 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from vgi_cli.chains.store.link import Arrival, link_to, pin
+from vgi_cli.chains.store.link import Arrival, Link, link_to, pin
 from vgi_cli.chains.store.placement import Place
 
 
@@ -77,21 +77,33 @@ class DeviceLines(Lines):
         return line_index(self._first[rows], missing, self._values.shape[0] - 1)
 
 
+class Transport(NamedTuple):
+    """What lines travel by: the link to the device where batches are computed, and the one thread that serves it."""
+
+    device: torch.device
+    link: Link
+    worker: ThreadPoolExecutor
+
+
+def transport_to(device: torch.device) -> Transport:
+    """The transport between the host and a device; all lines of a table share it."""
+    return Transport(device, link_to(device), ThreadPoolExecutor(1, thread_name_prefix="chains"))
+
+
 @final
 class StagedLines(Lines):
     """Lines in the memory of the host or in a mapped file; batches of them travel."""
 
-    def __init__(self, values: Tensor, first: Tensor, device: torch.device, place: Place) -> None:
-        """values [C + 1, K] and first [N + 1] on the CPU; `device`: where batches are computed."""
+    def __init__(self, values: Tensor, first: Tensor, transport: Transport, place: Place) -> None:
+        """values [C + 1, K] and first [N + 1] on the CPU."""
         self.place = place
         self.rows_on = torch.device("cpu")
         self._values = values
         self._first = first
-        self._link = link_to(device)
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="chains")
+        self._link, self._worker = transport.link, transport.worker
         self._ahead: tuple[Tensor, Future[Arrival]] | None = None
         self._writing: Future[None] | None = None
-        if place == "host" and device.type == "cuda":
+        if place == "host" and transport.device.type == "cuda":
             weakref.finalize(self, pin(values)).atexit = False  # at exit the system unpins
 
     @property

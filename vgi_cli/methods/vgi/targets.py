@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.moves import Moves, OfRows, SweepNoise, Swept, sweep, sweep_noise
-from vgi_cli.chains.store.packed import Chains
+from vgi_cli.chains.store.packed import PIECE, Chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
@@ -96,12 +96,13 @@ class Target(ABC):
         L, d = chains.layout.L, chains.layout.d
         if L == 0:
             return
-        values = chains.values
-        lines = (chains.missing.nonzero()[:, 1] >= d).nonzero()[:, 0].to(values.device)  # row by row, L of each
-        noise = torch.randn(len(lines) // L, chains.K, L, generator=generator, dtype=chains.x.dtype)
+        noise = torch.randn(len(chains.incomplete), chains.K, L, generator=generator, dtype=chains.x.dtype)
         with torch.no_grad():
             z = cast(Latent, model).prior.draw(noise.to(chains.x.device))
-        values[lines] = z.permute(0, 2, 1).reshape(-1, chains.K).to(values.device)
+        for rows, drawn in zip(chains.incomplete.split(PIECE), z.split(PIECE), strict=True):
+            x = chains.load(rows)[0]
+            x[:, d:] = drawn.reshape(-1, L)
+            chains.store(rows, x)
 
 
 class Columns(Target):
