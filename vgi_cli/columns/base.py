@@ -140,7 +140,8 @@ class Cells:
 
     @property
     def scale(self) -> Sequence[str] | None:
-        """The texts of an ordered dictionary of Arrow in their order; None of another column."""
+        """The texts of an ordered dictionary of Arrow in their order; empty where the file says that there is an order
+        but not which; None of another column. InputError where parts of the table have them in different orders."""
         return self._table.scale(self.name)
 
     @property

@@ -70,7 +70,9 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         for line in [_text(table.column(column.name), isinstance(column, Carried))]
         if line
     ]
-    doubts = capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed)
+    doubts = (
+        capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
+    )
     return doubts + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
 
 
@@ -94,7 +96,7 @@ def _text(cells: Cells, alone: bool) -> str | None:
     if alone and (line := doubt(cells)) is not None:
         return line
     if not cells.textual:
-        return None
+        return _many(cells) if alone and cells.typed and cells.levelled else None
     name, observed, numbers = cells.name, ~cells.missing, cells.numbers
     share = numbers.number[observed].mean() if observed.any() else 0.0
     if numbers.padded.any():  # codes with leading zeros
@@ -126,7 +128,8 @@ def _many(cells: Cells) -> str | None:
         return None
     limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
     flag = f"`--column {cells.name}=categorical` models it" + (" with rare levels pooled" if levels > MOST else "")
-    return f"column '{cells.name}' is carried: text of {levels:,} levels, {limit} ({flag})"
+    what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
+    return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
 
 
 def _missing_levels(table: Table, schema: Schema) -> list[str]:
@@ -160,6 +163,18 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     what = f"{named('column', names)} of few whole numbers {are(names)} modelled as "
     quantities = "a quantity" if len(names) == 1 else "quantities"
     return [f"{what}{quantities}: {flag} if {'it ' if len(names) == 1 else 'they '}{are_scales}"]
+
+
+def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Categories that are numbers, and have an order that the file does not keep."""
+    names = [c.name for c in columns if isinstance(c, Levelled) and not c.ordered and table.scale(c.name) == ()]
+    if not names:
+        return []
+    what = "an order that the file does not keep: taken for categories without one"
+    return [
+        f"{named('column', names)} {'has' if len(names) == 1 else 'have'} {what}; "
+        f"`--column {names[0]}=ordinal` orders the numbers by size"
+    ]
 
 
 def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:

@@ -19,6 +19,8 @@ class _Column(BaseModel):
 
     field_name: str | None = None
     numpy_type: str | None = None
+    pandas_type: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class _Notes(BaseModel):
@@ -31,6 +33,17 @@ class _Notes(BaseModel):
 def row_index(schema: pa.Schema, label: str) -> list[str]:
     """The columns that number the rows. InputError where the notes are damaged."""
     return [name for name in _read(schema, label).index_columns if isinstance(name, str) and name in schema.names]
+
+
+def categories(schema: pa.Schema, label: str) -> dict[str, bool]:
+    """The columns that pandas holds as categories, and whether these have an order. Of categories that are numbers a
+    Parquet file keeps no more than that: Arrow reads dictionaries of texts alone. InputError where the notes are
+    damaged."""
+    return {
+        column.field_name: bool((column.metadata or {}).get("ordered"))
+        for column in _read(schema, label).columns
+        if column.field_name is not None and column.pandas_type == "categorical"
+    }
 
 
 def _read(schema: pa.Schema, label: str) -> _Notes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +26,18 @@ from vgi_cli.columns.numerals import (
     plain,
     shorten,
 )
+from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
+from vgi_cli.table.pandas_notes import categories
+from vgi_cli.table.parquet.orders import common_order
 from vgi_cli.table.texts import encoded, parse
 
 BATCH = 8192
 """Rows that Arrow decodes at a time."""
+LEVELS_SHOWN = 6
+"""Of an order, in messages."""
 MILLISECONDS = 86_400_000
 """Of a day."""
 
@@ -102,8 +108,12 @@ class ParquetTable(Table):
             cells = [None if v is None else str(v) for v in column.to_pylist()]
         return np.array(cells, dtype=object)
 
+    @cached_property
+    def _categories(self) -> Mapping[str, bool]:
+        return categories(self.arrow.schema, self.label)
+
     def typed(self, name: str) -> bool:
-        return not is_number(self._type(self.place(name)))
+        return not is_number(self._type(self.place(name))) or name in self._categories
 
     def textual(self, name: str) -> bool:
         return is_text(self._type(self.place(name)))
@@ -146,10 +156,21 @@ class ParquetTable(Table):
 
     def scale(self, name: str) -> Sequence[str] | None:
         kind = self._type(self.place(name))
+        if is_number(kind) and self._categories.get(name, False):
+            return ()
         if not pa.types.is_dictionary(kind) or not kind.ordered or self.arrow.num_rows == 0:
             return None
-        known = self.arrow.column(self.place(name)).unify_dictionaries().chunk(0).dictionary
-        return [str(cell).strip() for cell in known.to_pylist()]
+        chunks = self.arrow.column(self.place(name)).chunks
+        known = dict.fromkeys(tuple(str(cell).strip() for cell in one.dictionary.to_pylist()) for one in chunks)
+        found = common_order(list(known))
+        if found is None:
+            one, other = list(known)[:2]
+            raise InputError(
+                f"{self.label}: column '{name}' has levels in an order, but not in one: {_chain(one)} here, "
+                f"{_chain(other)} there",
+                f"`--column {name}=ordinal:LEVEL,LEVEL,...` says the order, `--column {name}=categorical` drops it",
+            )
+        return found
 
     def moments(self, name: str) -> Moments | None:
         kind = plain_type(self._type(self.place(name)))
@@ -201,6 +222,11 @@ class ParquetTable(Table):
             return parse(self._strings(i), missing)
         nothing = np.zeros(self.N, bool)
         return Numbers(np.full(self.N, np.nan), nothing, nothing)
+
+
+def _chain(levels: Sequence[str]) -> str:
+    shown = " < ".join(f"'{level}'" for level in levels[:LEVELS_SHOWN])
+    return shown + (" < …" if len(levels) > LEVELS_SHOWN else "")
 
 
 def binary(table: Table, name: str) -> Floats:
