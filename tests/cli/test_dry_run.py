@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.program import Vgi
+from vgi_cli.columns.levelled import listed
+from vgi_cli.settings.yaml_strict import parse
 
 HEAD = ["name,sex,smokes,grade,age,weight,group,same,note"]
 
@@ -68,3 +72,35 @@ def test_it_refuses_what_a_fit_refuses(vgi: Vgi, table: Path) -> None:
     assert done.code == 2 and "fit needs DATA" in done.err
     done = vgi("fit", "none.csv", "--dry-run")
     assert done.code == 2 and done.out == ""
+
+
+LEVELS = ["low, very", "mid\nline", 'hi"gh', "it's", "a: b #c", "- q", "d\\n", "<b>"]
+
+
+def test_levels_with_commas_quotes_and_line_breaks_are_named_unmistakably(vgi: Vgi, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"g\nh": pd.Categorical(LEVELS * 9, categories=LEVELS, ordered=True)})
+    frame["won"] = ["no, not", "yes\tyes"] * 36
+    frame["x"] = np.arange(72) % 7 + 0.5
+    frame.to_parquet("e.parquet")
+    done = vgi("fit", "e.parquet", "--dry-run", "--column", 'won=boolean:"no, not",yes\tyes')
+    lines = done.out.splitlines()
+    assert "8 levels: low, very <" in lines[1] and "mid\\nline" in lines[1]
+    assert all(line.startswith("#") for line in lines[: lines.index("table:")])
+    (tmp_path / "kinds.yaml").write_text(done.out)
+    flags = next(line for line in lines if line.startswith("# --column")).removeprefix("# ")
+    words = subprocess.run(["bash", "-c", f"printf '%s\\0' {flags}"], capture_output=True, text=True, check=True).stdout
+    frame["g\nh"] = frame["g\nh"].astype(str)  # the file says nothing of an order any more
+    frame.to_parquet("e.parquet")
+    for given in (["--recipe", "kinds.yaml"], words.split("\0")[:-1]):
+        again = vgi("fit", "e.parquet", "--dry-run", *given)
+        assert again.code == 0
+        kinds = parse(again.out).values["table"]["columns"]
+        assert kinds["x"] == "numeric" and listed(kinds["won"].partition(":")[2]) == ["no, not", "yes\tyes"]
+        assert kinds["g\nh"].startswith("ordinal:") and listed(kinds["g\nh"].partition(":")[2]) == LEVELS
+
+
+def test_a_line_break_without_quotes_is_refused(vgi: Vgi, table: Path) -> None:
+    done = vgi("fit", "t.csv", "--dry-run", "--column", "grade=ordinal:low\nmid,top")
+    assert done.code == 2 and "a level with a line break stands in double quotes, got 'low\\nmid,top'" in done.err
+    done = vgi("fit", "t.csv", "--dry-run", "--column", "smokes=boolean:N\nY,top")
+    assert done.code == 2 and "line break" in done.err

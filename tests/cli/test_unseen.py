@@ -35,7 +35,7 @@ def test_they_are_refused_by_name_with_the_flag(vgi: Vgi, run: str) -> None:
 def test_they_count_as_missing_and_are_filled(vgi: Vgi, run: str, tmp_path: Path) -> None:
     done = vgi("impute", "--checkpoint", run, "new.csv", "--unseen", "missing", "--m", "2", "-o", "out.csv")
     assert done.code == 0
-    line = "levels that the fit has not seen count as missing and are filled: 'sex' (2 cells)"
+    line = "levels that the fit has not seen count as missing and are filled: 2 cells of 'sex': 'x' (2 cells)"
     assert line in done.err and "filled 5 of 5 holes" in done.err
     lines = (tmp_path / "out.1.csv").read_text().splitlines()
     assert [line.split(",")[0] in ("f", "m") for line in lines[1:]] == [True] * 5
@@ -45,7 +45,7 @@ def test_they_count_as_missing_and_are_filled(vgi: Vgi, run: str, tmp_path: Path
 def test_they_stay_and_say_nothing(vgi: Vgi, run: str, tmp_path: Path) -> None:
     done = vgi("impute", "--checkpoint", run, "new.csv", "--unseen", "carry", "--m", "2", "-o", "out.csv")
     assert done.code == 0
-    assert "levels that the fit has not seen stay, and say nothing to the model: 'sex' (2 cells)" in done.err
+    assert "levels that the fit has not seen stay, and say nothing to the model: 2 cells of 'sex': 'x'" in done.err
     assert "filled 3 of 3 holes" in done.err
     lines = (tmp_path / "out.2.csv").read_text().splitlines()
     assert lines[2] == "x, 1.0 ,0.25" and lines[4].startswith("x,") and lines[4].split(",")[1]
@@ -58,3 +58,26 @@ def test_a_level_of_the_validation_table_alone(vgi: Vgi, run: str) -> None:
     for extra, code in (([], 2), (["--unseen", "missing"], 0)):
         done = vgi("fit", "old.csv", *FIT, "--val", "new.csv", *extra, "--out", f"other{code}")
         assert done.code == code and ("sex" in done.err) and ("has not seen" in done.err)
+
+
+def test_every_level_has_its_own_count(vgi: Vgi, run: str, tmp_path: Path) -> None:
+    levels = ["f", "y", *"xxx", *"abcde", "", *"xy"]
+    (tmp_path / "many.csv").write_text("sex,a,b\n" + "".join(f"{level},1,\n" for level in levels))
+    done = vgi("impute", "--checkpoint", run, "many.csv")
+    counts = "'x' (4 cells), 'y' (2 cells), 'a' (1 cell), 'b' (1 cell), 'c' (1 cell) and 2 more levels (2 cells)"
+    first = "11 cells, first 'y' in row 2 (line 3)"
+    assert done.code == 2 and f"column 'sex' has levels that the fit has not seen: {counts}; {first}" in done.err
+    for rule, what in (("missing", "count as missing and are filled"), ("carry", "stay, and say nothing to the model")):
+        told = vgi("impute", "--checkpoint", run, "many.csv", "--unseen", rule, "-o", f"{rule}.csv")
+        assert told.code == 0 and f"levels that the fit has not seen {what}: 11 cells of 'sex': {counts}" in told.err
+
+
+def test_they_are_missing_beside_what_a_mask_hides(vgi: Vgi, run: str, tmp_path: Path) -> None:
+    (tmp_path / "mask.csv").write_text("sex,a,b\n1,1,1\n1,1,1\n1,1,1\n0,1,1\n0,0,1\n")
+    options = ["--mask", "mask.csv", "--unseen", "missing", "--format", "long", "--m", "1", "-o", "out.csv"]
+    done = vgi("impute", "--checkpoint", run, "new.csv", *options)
+    assert done.code == 0 and "1 cell of 'sex': 'x' (1 cell)" in done.err and "filled 7 of 7 holes" in done.err
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[1:6] == ["f,0.5,,0,1", ", 1.0 ,0.25,0,2", ",1.5,1,0,3", ",,2,0,4", ",,1,0,5"]
+    filled = [line.split(",") for line in lines[6:]]
+    assert all(row[0] in ("f", "m") and row[1] and row[2] for row in filled)

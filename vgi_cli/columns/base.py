@@ -197,17 +197,19 @@ class Finding(NamedTuple):
     """Cells of a new table that are not what the fit saw.
 
     which    [N] the cells
-    words    the line, from how the cells are shown (`'x' in row 3 and 2 more cells`) and their number
+    words    the line, from how the cells are shown (`'x' in row 3 and 2 more cells`) and their number; of `unseen`
+             levels the number of levels
     refused  the hint of an InputError, where the column cannot be encoded; None: the line is a note
     several  whether few lines are shown where several columns have this finding
-    unseen   whether these are levels that the fit has not seen: the user may say what becomes of them
+    unseen   the levels among them that the fit has not seen, and how many cells hold each: the user may say what
+             becomes of such cells; None where the cells are something else
     """
 
     which: Bools
     words: Callable[[str, int], str]
     refused: str | None = None
     several: bool = False
-    unseen: bool = False
+    unseen: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, config=STRICT)

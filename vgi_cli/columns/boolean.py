@@ -56,10 +56,10 @@ class Boolean(Levelled):
 
     @classmethod
     def check_detail(cls, word: str, detail: str) -> str | None:
-        levels = listed(detail)
-        return super().check_detail(word, detail) or (
-            f"'{word}:' takes what is false and what is true, got '{detail}'" if len(levels) != 2 else None
-        )
+        wrong = super().check_detail(word, detail)
+        if wrong is None and len(listed(detail)) != 2:
+            wrong = f"'{word}:' takes what is false and what is true, got '{detail}'"
+        return wrong
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:

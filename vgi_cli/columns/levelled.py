@@ -124,7 +124,8 @@ def codes_with_zeros(cells: Cells) -> bool:
 
 
 def listed(detail: str) -> list[str]:
-    """The levels that were listed after a kind: with commas between them, quoted as in CSV."""
+    """The levels that were listed after a kind: with commas between them, quoted as in CSV. csv.Error where a line
+    break is not in quotes."""
     return [level.strip() for level in next(csv.reader([detail], skipinitialspace=True), [])]
 
 
@@ -137,13 +138,24 @@ def sentences(levels: Iterable[str]) -> bool:
 def as_list(levels: Sequence[str]) -> str:
     """The levels as they are listed after a kind."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow(levels)
-    return out.getvalue()
+    csv.writer(out, lineterminator="\r\n").writerow(levels)
+    return out.getvalue().removesuffix("\r\n")
+
+
+def named_levels(levels: Sequence[str], between: str = ", ") -> str:
+    """Some levels for a person: in quotes where one holds what stands between them, a line break or blanks."""
+    return between.join(
+        level if level.isprintable() and between.strip() not in level and level.strip() == level else repr(level)
+        for level in levels
+    )
 
 
 def wrong_list(word: str, detail: str) -> str | None:
     """What is wrong with listed levels; None: nothing."""
-    levels = listed(detail)
+    try:
+        levels = listed(detail)
+    except csv.Error:
+        return f"a level with a line break stands in double quotes, got {detail!r}"
     if len(levels) < 2 or not all(levels):
         return f"'{word}:' takes two levels or more with commas between them, got '{detail}'"
     twice = [level for level, count in Counter(map(key_of, levels)).items() if count > 1]
@@ -185,7 +197,7 @@ class Levelled(ModelledColumn):
     def summary(self) -> str:
         between = " < " if self.ordered else ", "
         more = f"{between}… ({len(self.levels) - NAMED} more)" if len(self.levels) > NAMED else ""
-        return f"{len(self.levels)} levels: {between.join(self.levels[:NAMED])}{more}"
+        return f"{len(self.levels)} levels: {named_levels(self.levels[:NAMED], between)}{more}"
 
     def __post_init__(self) -> None:
         if len(self.levels) < 2 or len(set(map(key_of, self.texts))) < len(self.texts):
@@ -279,12 +291,21 @@ class Levelled(ModelledColumn):
         return level_scores(draws, truth, len(self.texts), self.ordered)
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
+        which = self.unseen(cells)
+        texts, places = cells.distinct
+        counts = np.bincount(places[which], minlength=len(texts)).tolist()
+
+        def words(what: str, levels: int) -> str:
+            return (
+                f"column '{self.name}' has {'a level' if levels == 1 else 'levels'} that the fit has not seen: {what}"
+            )
+
         return [
             Finding(
-                self.unseen(cells),
-                lambda what, _: f"column '{self.name}' has a level that the fit has not seen: {what}",
+                which,
+                words,
                 "`--unseen missing` fills such cells, `--unseen carry` leaves them as they are",
-                unseen=True,
+                unseen={text: count for text, count in zip(texts, counts, strict=False) if count},
             )
         ]
 

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, Finding, Point, Request
 from vgi_cli.columns.categorical import ConstantLevel
-from vgi_cli.columns.levelled import MOST, Levelled, as_list, key_of, levels_of, listed_levels, number_of
+from vgi_cli.columns.levelled import MOST, Levelled, as_list, key_of, levels_of, listed_levels, named_levels, number_of
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.errors import InputError
 
@@ -69,7 +69,7 @@ class Ordinal(Levelled):
 
     @staticmethod
     def _refuse_texts(cells: Cells, levels: list[str]) -> None:
-        shown = ",".join(levels) if len(levels) <= SHOWN else ",".join(levels[:SHOWN]) + ",…"
+        shown = as_list(levels) if len(levels) <= SHOWN else as_list(levels[:SHOWN]) + ",…"
         raise InputError(
             f"{cells.label}: --column {cells.name}=ordinal: the order of texts is not known",
             f"list the levels from the lowest to the highest: `--column {cells.name}=ordinal:{shown}` in their order",
@@ -83,8 +83,8 @@ class Ordinal(Levelled):
         order = Finding(
             ~cells.missing if here != fitted else np.zeros_like(cells.missing),
             lambda _what, _count: (
-                f"column '{self.name}' has its levels in another order, {' < '.join(here)}, than in the fit, "
-                f"{' < '.join(fitted)}"
+                f"column '{self.name}' has its levels in another order, {named_levels(here, ' < ')}, than in the fit, "
+                f"{named_levels(fitted, ' < ')}"
             ),
             f"order the categories as in the fit, or fit with `--column {self.name}=ordinal:{as_list(fitted)}`",
         )

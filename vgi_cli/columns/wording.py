@@ -28,7 +28,11 @@ def first_cell(cells: Cells, which: Bools) -> str:
 
 
 def _short(cells: Cells, row: int) -> str:
-    text = str(cells.texts(np.array([row]))[0])
+    return shortened(str(cells.texts(np.array([row]))[0]))
+
+
+def shortened(text: str) -> str:
+    """A text with its first characters only, where it is long."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 

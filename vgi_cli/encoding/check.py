@@ -3,12 +3,13 @@ carried (text, truth values, ids, …) or empty."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, Self
 
 from vgi_cli.columns.base import Cells, Finding
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others
+from vgi_cli.columns.wording import SHOWN, are, capped, first_cell, hole_notes, named, others, shortened
 from vgi_cli.errors import InputError, closest
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent, forget_unseen
@@ -31,20 +32,36 @@ def check(table: Table, schema: Schema, fate: str = "imputed from the model", un
 
 
 class _Found:
-    """A finding of one column in the rows so far: how many cells, the first of them, and what to say of them."""
+    """A finding of one column in the rows so far: how many cells, the first of them, and what to say of them; of levels
+    that the fit has not seen, how many cells hold each."""
 
     def __init__(self, first: Finding) -> None:
         self.count, self._first = 0, ""
         self.finding = first
+        self._levels: Counter[str] = Counter()
 
     def add(self, cells: Cells, finding: Finding) -> None:
         if finding.which.any():
             if self.count == 0:
                 self.finding, self._first = finding, first_cell(cells, finding.which)
             self.count += int(finding.which.sum())
+            self._levels.update(finding.unseen or {})
 
     def __str__(self) -> str:
-        return self.finding.words(self._first + others(self.count), self.count)
+        if len(self._levels) > 1:
+            return self.finding.words(f"{self.levels()}; {self.count} cells, first {self._first}", len(self._levels))
+        return self.finding.words(self._first + others(self.count), 1 if self._levels else self.count)
+
+    def levels(self) -> str:
+        """`'x' (7 cells), 'y' (1 cell) and 2 more levels (2 cells)`: the levels, those that most cells hold first."""
+        often = sorted(self._levels.items(), key=lambda level: -level[1])
+        rest = often[SHOWN:]
+        more = f" and {len(rest)} more level{'s' * (len(rest) > 1)} ({_cells(sum(n for _, n in rest))})" if rest else ""
+        return ", ".join(f"'{shortened(level)}' ({_cells(count)})" for level, count in often[:SHOWN]) + more
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' * (count != 1)}"
 
 
 class Check:
@@ -91,18 +108,18 @@ class Check:
         schema, label = self._schema, self._label
         found = [one for of_column in self._found.values() for one in of_column if one.count]
         strange = {
-            name: one.count for name, of in self._found.items() for one in of if one.finding.unseen and one.count
+            name: one for name, of in self._found.items() for one in of if one.finding.unseen is not None and one.count
         }
         if self._unseen != "error":
-            found = [one for one in found if not one.finding.unseen]
+            found = [one for one in found if one.finding.unseen is None]
         for one in found:
             if one.finding.refused is not None:
                 raise InputError(f"{label}: {one}", one.finding.refused)
         notes = []
         if strange and self._unseen != "error":
-            where = [f"'{name}' ({count} cell{'s' * (count != 1)})" for name, count in strange.items()]
+            where = [f"{_cells(one.count)} of '{name}': {one.levels()}" for name, one in strange.items()]
             more = f" and {len(where) - SHOWN} more columns" if len(where) > SHOWN else ""
-            notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {', '.join(where[:SHOWN])}{more}"]
+            notes = [f"levels that the fit has not seen {UNSEEN[self._unseen]}: {'; '.join(where[:SHOWN])}{more}"]
         notes += [str(one) for one in found if not one.finding.several]
         notes += capped([str(one) for one in found if one.finding.several])
         if [n for n in self._names if n in schema.modelled] != list(schema.modelled):

@@ -71,10 +71,19 @@ def fixing(schema: Schema) -> dict[str, Any]:
 
 
 def flags(settings: Mapping[str, Any]) -> str:
-    """The same on a command line."""
+    """The same on one line of a command, for bash or zsh where a word holds a line break."""
     said = [word for role in ("id", "exclude") for name in settings.get(role, ()) for word in (f"--{role}", name)]
     said += [word for name, kind in settings["columns"].items() for word in ("--column", f"{name}={kind}")]
-    return shlex.join(said)
+    return " ".join(map(_quoted, said))
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell takes it, on one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    letters = (escaped.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in word)
+    return f"$'{''.join(letters)}'"
 
 
 def _kind(column: Column) -> str:

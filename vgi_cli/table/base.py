@@ -44,6 +44,8 @@ class Table(CellSource, ABC):
         self._own_tokens = {name: Tokens(texts, decimal) for name, texts in own.items()}
         self._place = {name: i for i, name in enumerate(self.names)}
         self._absent: dict[str, Bools] = {}
+        self._blank: dict[str, Bools] = {}
+        self._forgotten: dict[str, Bools] = {}
         self._numbers: dict[str, Numbers] = {}
 
     def place(self, name: str) -> int:
@@ -60,19 +62,26 @@ class Table(CellSource, ABC):
     def missing(self, name: str) -> Bools:
         """[N] bool, True where the cell is absent: empty, a missing token, null, NaN, or hidden by the mask."""
         if name not in self._absent:
-            i = self.place(name)
-            absent = self._missing(i)
-            self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, i]
+            absent = self.blank(name)
+            self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, self.place(name)]
         return self._absent[name]
 
     def blank(self, name: str) -> Bools:
-        """[N] bool, True where the cell is absent in the table itself, whether or not a mask hides it."""
-        return self.missing(name) if self.hidden is None else self._missing(self.place(name))
+        """[N] bool, True where the cell is absent in the table itself: not where a mask hides it, or where it was
+        forgotten."""
+        if name not in self._blank:
+            self._blank[name] = self._missing(self.place(name))
+        return self._blank[name]
 
     def forget(self, name: str, which: Bools) -> None:
         """Count some cells [N] of a column as missing from now on."""
+        self._forgotten[name] = self.forgotten(name) | which
         self._absent[name] = self.missing(name) | which
         self._numbers.pop(name, None)
+
+    def forgotten(self, name: str) -> Bools:
+        """[N] bool, True where `forget` made the cell missing."""
+        return self._forgotten.get(name, np.zeros(self.N, bool))
 
     def unmet_tokens(self) -> list[str]:
         """Those of the given tokens (`--na-values`) that no cell of the table is."""

@@ -29,7 +29,8 @@ class Holes:
     d       its position among the modelled columns; None for a constant column
     rows    [n] rows with a hole
     quoted  [n] whether the fill is written in quotes: as the column's numbers are, where it has any
-    blanks  [n] the holes as they stand; where a mask hides a cell, what stands for a missing one
+    blanks  [n] the holes as they stand; where a mask hides a cell, or its level counts as missing, what stands for a
+            missing one
     copy    a constant number as the table spells it, if it does
     fewest  fewest decimals of its numbers, None where none is written
     decimal  the mark before them
@@ -118,7 +119,7 @@ class Style:
     holes   whether it has a hole
     quoted  whether its first observed cell is in quotes; None where no cell is observed
     first   that cell as it stands in a CSV text
-    token   the first hole as it stands, but for those that a mask hides; None where there is none
+    token   the first hole of the file as it stands; None where there is none
     fewest  fewest decimals of its numbers, None where none is written
     """
 
@@ -148,8 +149,7 @@ def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
         style.first = None if csv is None else _raw(csv, int(seen[0]), place)
     style.holes = style.holes or bool(missing.any())
     if csv is not None and style.token is None:
-        plain_holes = missing if table.hidden is None else missing & ~table.hidden[:, place]
-        rows = np.flatnonzero(plain_holes)[:1]
+        rows = np.flatnonzero(table.blank(name))[:1]
         style.token = _raw(csv, int(rows[0]), place) if len(rows) else None
     spelled = table.spelling(name)
     if spelled is not None:
@@ -171,8 +171,7 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         rows = np.flatnonzero(table.missing(column.name))
         blanks, copy = [b"NA"] * len(rows), None
         if csv is not None:
-            hidden = None if table.hidden is None else table.hidden[rows, place]
-            blanks = _blanks(csv, place, rows, hidden, style.token)
+            blanks = _blanks(csv, place, rows, ~table.blank(column.name)[rows], style.token)
             copy = style.first if isinstance(column, Constant) else None
         quoted = np.full(len(rows), bool(style.quoted))
         if style.quoted is None and csv is not None:
@@ -194,10 +193,11 @@ def _raw(csv: CsvText, row: int, place: int) -> bytes:
     return csv.text[csv.bounds[row, place] : csv.bounds[row, place + 1] - 1]
 
 
-def _blanks(csv: CsvText, place: int, rows: Ints, hidden: Bools | None, token: bytes | None) -> list[bytes]:
-    """The raw cells of holes; in place of hidden ones the column's first missing token, else `NA`."""
+def _blanks(csv: CsvText, place: int, rows: Ints, hidden: Bools, token: bytes | None) -> list[bytes]:
+    """The raw cells of holes; in place of those that hold something (a mask hides them, or they count as missing) the
+    column's first missing token, else `NA`."""
     cells = [_raw(csv, row, place) for row in rows.tolist()]
-    if hidden is None or not hidden.any():
+    if not hidden.any():
         return cells
     stand_in = b"NA" if token is None else token
     return [stand_in if h else cell for cell, h in zip(cells, hidden.tolist(), strict=True)]

@@ -312,12 +312,14 @@ class _Asked(NamedTuple):
 
 
 def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[str, Any], list[str]]:
-    """Scores of 19 draws of the cells that are missing in `table` and known in `truth`. Rows are drawn in random order:
+    """Scores of 19 draws of the cells that are missing in `table` and known in `truth`; not of those that only count as
+    missing, because the fit has not seen their level. Rows are drawn in random order:
     where the time is over first, those that were drawn by then are scored. OutOfTime where there are none."""
     fitted, table, truth, sd, request, reporter = asked
     columns = fitted.schema.encoded
     true = torch.from_numpy(np.stack([column.true_codes(truth.column(column.name)) for column in columns], 1))
-    hidden = torch.from_numpy(np.stack([table.missing(column.name) for column in columns], 1))
+    absent = [table.missing(column.name) & ~table.forgotten(column.name) for column in columns]
+    hidden = torch.from_numpy(np.stack(absent, 1))
     if not bool((hidden & torch.isfinite(true)).any()):
         raise InputError(
             f"no cell that is missing in {table.label} is known in the truth", "--truth names the complete table"
