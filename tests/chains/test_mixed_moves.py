@@ -117,6 +117,34 @@ def test_the_kernel_of_levels_is_reversible_by_enumeration(extended):
     torch.testing.assert_close(flow, flow.T)
 
 
+@pytest.mark.parametrize("extended", [False, True])
+def test_two_levels_are_drawn_exactly_whatever_q_is(extended):
+    """By enumeration: from either level the other one is reached with its probability given the rest, be q as wrong as
+    it may; every draw counts as kept, and rows that stand still do so."""
+    q = rough_conditionals(2, size=3.0, kernel="extended" if extended else "standard")
+    rows = torch.tensor([[0.4, 1.0, -0.3, 0.0], [-2.0, 0.0, 1.5, 1.0], [0.9, 2.0, 0.2, 1.0]], dtype=torch.float64)
+    both = torch.stack([rows.clone().index_fill(1, torch.tensor([B]), level) for level in range(2)])
+    p = MODEL.log_prob(both).softmax(0)[1]  # [3] of level 1
+    n = 20_000
+    x = both.flatten(0, 1).repeat_interleave(n, 0)  # [2 * 3 * n, D], either level to begin with
+    missing = torch.tensor([False, False, False, True]).expand(len(x), 4)
+    g = torch.Generator().manual_seed(0)
+    normal = torch.randn(len(x), q.noise_width, generator=g, dtype=torch.float64)
+    u = torch.rand(len(x), generator=g, dtype=torch.float64).log()
+    active = torch.arange(len(x)) % n < n - 10
+    with torch.no_grad():
+        law = q.law(x[::n], missing[::n], torch.full((6,), B))
+        assert (law.log_prob(torch.ones(6, dtype=x.dtype)).exp() - p.repeat(2)).abs().max() > 0.2  # q is wrong
+        state = State(Sweep(q, x.clone(), missing), Weighed(MODEL.log_prob(x)))
+        j = torch.full((len(x),), B)
+        state, done = metropolis_step(StepNoise(normal, u, normal[:, :0]), state, DENSITY, j, active)
+    drawn = state.rows.x
+    assert torch.equal(done.accepted, active) and torch.equal(drawn[~active], x[~active])
+    shares = drawn[:, B].view(2, 3, n)[..., : n - 10].mean(-1)
+    assert bool(((shares - p).abs() < 4.5 * (p * (1 - p) / n).sqrt()).all())
+    torch.testing.assert_close(state.at.log_p, MODEL.log_prob(drawn))
+
+
 def test_a_random_walk_leaves_levels_alone():
     """Its size is 0 there: a block that holds both kinds walks in its numbers."""
     q = rough_conditionals(1, Layout.of(LAYOUT.columns, levels=LAYOUT.levels).grouped([("u", "a")]), 0.4)

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from vgi_cli.chains.scans import Scan, block_scan, holes_scan, random_scan
 from vgi_cli.conditionals.base import Conditionals, Sweep
@@ -169,7 +170,8 @@ class State(NamedTuple, Generic[PlaceT]):
 
 
 class Done(NamedTuple):
-    """What became of a step: which rows kept it [R], or which cells [R, B]; which draws lay inside the box [R]."""
+    """What became of a step: which rows kept it [R], or which cells [R, B] (an exact draw is kept, be it the value that
+    was there); which draws lay inside the box [R]."""
 
     accepted: Tensor
     inside: Tensor
@@ -209,6 +211,11 @@ def metropolis_step(
 
     Columns j [R, B] are accepted together, by the product of their conditionals, all of which see the whole row before
     (x) or after (x') the step. Draws that leave the box [2, D] are rejected.
+
+    A column of two levels is drawn from p(x_j | rest) itself, and every draw is kept: it becomes the other level with
+    probability p(x') / (p(x) + p(x')). That takes one evaluation of the density, as a proposal does, and changes the
+    value at least as often as proposals of any q_j that does not see it (Peskun 1973). Not where latents are drawn with
+    each proposal.
     """
     rows, q = state.rows, state.rows.q
     apart = j.ndim == 2
@@ -217,6 +224,9 @@ def metropolis_step(
     value, there = law.draw_scored(noise.normal)
     if jump is not None:
         value = _where(jump.chosen, old + torch.where(q.at(rows.missing, j), jump.size, 0.0), value)
+    two = q.two_levels[j] if q.flips and not apart and noise.latents.shape[-1] == 0 else None
+    if two is not None:  # the other level's density is all that an exact draw needs beside the one that is known
+        value = torch.where(two, 1.0 - old, value)
     value = _where(active, value, old)
     rows.propose_(j, value, old)
     new = density.proposed(rows.x, rows.missing, noise.latents)
@@ -225,8 +235,10 @@ def metropolis_step(
     back = law.log_prob(old)
     if jump is not None:
         back, there = torch.where(jump.chosen, 0.0, back), torch.where(jump.chosen, 0.0, there)
-    ratio = new.over(state.at)
-    ratio = ratio + torch.where(active, back - there, 0.0).sum(1) if apart else ratio + back - there
+    gain = new.over(state.at)
+    ratio = gain + torch.where(active, back - there, 0.0).sum(1) if apart else gain + back - there
+    if two is not None:
+        ratio = torch.where(two, F.logsigmoid(gain), ratio)
     moving = active.any(1) if apart else active
     inside = torch.ones_like(moving)
     if box is not None:
@@ -235,6 +247,8 @@ def metropolis_step(
     accepted = moving & inside & (noise.log_uniform < ratio)  # False where the ratio is NaN
     rows.settle_(accepted)
     kept = active & accepted[:, None] if apart else accepted
+    if two is not None:
+        kept = kept | (two & moving & inside & ~gain.isnan())
     return State(rows, new.where(accepted, state.at)), Done(kept, inside)
 
 

@@ -26,6 +26,7 @@ class Conditionals(nn.Module, ABC):
     members, real  [S, W] as Blocks.members gives them
     block_of       [D] the block of each column
     discrete       [D] which dimensions hold levels; `mixed`: whether any does
+    two_levels     [D] which hold one of two, and are a block of their own; `flips`: whether any does
     """
 
     fresh_width: int
@@ -35,6 +36,7 @@ class Conditionals(nn.Module, ABC):
     real: Tensor
     block_of: Tensor
     discrete: Tensor
+    two_levels: Tensor
     _belongs: Tensor
 
     def __init__(self, partition: Blocks, *, joint: bool = False, levels: Sequence[int] = ()) -> None:
@@ -44,12 +46,14 @@ class Conditionals(nn.Module, ABC):
         self.mixed = any(levels)
         self.S, self.W = partition.S, partition.W
         self.flat = partition.W == 1 and not joint
+        self.flips = self.flat and 2 in levels
         members, real = map(torch.tensor, partition.members())
         block_of = torch.empty(partition.D, dtype=torch.int64)
         block_of[members] = torch.arange(self.S)[:, None].expand_as(members)
         belongs = torch.nn.functional.one_hot(block_of, self.S).float() if not self.flat else torch.empty(0)
-        discrete = torch.tensor(levels or (0,) * partition.D) > 0
-        buffers = {"members": members, "real": real, "block_of": block_of, "discrete": discrete, "_belongs": belongs}
+        counts = torch.tensor(levels or (0,) * partition.D)
+        buffers = {"members": members, "real": real, "block_of": block_of, "_belongs": belongs}
+        buffers |= {"discrete": counts > 0, "two_levels": (counts == 2) & self.flat}
         for name, value in buffers.items():
             self.register_buffer(name, value, persistent=False)  # the table tells it, so no checkpoint holds it
 
