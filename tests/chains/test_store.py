@@ -5,11 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tensors import same_tensors
 from vgi_cli.chains.store import lines
 from vgi_cli.chains.store.packed import Chains, index_type, make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
+from vgi_cli.layout import Layout
 
 
 def table(seed, N=30, D=5, share=0.4):
@@ -173,11 +175,15 @@ def test_a_system_that_refuses_to_pin_is_named(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
+@pytest.mark.parametrize("levels", [(), (0, 3, 0, 300, 2)])
+def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits(levels):
     x, missing = (part.cuda() for part in table(10, N=2000))
+    layout = Layout.of("abcde", levels=levels)
+    discrete = torch.tensor(layout.level_counts, device="cuda") > 0
+    x = torch.where(discrete, x.abs().floor().clamp(max=1), x)
     kept = []
     for place in PLACES:
-        chains = Chains(make_table(x, missing), 3, place, in_memory)
+        chains = Chains(make_table(x, missing, layout), 3, place, in_memory)
         generator = torch.Generator("cuda").manual_seed(0)
         rows = chains.incomplete.to(chains.rows_on)
         batches = [rows[i : i + 200] for i in range(0, 1200, 200)]
@@ -191,9 +197,11 @@ def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits():
                     if after is not None:
                         chains.prefetch(after)
                     noise = torch.randn(filled.shape, generator=generator, device="cuda", dtype=filled.dtype)
-                    chains.store(batch, 0.5 * filled + noise)
+                    moved = 0.5 * filled + noise
+                    chains.store(batch, torch.where(discrete, (moved > 0).to(moved), moved))
         finally:
             torch.cuda.set_sync_debug_mode("default")
-        kept.append(chains.tensors()["values"].cpu())
-        assert place != "host" or chains.parts[0].lines.values.is_pinned()
-    assert torch.equal(kept[0], kept[1]) and torch.equal(kept[0], kept[2]) and bool(kept[0].any())
+        kept.append({name: packed.cpu() for name, packed in chains.tensors().items()})
+        assert place != "host" or all(part.lines.values.is_pinned() for part in chains.parts)
+    assert len(kept[0]) == (3 if levels else 1) and all(bool(packed.any()) for packed in kept[0].values())
+    assert same_tensors(kept[0], kept[1]) and same_tensors(kept[0], kept[2])

@@ -17,6 +17,7 @@ from vgi_cli.models.flows.autoregressive import AutoregressiveFlow
 from vgi_cli.models.flows.base import FlowConfig
 from vgi_cli.models.flows.coupling import Flow
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 STEPS = 20
 
@@ -111,6 +112,32 @@ def test_a_compiled_density_changes_nothing_but_rounding():
     state = state_of(toy(), compile="on", said=said)
     assert state.compiled == "the density is compiled" and said == []
     assert_equal_states(take_steps(state), take_steps(state_of(toy())), rtol=1e-9)
+
+
+MIXED = {
+    "flow": lambda layout: Flow(FlowConfig(steps=1, hidden=8, bins=4, level_hidden=8, ordinal="cumulative"), layout),
+    "flow-ar": lambda layout: AutoregressiveFlow(FlowConfig(steps=1, hidden=8, bins=4, level_hidden=8), layout),
+    "mixture": lambda layout: GaussianMixture.build(MixtureConfig(components=2), layout),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", MIXED)
+def test_a_density_of_numbers_and_levels_compiles(model):
+    """Also for numbers of rows that it was not tried out on."""
+    g = torch.Generator().manual_seed(0)
+    layout = Layout.of("abcde", levels=(0, 3, 0, 2, 4), ordered=(4,))
+    x = torch.randn(64, 5, generator=g)
+    for i in layout.discrete:
+        x[:, i] = torch.randint(layout.levels[i], (64,), generator=g).float()
+    made = MIXED[model](layout)
+    made.initialise(x, g)
+    said = []
+    compiled = captured.compiled_density(made, made.log_prob, x, said.append)
+    assert compiled != made.log_prob and said == []
+    for n in (64, 17):
+        torch.testing.assert_close(compiled(x[:n]), made.log_prob(x[:n]), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.slow
