@@ -9,7 +9,8 @@ import torch
 from tests.capabilities import CAPABILITY
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.models.base import Latent, Marginal, Model
+from vgi_cli.models.base import Model
+from vgi_cli.models.base import built as built_for
 from vgi_cli.registry import names as registry
 
 every = pytest.mark.parametrize("name", list(registry.MODELS))
@@ -138,11 +139,18 @@ def all_rows(levels, edge=8.0, points=81):
 
 @with_levels
 @with_layouts
+def test_a_model_of_a_table_knows_its_levels(name, levels):
+    """By these an annealed likelihood tells levels from numbers, whatever a family remembers of its layout."""
+    cls = registry.MODELS.load(name)
+    assert built_for(cls, cls.Config(), mixed_layout(levels)).level_counts == tuple(levels)
+    assert built_for(cls, cls.Config(), Layout.plain(3)).level_counts == ()
+
+
+@with_levels
+@with_layouts
 def test_probabilities_of_levels_and_densities_of_numbers_sum_to_one(name, levels):
     """And every combination of levels has the share that it has of the draws."""
     model, _ = built_mixed(name, levels)
-    if not isinstance(model, Marginal | Latent):
-        assert model.level_counts == tuple(levels)  # what an annealed likelihood asks
     rows, volume = all_rows(levels)
     discrete = [i for i, n in enumerate(levels) if n]
     numbers = [i for i, n in enumerate(levels) if not n]

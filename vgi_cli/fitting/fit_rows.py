@@ -26,6 +26,7 @@ from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
+from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import PILOT, REFITS, SAVING, SIZE, TRAINING, Reporter
 from vgi_cli.runs.manifest import new_manifest
@@ -226,7 +227,7 @@ def start(job: Job) -> tuple[Job, State]:
     table = job.train.table.to(dtype=dtype, device=job.device)
     config = recipe.model_settings.settled(table.layout)
     recipe = recipe.replace(model=ModelChoice(recipe.model.name, config.model_dump(mode="json")))
-    model = recipe.model.family.build(config, table.layout)
+    model = built(recipe.model.family, config, table.layout)
     model = model.to(dtype=dtype, device=job.device)
     threads = recipe.threads or default_threads(work_of_step(model, min(table.N, 512)))
     set_threads(threads)

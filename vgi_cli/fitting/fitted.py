@@ -19,7 +19,7 @@ from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.layout import Layout
-from vgi_cli.models.base import EmptyModel, Model
+from vgi_cli.models.base import EmptyModel, Model, built
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.registry.names import KINDS
@@ -173,7 +173,7 @@ def _check_settings(recipe: Recipe, name: str) -> None:
 
 def build_model(recipe: Recipe, layout: Layout, tensors: dict[str, Tensor], name: str) -> Model:
     """The model of a recipe with the parameters of a file."""
-    model = recipe.model.family.build(recipe.model_settings, layout)
+    model = built(recipe.model.family, recipe.model_settings, layout)
     _load(model, tensors, name)
     return model.eval()
 

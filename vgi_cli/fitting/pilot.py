@@ -25,6 +25,7 @@ from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import OutOfTime, TimeLimit, Work, giving_up
 from vgi_cli.methods.base import EpochEnd, State
 from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
+from vgi_cli.models.base import built
 from vgi_cli.reporting import PILOT
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
@@ -196,5 +197,5 @@ def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, An
     values["optim"] |= optim
     if "chains" in values:
         values["chains"] = "device"
-    model = recipe.model.family.build(recipe.model_settings, table.layout).to(dtype).to(device)
+    model = built(recipe.model.family, recipe.model_settings, table.layout).to(dtype).to(device)
     return method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))

@@ -47,7 +47,8 @@ class Model(nn.Module, ABC):
     exact: ClassVar[bool] = True  # False: `log_prob` is a lower bound
     discrete: ClassVar[bool] = False  # True: rows may have discrete dimensions (`Layout.levels`)
     level_counts: tuple[int, ...] = ()
-    """Of each dimension of its rows the number of levels, 0 where it is continuous; empty: all are continuous."""
+    """Of each dimension of its rows the number of levels, 0 where it is continuous; empty: all are continuous. Set by
+    `built`."""
     learning_rate: ClassVar[float] = 0.02  # of Adam on standardised data, where a recipe gives none
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
@@ -69,6 +70,14 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n independent rows [n, D]."""
+
+
+def built(family: type[ModelT], config: Any, layout: Layout) -> ModelT:
+    """A model of the rows of a table, which knows their levels: `Model.build`, and `level_counts` whatever the family
+    does."""
+    model = family.build(config, layout)
+    model.level_counts = layout.level_counts if layout.discrete else ()
+    return model
 
 
 @final

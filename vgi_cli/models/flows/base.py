@@ -87,7 +87,6 @@ class SplineFlow(Bijective):
         self.levels: RowLevels | None = None
         self.shifts: ContextShifts | None = None
         if layout.discrete:
-            self.level_counts = layout.level_counts
             self.levels = RowLevels(layout, config.level_sizes)
             self._continuous = [i for i, count in enumerate(layout.level_counts) if not count]
             self.register_buffer("_numbers", torch.tensor(self._continuous, dtype=torch.int64), persistent=False)
