@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, Normal
 
-from vgi_cli.maths.cells import CellKinds, MixedCells, ordered_log_probs
+from vgi_cli.maths.cells import CellKinds, MixedCells, threshold_log_probs
 from vgi_cli.maths.diagonal import DiagonalNormal
 
 LEVELS = (0, 3, 2, 0, 4, 5)
@@ -167,7 +167,7 @@ def test_every_level_starts_with_its_frequency(shared: bool) -> None:
 def test_ordered_levels_far_out_are_scored_without_cancellation(place: float) -> None:
     """Against the differences of distribution functions in the tail where they are exact."""
     steps = torch.tensor([[-1.0, 0.3, -2.0]], dtype=torch.float64)
-    got = ordered_log_probs(torch.tensor([place], dtype=torch.float64), steps, torch.tensor([[4]]))[0]
+    got = threshold_log_probs(torch.tensor([place], dtype=torch.float64), steps, torch.tensor([[4]]))[0]
     at = torch.cat([steps[0, :1], torch.nn.functional.softplus(steps[0, 1:])]).cumsum(0) - place
     sign = -1.0 if place < 0 else 1.0  # in the upper tail the survival function is what is small
     tail = torch.cat([torch.zeros(1).double(), torch.sigmoid(sign * at), torch.zeros(1).double()])

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.maths.cumulative import ordered_log_probs
 from vgi_cli.maths.diagonal import DiagonalNormal, finite
 from vgi_cli.maths.laws import CategoricalLaw, CellsLaw
 
@@ -228,25 +229,18 @@ class CellKinds(nn.Module):
         if self._in_order:
             place = rest if self.shared else rest.new_zeros(())
             given = cast(Tensor, thresholds) if self.shared else rest
-            table = ordered_log_probs(place, given[..., self._step], self._count)
+            table = threshold_log_probs(place, given[..., self._step], self._count)
             table = table.expand(*numbers.shape[:-1], *table.shape[-2:])
             parts.append(F.pad(table, (0, self._most - table.shape[-1]), value=-torch.inf))
         return torch.cat(parts, -2)
 
 
-def ordered_log_probs(place: Tensor, steps: Tensor, count: Tensor) -> Tensor:
+def threshold_log_probs(place: Tensor, steps: Tensor, count: Tensor) -> Tensor:
     """Log probabilities [.., k, T + 1] of levels in an order, P(x <= r) = sigmoid(t_r - place), nats.
 
     place  [.., k] · steps [.., k, T] (CellKinds), of which a dimension uses count - 1 · count [k, 1] its levels
 
-    Without cancellation: sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), and for b - a = softplus(s)
-    the last factor is sigmoid(s).
+    Of thresholds that are softplus(s) apart, 1 - exp(t_{r-1} - t_r) is sigmoid(s).
     """
     threshold = torch.cat([steps[..., :1], F.softplus(steps[..., 1:])], -1).cumsum(-1) - place[..., None]
-    level = torch.arange(threshold.shape[-1] + 1, device=steps.device)
-    below = F.pad(F.logsigmoid(threshold), (0, 1))  # log P(x <= r)
-    above = F.pad(F.logsigmoid(-threshold), (1, 0))  # log P(x > r - 1)
-    between = F.pad(F.logsigmoid(steps), (0, 1)).expand_as(below)
-    terms = above + torch.where(level < count - 1, below, 0.0)
-    terms = terms + torch.where((level > 0) & (level < count - 1), between, 0.0)
-    return torch.where(level < count, terms, -torch.inf)
+    return ordered_log_probs(threshold, F.logsigmoid(steps[..., 1:]).expand(*threshold.shape[:-1], -1), count)

@@ -9,9 +9,9 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths.cumulative import ordered_log_probs
 from vgi_cli.maths.laws import WIDE_SHARE, CategoricalLaw, Law, Quadrature
 
 
@@ -113,13 +113,9 @@ class LevelHeads(nn.Module):
         step = torch.where(real, even, 0.0).diff(dim=-1).clamp(min=0.0) * torch.exp(_bounded(params[..., 2:]))
         first = torch.where(real, even, 0.0)[..., :1] + params[..., 1:2] - params[..., :1]
         cut = torch.cat([first, first + step.cumsum(-1)], -1)  # [.., width - 1]
-        # log(sigmoid(c_k) - sigmoid(c_{k-1})) = log sigmoid(c_k) + log sigmoid(-c_{k-1}) + log(1 - exp(c_{k-1} - c_k))
-        below = F.pad(torch.where(real, F.logsigmoid(cut), 0.0), (0, 1))
-        above = F.pad(torch.where(real, F.logsigmoid(-cut), 0.0), (1, 0))
         middle = real[..., 1:] & (step > 0)
         between = torch.log(-torch.expm1(-torch.where(middle, step, math.log(2.0))))
-        between = F.pad(torch.where(middle, between, 0.0), (1, 1))
-        return (below + above + between).masked_fill(~possible, -torch.inf)
+        return ordered_log_probs(cut, torch.where(middle, between, 0.0), possible.sum(-1, keepdim=True))
 
 
 def _bounded(raw: Tensor) -> Tensor:

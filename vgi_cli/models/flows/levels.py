@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths.cumulative import ordered_log_probs
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.laws import CategoricalLaw
 from vgi_cli.maths.masked import MaskedBlock, unit_degrees
@@ -250,17 +251,15 @@ class OrderedLinear(nn.Module):
 
 
 def cumulative_log_probs(location: Tensor, gaps: Tensor) -> Tensor:
-    """Log probabilities of ordered levels (cumulative logits, McCullagh 1980): P(level <= k) = sigmoid(t_k - location),
-    with t_0 = 0 and steps of softplus(gap) between the t.
+    """Log probabilities of ordered levels: P(level <= k) = sigmoid(t_k - location), with t_0 = 0 and steps of
+    softplus(gap) between the t.
 
     location [n, R], gaps [n, L - 2, 1] -> [n L, R].
     """
-    steps = F.softplus(gaps) + SMALLEST_GAP
-    cuts = torch.cat([steps.new_zeros(len(steps), 1, 1), steps.cumsum(1)], 1)  # [n, L - 1, 1]
-    at = cuts - location[:, None]
-    # sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), and b - a is a step
-    inner = F.logsigmoid(at[:, 1:]) + F.logsigmoid(-at[:, :-1]) + (-torch.expm1(-steps)).log()
-    return torch.cat([F.logsigmoid(at[:, :1]), inner, F.logsigmoid(-at[:, -1:])], 1).flatten(0, 1)
+    steps = (F.softplus(gaps) + SMALLEST_GAP).mT  # [n, 1, L - 2]
+    cuts = F.pad(steps.cumsum(-1), (1, 0)) - location[..., None]  # [n, R, L - 1]
+    between = (-torch.expm1(-steps)).log().expand(-1, cuts.shape[1], -1)
+    return ordered_log_probs(cuts, between).mT.flatten(0, 1)
 
 
 def _groups(levels: Sequence[int], cumulative: Sequence[bool]) -> tuple[Group, ...]:
