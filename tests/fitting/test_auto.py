@@ -54,6 +54,31 @@ def test_one_gaussian_where_no_row_has_a_hole_beside_an_observed_cell(missing: f
     assert not GaussianMixture.build(config, Layout.plain(d)).independent or d == 1
 
 
+def test_what_holds_levels_is_no_gaussian() -> None:
+    """One cluster of a table of which some columns hold levels; how wide a covariance is, is for the numbers."""
+    choice = choose(400, FULL_UP_TO + 9, 0.0, partial=0, levels=9)
+    assert "so one cluster is enough" in choice.why and "Gaussian" not in choice.why
+    assert dict(choice.settings) == {"components": 1}
+    assert choose(400, FULL_UP_TO + 9, 0.0, partial=0, levels=8).settings["covariance"] == "factor"
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [("xs", "mixture of Gaussians and categories"), ("st", "mixture of categories"), ("xy", "Gaussian mixture")],
+)
+def test_the_model_is_called_what_it_is(columns: str, what: str, tmp_path: Path) -> None:
+    cells = {
+        "x": [0.5, 1.25, 2.5, None] * 6,
+        "y": [1.5, 0.25, -1.0] * 8,
+        "s": ["a", "b", None] * 8,
+        "t": ["u", "v"] * 12,
+    }
+    lines: list[str] = []
+    table = pd.DataFrame({name: cells[name] for name in columns})
+    vgi_cli.fit(table, out=tmp_path / "run", epochs=1, say=lines.append, set={"bootstrap": "none"})
+    assert any(line.startswith(f"model: {what}, fitted by") for line in lines)
+
+
 def frame() -> pd.DataFrame:
     values = pd.DataFrame({"a": range(40), "b": [i * i % 17 for i in range(40)], "t": "x"}).astype({"a": float})
     values.loc[3, "t"] = None

@@ -40,7 +40,7 @@ def _examples(*lines: str) -> str:
 
 _MODELS = _table(
     "Models (--model)",
-    {"auto": "mixture by em; one Gaussian where nothing is to be filled (default)"}
+    {"auto": "mixture by em; one component where nothing is to be filled (default)"}
     | {name: entry.about for name, entry in MODELS.items()},
 )
 _METHODS = _table("Methods (--method)", {name: entry.about for name, entry in METHODS.items()})

@@ -158,6 +158,41 @@ class Cells:
         """`row 3 (line 4)`: a row (from 0 here, from 1 in the text) in the words of a message."""
         return self._table.where(row)
 
+    def measured(self, values: Floats, limits: tuple[float, float]) -> Cells:
+        """These cells as numbers: values [N], NaN where a cell is missing or none; exact, within
+        limits, and written nowhere."""
+        return _Measured(self._table, self.name, values, limits)
+
+
+@final
+class _Measured(Cells):
+    """Cells whose numbers are given (dates, measured from the first of them)."""
+
+    def __init__(self, table: CellSource, name: str, values: Floats, limits: tuple[float, float]) -> None:
+        super().__init__(table, name)
+        self._values, self._limits = values, limits
+
+    @property
+    def numbers(self) -> Numbers:
+        """The values."""
+        number = ~np.isnan(self._values)
+        return Numbers(self._values, number, np.zeros_like(number))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that there is."""
+        return self._limits
+
+    @property
+    def spelling(self) -> None:
+        """None: values are written nowhere."""
+        return None
+
+    @property
+    def single(self) -> bool:
+        """False: values are exact."""
+        return False
+
 
 class Asked(NamedTuple):
     """Limits that were asked for the fills of one column.

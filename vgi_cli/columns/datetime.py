@@ -42,7 +42,7 @@ from vgi_cli.columns.clock import (
     zone_known,
 )
 from vgi_cli.columns.number import Constant, Measure, Number, inferred
-from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers, Tick, What
+from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
 from vgi_cli.columns.wording import example, first_cell, missing_hint, others
 from vgi_cli.errors import InputError, UsageError
 
@@ -54,35 +54,6 @@ MOSTLY = 0.9
 """From this share of moments on, a column that is not all moments is carried, with a line."""
 WHATS: tuple[What, ...] = ("date", "datetime", "time", "duration")
 _READ = ("date", "datetime", "time")
-
-
-class _Measured(Cells):
-    """Cells of moments as numbers: what `Number` may look at."""
-
-    def __init__(self, cells: Cells, clock: Clock, values: Floats, ns: bool) -> None:
-        super().__init__(cells._table, cells.name)
-        self._values, self._limits = values, clock.limits(ns)
-
-    @property
-    def numbers(self) -> Numbers:
-        """Their values."""
-        number = ~np.isnan(self._values)
-        return Numbers(self._values, number, np.zeros_like(number))
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The least and the greatest value that there is."""
-        return self._limits
-
-    @property
-    def spelling(self) -> None:
-        """Values are written nowhere."""
-        return None
-
-    @property
-    def single(self) -> bool:
-        """Values are exact."""
-        return False
 
 
 @final
@@ -127,7 +98,8 @@ class Moment(ModelledColumn):
         if isinstance(known, Carried):
             return known
         clock, values = known
-        measured = _Measured(cells, clock, values, cells.moments is not None and cells.moments.unit == "ns")
+        ns = cells.moments is not None and cells.moments.unit == "ns"
+        measured = cells.measured(values, clock.limits(ns))
         if asked.bounds is not None and asked.bounds.rule == "range":
             if asked.bounds.named:
                 message = f"--bounds {asked.bounds.said}: column '{cells.name}' holds {clock.what}s"

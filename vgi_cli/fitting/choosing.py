@@ -56,19 +56,20 @@ class Choice(NamedTuple):
     refits: bool = True
 
 
-def choose(N: int, d: int, share_missing: float, partial: int) -> Choice:
-    """Model and method for N rows, d modelled columns, a share of missing cells and so many rows with holes beside
-    observed cells.
+def choose(N: int, d: int, share_missing: float, partial: int, levels: int = 0) -> Choice:
+    """Model and method for N rows, d modelled columns (of which some hold levels), a share of missing cells and so many
+    rows with holes beside observed cells.
 
     A mixture by EM is exact and quick, and where it was measured it imputes no worse than a flow, which takes tens of
-    times as long. Where no row has a hole beside an observed cell nothing depends on the model yet: one Gaussian is
+    times as long. Where no row has a hole beside an observed cell nothing depends on the model yet: one component is
     fitted, which takes a few iterations, can fill new rows and be evaluated.
     """
     size = f"{N:,} row{'s' * (N != 1)}, {d:,} column{'s' * (d != 1)}, {share_missing:.0%} of the cells missing"
     if partial == 0:
         what = "only whole rows are missing" if share_missing > 0 else "there is nothing to fill"
-        why = f"{size}: {what}, so one Gaussian is enough (--model mixture makes a full fit, for new rows with holes)"
-        wide = {"covariance": "factor", "factors": WIDE_FACTORS} if d > FULL_UP_TO else {}
+        one = "one cluster" if levels else "one Gaussian"
+        why = f"{size}: {what}, so {one} is enough (--model mixture makes a full fit, for new rows with holes)"
+        wide = {"covariance": "factor", "factors": WIDE_FACTORS} if d - levels > FULL_UP_TO else {}
         return Choice("mixture", "em", why, {"components": 1, **wide}, refits=False)
     if d > 1 and N * (1.0 - share_missing) >= max(FLOW_ROWS, FLOW_ROWS_PER_COLUMN * d):
         many = "--model flow may describe so many rows better, in tens of times the time"
@@ -82,7 +83,7 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
     if model == "auto":
         missing = table.missing
         partial = int((missing.any(1) & ~missing.all(1)).sum())
-        choice = choose(table.N, table.D, float(missing.double().mean()), partial)
+        choice = choose(table.N, table.D, float(missing.double().mean()), partial, len(table.layout.discrete))
         model = choice.model
         needs = registry.METHODS[method].needs if method is not None else frozenset()
         why = choice.why
@@ -94,7 +95,7 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
         if not choice.refits and recipe.bootstrap == "auto":
             recipe = recipe.replace(bootstrap="none")
         method = method or choice.method
-        reporter.say(f"model: {_title(model)}, fitted by {_title(method)}: {why}")
+        reporter.say(f"model: {_density(model, table.layout)}, fitted by {_title(method)}: {why}")
     elif method is None:
         method = registry.MODELS[model].traits.method
         reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].traits.because})")
@@ -120,6 +121,13 @@ def check_discrete(recipe: Recipe, layout: Layout) -> None:
         message, others = f"--model {model} {what}", f"--model {' or '.join(models)}"
     rest = "--carry-others carries them as they are, --column NAME=numeric takes levels that are numbers as numbers"
     raise UsageError(message, f"{others} takes them; {rest}")
+
+
+def _density(model: str, layout: Layout) -> str:
+    """The title of a model, for what a table holds: of a mixture what its components are."""
+    if model != "mixture" or not layout.discrete:
+        return _title(model)
+    return "mixture of Gaussians and categories" if layout.continuous else "mixture of categories"
 
 
 def _title(name: str) -> str:
