@@ -251,9 +251,11 @@ class Finding(NamedTuple):
 class Column(ABC):
     """One column of a fitted table: what its cells are, and what the fit knows about them.
 
-    name  its name
-    kind  the name of its class in KINDS (registry/names.py)
-    role  data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
+    name    its name
+    kind    the name of its class in KINDS (registry/names.py)
+    role    data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
+    stored  the type of its cells where the fitted table had types (Parquet, tables in memory), as Arrow writes it: what
+            fills have in a table where the column is empty
     """
 
     words: ClassVar[tuple[str, ...]] = ()
@@ -262,6 +264,7 @@ class Column(ABC):
     name: str
     kind: str
     role: Role = "data"
+    stored: str | None = None
 
     @property
     def request(self) -> str | None:

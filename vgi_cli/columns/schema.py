@@ -222,9 +222,11 @@ def _column_of(raw: dict[str, Any], place: str) -> Column:
 def _plain(column: Column) -> dict[str, Any]:
     """The JSON object of a column."""
     own: dict[str, Any] = _adapter(type(column)).dump_python(column, mode="json")
+    if column.stored is None:
+        del own["stored"]
     if not isinstance(column, _BLANKED):
         return own
-    head = {key: own[key] for key in ("name", "kind", "role")}
+    head = {key: own[key] for key in ("name", "kind", "role", "stored") if key in own}
     return head | {key: own.get(key, value) for key, value in _BLANK.items()}
 
 

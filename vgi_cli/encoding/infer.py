@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Transform
+from vgi_cli.columns.base import Carried, Column, ConstantColumn, Empty, ModelledColumn, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.number import Constant, Number
@@ -71,7 +72,9 @@ def infer_schema(
             role = "id"
         kind, detail = said.get(name, (None, None))
         request = Request(kind, asked.get(name), transform, rows, detail)
-        columns.append(infer_column(table.column(name), role, request))
+        column = infer_column(table.column(name), role, request)
+        filled = isinstance(column, ModelledColumn | ConstantColumn)
+        columns.append(replace(column, stored=table.stored(name)) if filled else column)
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)

@@ -120,6 +120,11 @@ class Table(CellSource, ABC):
         texts = pa.array(self.some_text(name, rows), pa.large_string())
         return fields(pc.ascii_trim_whitespace(texts), pattern)
 
+    def stored(self, name: str) -> str | None:
+        """The type of a column, where the table has types and this is one of those that can be told from its name."""
+        self.place(name)
+        return None
+
     @abstractmethod
     def _missing(self, i: int) -> Bools:
         """[N] bool: absent in the file."""

@@ -80,6 +80,19 @@ def told_to_pandas(schema: pa.Schema, changed: Mapping[str, pa.DataType]) -> pa.
                 column["pandas_type"], column["numpy_type"] = name, own
             elif pa.types.is_decimal(kind):
                 column["pandas_type"], column["numpy_type"] = "decimal", "object"
+            elif pa.types.is_boolean(kind):
+                column["pandas_type"], column["numpy_type"] = "bool", "bool"
+            elif pa.types.is_date(kind) or pa.types.is_time(kind):
+                column["pandas_type"], column["numpy_type"] = "date" if pa.types.is_date(kind) else "time", "object"
+            elif pa.types.is_timestamp(kind):
+                column["pandas_type"] = "datetime" if kind.tz is None else "datetimetz"
+                column["numpy_type"] = f"datetime64[{kind.unit}]"
+                column["metadata"] = None if kind.tz is None else {"timezone": kind.tz}
+            elif pa.types.is_duration(kind):
+                column["pandas_type"], column["numpy_type"] = "timedelta", f"timedelta64[{kind.unit}]"
+            elif pa.types.is_dictionary(kind):
+                column["pandas_type"], column["numpy_type"] = "categorical", str(kind.index_type)
+                column["metadata"] = {"num_categories": None, "ordered": kind.ordered}
             else:
                 column["pandas_type"], column["numpy_type"] = "unicode", "object"
     return schema.with_metadata({**metadata, KEY: json.dumps(described).encode()})

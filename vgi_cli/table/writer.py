@@ -202,7 +202,7 @@ def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
         for block, holes in content.blocks():
             arrow, fills = as_arrow(block.table, types), content.draw(draw, block)
             for hole in holes:
-                extents.setdefault(hole.column.name, Extent()).add(hole, fills, arrow.column(hole.place))
+                extents.setdefault(hole.column.name, Extent(hole.column)).add(hole, fills, arrow.column(hole.place))
     return types, filled_types(types, extents, say)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -59,6 +60,34 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+_CALLED = (
+    (r"timestamp\[(s|ms|us|ns), tz=(.+)\]", lambda unit, zone: pa.timestamp(unit, zone)),
+    (r"decimal32\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal32(int(digits), int(scale))),
+    (r"decimal64\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal64(int(digits), int(scale))),
+    (r"decimal128\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal128(int(digits), int(scale))),
+    (r"decimal256\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal256(int(digits), int(scale))),
+    (
+        r"dictionary<values=(.+), indices=(u?int\d+), ordered=([01])>",
+        lambda values, indices, ordered: pa.dictionary(type_called(indices), type_called(values), ordered == "1"),
+    ),
+)
+"""How Arrow writes the types that have parameters, and the types of these."""
+
+
+def type_called(text: str) -> pa.DataType | None:
+    """The type that Arrow writes so; None where it is none that a column of a table may be modelled with."""
+    for pattern, made in _CALLED:
+        if (found := re.fullmatch(pattern, text)) is not None:
+            try:
+                return made(*found.groups())
+            except (TypeError, ValueError):  # pa.ArrowException is a ValueError
+                return None
+    try:
+        return pa.type_for_alias(text)
+    except ValueError:
+        return None
+
+
 def what_of(kind: pa.DataType) -> What | None:
     """Whether a type is of dates, datetimes, times or durations."""
     if pa.types.is_date(kind):
@@ -114,6 +143,10 @@ class ParquetTable(Table):
 
     def typed(self, name: str) -> bool:
         return not is_number(self._type(self.place(name))) or name in self._categories
+
+    def stored(self, name: str) -> str | None:
+        kind = self._type(self.place(name))
+        return str(kind) if type_called(str(kind)) == kind else None
 
     def textual(self, name: str) -> bool:
         return is_text(self._type(self.place(name)))

@@ -10,20 +10,25 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
+from vgi_cli.columns.base import ConstantColumn, ModelledColumn
+from vgi_cli.columns.boolean import Boolean
 from vgi_cli.columns.datetime import ConstantMoment, Moment
+from vgi_cli.columns.levelled import Levelled, key_of, number_of
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Holes
 from vgi_cli.table.pandas_notes import told_to_pandas
-from vgi_cli.table.parquet.table import ParquetTable, tick_of, what_of
+from vgi_cli.table.parquet.table import ParquetTable, is_number, is_text, tick_of, type_called, what_of
 
 _WIDER = (pa.null(), pa.int64(), pa.float64(), pa.string())
 """Each type can hold what those before it hold."""
 FLOATING = (pa.float16(), pa.float32(), pa.float64())
 FRACTION = 17
 """Digits after the point of a decimal that stands in for whole numbers beyond those of float64."""
+_SMALL = 127
+"""Texts that a dictionary with places of one byte has room for."""
 _CONTEXT = Context(prec=400)
 
 
@@ -64,9 +69,33 @@ def _read_column(table: Table, name: str, kind: pa.DataType) -> pa.Array:
     return pa.array(table.numeric(name), pa.float64(), mask=table.missing(name)).cast(kind)
 
 
+def fitted_type(column: ModelledColumn | ConstantColumn) -> pa.DataType:
+    """The type that the cells of a column had in the fit; of a fit of texts (CSV) that of what the texts say: texts, or
+    truth values where they are `true` and `false`, whole numbers, or numbers."""
+    kind = None if column.stored is None else type_called(column.stored)
+    if kind is not None:
+        if pa.types.is_dictionary(kind) and isinstance(column, Levelled) and len(column.texts) > _SMALL:
+            return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+        return kind
+    if isinstance(column, Number):
+        return pa.int64() if column.whole else pa.float64()
+    if isinstance(column, Boolean) and {key_of(level).casefold() for level in column.levels} == {"false", "true"}:
+        return pa.bool_()
+    if isinstance(column, Levelled):
+        values = [number_of(key_of(level)) for level in column.texts]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            return pa.int64() if all(value == round(value) for value in known) else pa.float64()
+    if isinstance(column, Constant):
+        return pa.int64() if column.low == round(column.low) and abs(column.low) < EXACT else pa.float64()
+    return pa.string()
+
+
 class Extent:
     """What the type of one column must hold.
 
+    fitted     the type that its cells had in the fit
+    empty      whether no cell was observed
     low, high  the least and the greatest fill
     broken     a fill that is not whole, None where all are
     largest    the largest size of an observed number, of a column of 64 bits
@@ -74,7 +103,8 @@ class Extent:
     text       a fill that is no number, None where all are numbers
     """
 
-    def __init__(self) -> None:
+    def __init__(self, column: ModelledColumn | ConstantColumn) -> None:
+        self.fitted, self.empty = fitted_type(column), True
         self.low, self.high = np.inf, -np.inf
         self.broken: float | None = None
         self.largest = 0.0
@@ -84,6 +114,7 @@ class Extent:
     def add(self, hole: Holes, draw: Floats, observed: pa.ChunkedArray) -> None:
         """Look at the fills of some rows [n] from one draw [n, D] and at the column that they belong to."""
         codes = hole.values(draw)
+        self.empty &= len(codes) == len(observed)
         values = hole.column.numbers(codes)
         if values is None:
             if len(codes) and self.text is None:
@@ -167,14 +198,18 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
 
 def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
     """The type, or the next one that holds the fills (None: there is none), and why it has to change."""
+    if (
+        fills.empty
+        and given != fills.fitted
+        and not (is_number(given) and is_number(fills.fitted))
+        and not is_text(given)
+    ):
+        return _wide_enough(fills.fitted, fills)[0] or pa.float64(), "it was empty"
     if fills.text is not None:
         return _with_text(given, fills)
     if math.isinf(fills.low):  # no hole
         return given, ""
     why = f"the fill {plain(fills.farthest)} does not fit in"
-    if pa.types.is_null(given):
-        whole = fills.broken is None and max(-fills.low, fills.high) < EXACT
-        return pa.int64() if whole else pa.float64(), "it was empty"
     if pa.types.is_integer(given):
         if fills.broken is not None:
             return _fractional(fills), f"the fill {plain(fills.broken)} is not whole"
@@ -197,8 +232,6 @@ def _dictionary(given: pa.DataType, fills: Extent) -> tuple[pa.DataType, str]:
 
 def _with_text(given: pa.DataType, fills: Extent) -> tuple[pa.DataType, str]:
     """The type of a column some of whose fills are texts."""
-    if pa.types.is_null(given):
-        return pa.string(), "it was empty"
     number = pa.types.is_integer(given) or pa.types.is_floating(given) or pa.types.is_decimal(given)
     if number:
         return pa.string(), f"the fill '{fills.text}' is no number"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.table.fills import Holes
 from vgi_cli.table.pandas_notes import KEY
@@ -50,7 +51,9 @@ def in_types(arrow: pa.Table, types: pa.Schema) -> pa.Table:
     """Rows in the types of a filled table."""
     for i, (field, old) in enumerate(zip(types, arrow.schema, strict=True)):
         if field.type != old.type:  # Arrow cannot cast every type to itself
-            arrow = arrow.set_column(i, field, arrow.column(i).cast(field.type))
+            column = arrow.column(i)
+            empty = column.null_count == len(column)
+            arrow = arrow.set_column(i, field, pa.nulls(len(column), field.type) if empty else column.cast(field.type))
     return arrow.replace_schema_metadata(types.metadata)
 
 
@@ -113,16 +116,23 @@ def _fill(column: pa.ChunkedArray, hole: Holes, draw: Floats, kind: pa.DataType)
     mask[hole.rows] = True
     plain = replaceable(kind)
     fills = cells(hole, hole.values(draw), kind if pa.types.is_duration(kind) else plain).cast(plain)
-    filled = pc.replace_with_mask(column.cast(plain).combine_chunks(), pa.array(mask), fills)
+    known = pa.nulls(len(column), plain) if mask.all() else column.cast(plain).combine_chunks()
+    filled = pc.replace_with_mask(known, pa.array(mask), fills)
     if pa.types.is_dictionary(kind):
+        if not pa.types.is_dictionary(column.type) and isinstance(hole.column, Levelled):  # it was empty: as in the fit
+            return _coded(filled, pa.array(hole.column.texts).cast(filled.type), kind)
         return _in_dictionary(filled, column, kind)
     return filled.cast(kind)
 
 
 def _in_dictionary(filled: pa.Array, column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """Filled cells in the dictionary that their column had, with what is new at its end."""
-    chunks = column.unify_dictionaries().chunks
-    known = chunks[0].dictionary.cast(filled.type) if chunks else pa.array([], filled.type)
+    chunks = column.unify_dictionaries().chunks if pa.types.is_dictionary(column.type) else []
+    return _coded(filled, chunks[0].dictionary.cast(filled.type) if chunks else pa.array([], filled.type), kind)
+
+
+def _coded(filled: pa.Array, known: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cells in a dictionary of what is known, with what is new at its end."""
     every = pa.concat_arrays([known, pc.drop_null(filled)]).unique()
     indices = pc.index_in(filled, every, skip_nulls=True).cast(kind.index_type)
     return pa.DictionaryArray.from_arrays(indices, every.cast(kind.value_type), ordered=kind.ordered)
