@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 import numpy as np
@@ -93,6 +94,15 @@ class Boolean(Levelled):
         own = {key_of(level).casefold(): float(code) for code, level in enumerate(self.levels)}
         key = key_of(text).casefold()
         return own[key] if key in own else float(WORDS.get(key, np.nan))
+
+    def spellings(self, found: Mapping[int, Mapping[str, int]]) -> dict[int, str]:
+        """Of a truth value that does not occur the opposite of the other."""
+        other = super().spellings(found)
+        if len(found) == 1:
+            ((code, text),) = other.items() or [(-1, "")]
+            if truth_key(text) in ("0", "1"):
+                other[1 - code] = opposite(text)
+        return other
 
     def numbers(self, codes: Floats) -> Floats | None:
         """0 and 1, also of texts: what a column of numbers or of truth values gets."""

@@ -7,7 +7,7 @@ import io
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import NamedTuple
@@ -276,6 +276,12 @@ class Levelled(ModelledColumn):
 
     def spell(self, codes: Floats, fewest: int | None) -> list[str]:
         return [self.texts[int(code)] for code in codes.tolist()]
+
+    def spellings(self, found: Mapping[int, Mapping[str, int]]) -> dict[int, str]:
+        """Texts of codes in a table that spells levels in another way than the fit; `found`: of each code that occurs
+        there the texts that stand for it, and how many cells hold each."""
+        usual = {code: min(texts, key=lambda text: (-texts[text], text)) for code, texts in found.items()}
+        return {code: text for code, text in usual.items() if text != self.texts[code]}
 
     def numbers(self, codes: Floats) -> Floats | None:
         values = [number_of(level) for level in self.texts]

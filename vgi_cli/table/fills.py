@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,7 @@ class Holes:
     copy    a constant number as the table spells it, if it does
     fewest  fewest decimals of its numbers, None where none is written
     decimal  the mark before them
+    spelled  the texts of codes of levels that the table spells in another way than the fit
     """
 
     column: ModelledColumn | ConstantColumn
@@ -45,6 +47,14 @@ class Holes:
     copy: bytes | None
     fewest: int | None
     decimal: str = "."
+    spelled: Mapping[int, str] = field(default_factory=dict)
+
+    def spell(self, codes: Floats) -> list[str]:
+        """[n] texts of codes [n]."""
+        texts = self.column.spell(codes, self.fewest)
+        if not self.spelled:
+            return texts
+        return [self.spelled.get(int(code), text) for code, text in zip(codes.tolist(), texts, strict=True)]
 
     def values(self, draw: Floats) -> Floats:
         """[n] codes of the fills of one draw [N, columns], as the column can hold them."""
@@ -56,7 +66,7 @@ class Holes:
         """[n] raw cells of one draw [N, D], for a text with that delimiter."""
         if self.copy is not None:
             return [self.copy] * len(self.rows)
-        cells = self.column.spell(self.values(draw), self.fewest)
+        cells = self.spell(self.values(draw))
         number = isinstance(self.column, Number | Constant)
         if number and self.decimal != ".":
             cells = [cell.replace(".", self.decimal) for cell in cells]
@@ -121,6 +131,7 @@ class Style:
     first   that cell as it stands in a CSV text
     token   the first hole of the file as it stands; None where there is none
     fewest  fewest decimals of its numbers, None where none is written
+    levels  of each code of a level the texts that stand for it, and how many cells hold each
     """
 
     holes: bool = False
@@ -128,17 +139,31 @@ class Style:
     first: bytes | None = None
     token: bytes | None = None
     fewest: int | None = None
+    levels: dict[int, Counter[str]] = field(default_factory=dict)
 
 
 def find_styles(tables: Iterable[Table], schema: Schema) -> dict[str, Style]:
     """The styles of the modelled and the constant columns, from a table that may come in blocks of rows."""
-    styles = {column.name: Style() for column in (*schema.encoded, *schema.constants)}
+    columns: list[ModelledColumn | ConstantColumn] = [*schema.encoded, *schema.constants]
+    styles = {column.name: Style() for column in columns}
     for table in tables:
         csv = table.csv if isinstance(table, CsvTable) else None
-        for name, style in styles.items():
-            if name in table.names:
-                _look(style, table, csv, name)
+        for column in columns:
+            if column.name in table.names:
+                style = styles[column.name]
+                _look(style, table, csv, column.name)
+                if isinstance(column, Levelled):
+                    _look_at_levels(style, table, column)
     return styles
+
+
+def _look_at_levels(style: Style, table: Table, column: Levelled) -> None:
+    texts, places = table.distinct(column.name)
+    counts = np.bincount(places[places >= 0], minlength=len(texts)).tolist()
+    for text, count in zip(texts, counts, strict=True):
+        code = column.place(text)
+        if count and not np.isnan(code):
+            style.levels.setdefault(int(code), Counter())[text] += count
 
 
 def _look(style: Style, table: Table, csv: CsvText | None, name: str) -> None:
@@ -176,9 +201,9 @@ def find_holes(table: Table, schema: Schema, styles: Mapping[str, Style]) -> lis
         quoted = np.full(len(rows), bool(style.quoted))
         if style.quoted is None and csv is not None:
             quoted = _in_quotes(csv, place, rows)
-        out.append(
-            Holes(column, place, order.get(column.name), rows, quoted, blanks, copy, style.fewest, table.decimal)
-        )
+        spelled = column.spellings(style.levels) if isinstance(column, Levelled) else {}
+        d, decimal = order.get(column.name), table.decimal
+        out.append(Holes(column, place, d, rows, quoted, blanks, copy, style.fewest, decimal, spelled))
     return out
 
 

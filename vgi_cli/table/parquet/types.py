@@ -118,7 +118,7 @@ class Extent:
         values = hole.column.numbers(codes)
         if values is None:
             if len(codes) and self.text is None:
-                self.text = hole.column.spell(codes[:1], hole.fewest)[0]
+                self.text = hole.spell(codes[:1])[0]
             values = np.zeros(0)
         self.low = min(self.low, float(values.min(initial=np.inf)))
         self.high = max(self.high, float(values.max(initial=-np.inf)))
@@ -130,7 +130,7 @@ class Extent:
             self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
         if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
             self.texts.update(map(str, observed.cast(observed.type.value_type).unique().drop_null().to_pylist()))
-            self.texts.update(hole.column.spell(np.unique(codes), hole.fewest))
+            self.texts.update(hole.spell(np.unique(codes)))
 
     @property
     def farthest(self) -> float:
@@ -183,7 +183,7 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind) and numbers is not None:
         return pa.array(numbers != 0, kind)
     if numbers is None:
-        return pa.array(hole.column.spell(values, hole.fewest), pa.large_string()).cast(kind)
+        return pa.array(hole.spell(values), pa.large_string()).cast(kind)
     if pa.types.is_decimal(kind):
         most, column = _most(kind), hole.column
         texts = column.spell(values, 0) if isinstance(column, Number | Constant) else map(plain, numbers.tolist())
@@ -193,7 +193,7 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
         return pa.array([min(int(v), limits.max) for v in numbers.tolist()], kind)
-    return pa.array(hole.column.spell(values, hole.fewest), kind)
+    return pa.array(hole.spell(values), kind)
 
 
 def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
