@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -38,3 +39,18 @@ def test_the_others_are_carried(vgi: Vgi) -> None:
     before, after = Path("t.csv").read_text().splitlines(), Path("filled.1.csv").read_text().splitlines()
     assert [line.split(",")[2] for line in before] == [line.split(",")[2] for line in after]
     assert all(line.split(",")[1] for line in after)
+
+
+def test_the_report_says_which_columns_are_in_the_likelihood(vgi: Vgi) -> None:
+    """Of two runs of one table, one of which carries the levels that the other models."""
+    assert vgi("fit", "t.csv", "--model", "fa", "--carry-others", "--epochs", "3", "--out", "numbers").code == 0
+    assert vgi("fit", "t.csv", "--epochs", "3", "--set", "bootstrap=none", "--out", "all").code == 0
+    found = {}
+    for run in ("numbers", "all"):
+        found[run] = json.loads(vgi("evaluate", "--checkpoint", run, "t.csv", "--json").out)["loglik"]
+    assert found["numbers"]["carried"] == ["sex"] and "probability" not in found["numbers"]
+    assert found["all"]["probability"] == ["sex"] and "carried" not in found["all"]
+    assert found["numbers"]["dequantised"] == found["all"]["dequantised"] == ["a", "b"]
+    text = vgi("evaluate", "--checkpoint", "numbers", "t.csv").out
+    assert "- not in the log-likelihood, as the run carries them: sex" in text
+    assert "- to be compared only with a run in whose log-likelihood the same columns are" in text

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.base import Carried, ModelledColumn
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.schema import Schema
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
@@ -167,6 +168,15 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(columns[:SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
 
 
+def entering(schema: Schema) -> dict[str, list[str]]:
+    """The `measures` of the columns, and those that are `carried` and so do not enter the log-likelihood, but for ids.
+    Empty where all are numbers that enter: then another run of the table has the same."""
+    carried = [c.name for c in schema.columns if isinstance(c, Carried) and c.role in ("data", "exclude")]
+    if not carried and not schema.layout.discrete:
+        return {}
+    return measures(schema.encoded) | ({"carried": carried} if carried else {})
+
+
 def measures(columns: Sequence[ModelledColumn]) -> dict[str, list[str]]:
     """Which columns enter the log-likelihood by a probability and which by a density, by name: `probability` (levels),
     `dequantised` (rounded numbers: a density times the step), `density` and, of dates and times that are not rounded,
@@ -188,6 +198,9 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
     lines += [f"- {words}: {_names(loglik[key])}" for key, words in _MEASURES.items() if loglik.get(key)]
+    if "carried" in loglik:
+        lines.append(f"- not in the log-likelihood, as the run carries them: {_names(loglik['carried'])}")
+        lines.append("- to be compared only with a run in whose log-likelihood the same columns are")
     if "sample" in loglik:
         s = loglik["sample"]
         lines.append(f"- rows scored {s['rows']:,} of {s['of']:,}, drawn at random (seed {s['seed']})")

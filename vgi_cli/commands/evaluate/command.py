@@ -26,7 +26,7 @@ from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.errors import InputError, Interrupted, UsageError
 from vgi_cli.evaluation import fail_if
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, score_imputations
-from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown, measures, remarks
+from vgi_cli.evaluation.report import entering, imputation_part, loglik_part, make_report, markdown, remarks
 from vgi_cli.evaluation.truth.distance import compare
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
@@ -139,8 +139,8 @@ def make(
     part = loglik_part(
         loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0
     )
-    if part and fitted.layout.discrete:
-        part |= measures(fitted.schema.encoded)
+    if part:
+        part |= entering(fitted.schema)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
     notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
