@@ -65,7 +65,7 @@ def test_a_fit_says_a_line_for_each_kind_and_more_with_v(vgi: Vgi, table: Path) 
 
 def test_it_refuses_what_a_fit_refuses(vgi: Vgi, table: Path) -> None:
     done = vgi("fit", "t.csv", "--dry-run", "--column", "age=boolean")
-    assert done.code == 2 and "--column age=boolean, but its cells are none of that kind" in done.err
+    assert done.code == 2 and "--column age=boolean, but the column holds" in done.err
     done = vgi("fit", "t.csv", "--dry-run", "--resume", "--out", "run")
     assert done.code == 2 and "--dry-run and --resume exclude each other" in done.err
     done = vgi("fit", "--dry-run")
@@ -104,3 +104,24 @@ def test_a_line_break_without_quotes_is_refused(vgi: Vgi, table: Path) -> None:
     assert done.code == 2 and "a level with a line break stands in double quotes, got 'low\\nmid,top'" in done.err
     done = vgi("fit", "t.csv", "--dry-run", "--column", "smokes=boolean:N\nY,top")
     assert done.code == 2 and "line break" in done.err
+
+
+def test_levels_that_were_listed_stay_as_they_were(vgi: Vgi, table: Path) -> None:
+    """One that does not occur is part of the kind."""
+    done = vgi("fit", "t.csv", "--dry-run", "--column", "sex=categorical:m,x,f")
+    assert parse(done.out).values["table"]["columns"]["sex"] == "categorical:m,x,f"
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "hint"),
+    [
+        ("sex=boolean", "which level is true is not known", "`--column sex=boolean:f,m` in that order"),
+        ("same=boolean", "which level is true is not known", "`--column same=boolean:one,OTHER` in that order"),
+        ("grade=boolean", "but the column holds 3 different values", "`--column grade=categorical` models levels"),
+    ],
+)
+def test_what_is_no_truth_value_is_refused_with_the_way_to_say_it(
+    vgi: Vgi, table: Path, said: str, what: str, hint: str
+) -> None:
+    done = vgi("fit", "t.csv", "--dry-run", "--column", said)
+    assert done.code == 2 and what in done.err and hint in done.err

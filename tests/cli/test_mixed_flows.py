@@ -122,3 +122,12 @@ def test_new_rows_are_filled_finetuned_and_scored(vgi: Vgi) -> None:
     assert done.code == 0, done.err
     loglik = json.loads(done.out)["loglik"]
     assert loglik["estimator"] == "annealed" and np.isfinite(loglik["mean"])
+
+
+def test_a_run_that_imputes_by_its_chains_alone_says_so_of_held_out_rows(vgi: Vgi) -> None:
+    """No sampler is named in the hint that is the one refused."""
+    fit = ["fit", "holes.csv", "--model", "flow", "--imputer", "empirical", *SMALL, "--epochs", "1"]
+    assert vgi(*fit, "--val", "0.2", "--out", "chained").code == 0
+    done = vgi("impute", "--checkpoint", "chained", "-o", "filled.csv")
+    assert done.code == 2 and "needs chains of every row" in done.err
+    assert "fit again without --val" in done.err and "--sampler" not in done.err

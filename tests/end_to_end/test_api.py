@@ -215,3 +215,10 @@ def test_arguments_of_another_type_are_refused(tmp_path: Path, frame: pd.DataFra
     with pytest.raises(UsageError, match="checkpoint: expected a Run or a path, got int") as caught:
         vgi_cli.load(5)
     assert caught.value.hint == "name a run folder"
+
+
+def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame: pd.DataFrame) -> None:
+    frame["cut"] = pd.cut(np.arange(len(frame)), 3)
+    with pytest.raises(InputError, match="column 'cut': Unsupported cast") as refused:
+        vgi_cli.fit(frame, out=tmp_path / "run")
+    assert "`.astype(str)`" in str(refused.value.hint)

@@ -21,6 +21,7 @@ from vgi_cli.columns.levelled import (
     unnamed_levels,
 )
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.errors import InputError
 
 PAIRS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"))
 FAMILIES = (("0", "1"), ("no", "yes", "n", "y"), ("false", "true", "f", "t"))
@@ -72,7 +73,23 @@ class Boolean(Levelled):
             return None
         if asked.detail is not None:
             return cls(cells.name, "boolean", levels=listed_levels(cells, asked, lambda text: key_of(text).casefold()))
-        return cls.found(cells, one=True)
+        found = cls.found(cells, one=True)
+        if found is None:
+            cls._refuse(cells)
+        return found
+
+    @staticmethod
+    def _refuse(cells: Cells) -> None:
+        levels = [level.text for level in levels_of(cells).values()]
+        said = f"{cells.label}: --column {cells.name}=boolean"
+        if len(levels) > 2:
+            hint = f"`--column {cells.name}=categorical` models levels, `integer` or `numeric` numbers"
+            raise InputError(f"{said}, but the column holds {len(levels)} different values", hint)
+        names = as_list(levels) if len(levels) == 2 else f"{as_list(levels)},OTHER"
+        raise InputError(
+            f"{said}: which level is true is not known",
+            f"list what is false and what is true: `--column {cells.name}=boolean:{names}` in that order",
+        )
 
     @classmethod
     def found(cls, cells: Cells, one: bool) -> Column | None:

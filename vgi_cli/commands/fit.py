@@ -90,7 +90,8 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
         apart = held_out(recipe, table.N)
         schema = new_schema(table, recipe, reporter, None if apart is None else apart[0])
-    return DryRun(kinds_of(table, schema, recipe.table.columns), fixing(schema))
+    said = recipe.table.columns
+    return DryRun(kinds_of(table, schema, said), fixing(schema, said))
 
 
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:

@@ -53,9 +53,10 @@ def make_imputer(
         raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
     held_out = fitted.run.record.data.rows_held_out
     if traits.stored and held_out:
+        other = fitted.sampler("auto")
         raise UsageError(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.name}' held out {held_out} rows (--val)",
-            f"use --sampler {fitted.sampler('auto')}",
+            f"use --sampler {other}" if other != sampler else "fit again without --val: this run has no other sampler",
         )
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:

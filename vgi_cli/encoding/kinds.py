@@ -63,10 +63,12 @@ def column_lines(columns: list[Taken]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def fixing(schema: Schema) -> dict[str, Any]:
-    """The settings `table.*` of a recipe that takes the columns for the same kinds, whatever their cells."""
+def fixing(schema: Schema, said: Mapping[str, str]) -> dict[str, Any]:
+    """The settings `table.*` of a recipe that takes the columns for the same kinds, whatever their cells; `said`: what
+    the user said of some, whose levels and formats stay as they were listed."""
     roles = {role: [c.name for c in schema.columns if c.role == role] for role in ("id", "exclude")}
     kinds = {c.name: c.request for c in schema.columns if c.request is not None}
+    kinds |= {name: text for name, text in said.items() if ":" in text}
     return {**{role: names for role, names in roles.items() if names}, "columns": kinds}
 
 

@@ -47,10 +47,21 @@ def from_frame(frame: Frame) -> ParquetTable:
     try:
         digest = hashlib.sha256(parquet_bytes(arrow.replace_schema_metadata(None))).hexdigest()
     except pa.ArrowNotImplementedError as error:  # types that Parquet does not have
-        raise InputError(f"the table in memory cannot be read: {error}", "drop the column or cast it") from None
+        name = next((name for name in arrow.column_names if not _storable(arrow.select([name]))), "")
+        what = f"the table in memory cannot be read: column '{name}': {error}"
+        raise InputError(what, "drop the column or cast it (categories of intervals: `.astype(str)`)") from None
     table = ParquetTable(arrow, Origin("table", ".parquet", "the table", digest), index)
     table.in_memory = True
     return table
+
+
+def _storable(arrow: pa.Table) -> bool:
+    """Whether Parquet has the types of a table."""
+    try:
+        parquet_bytes(arrow.replace_schema_metadata(None))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def to_frames(

@@ -172,7 +172,7 @@ class GaussianFamily(Marginal):
         return redraw
 
     def components(self) -> Components:
-        """The mixture in dense form."""
+        """The mixture in dense form; of mixed rows the Gaussians of their continuous dimensions alone."""
         return Components(self.log_weights(), self.gaussians.means(), *self.gaussians.precision())
 
     @torch.no_grad()
