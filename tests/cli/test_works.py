@@ -98,9 +98,7 @@ def test_what_a_fill_changes_is_said(vgi: Vgi) -> None:
     Path("t.csv").write_text("x,y\n" + "".join(f"{'' if x is None else x},{i}\n" for i, x in enumerate(rows)))
     assert vgi("fit", "t.csv", *FA, "--na-values", "1", "--na-values", "0", "--na-values", "-1").code == 0
     done = vgi("impute", "--checkpoint", "run1", "--m", "3", "-o", "o.csv")
-    assert (
-        "column 'x': " in done.err and "fills were numbers that mean missing (--na-values): the next value" in done.err
-    )
+    assert "column 'x': " in done.err and "fills were what means missing (--na-values): the next value" in done.err
     assert not {row[0] for row in cells("o.1.csv")} & {"", "0", "1", "-1"}
     wide = pa.table({"x": pa.array([100, None] * 20, pa.int8()), "y": [i % 11 for i in range(40)]})
     pq.write_table(wide, "w.parquet")

@@ -279,7 +279,7 @@ def test_a_constant_of_a_type_and_an_empty_column_later() -> None:
     later = from_frame(pa.table({"when": pa.nulls(2), "y": [1.0, 2.0]}))
     lines: list[str] = []
     (filled,) = to_frames(later, fitted, np.zeros((1, 2, 2)), True, say=lines.append)
-    assert filled.column("when").type == pa.string() and "written as string" in lines[0]
+    assert filled.column("when").type == pa.date32() and "written as date32[day], not null" in lines[0]
 
 
 def test_what_the_file_says_is_not_overruled() -> None:

@@ -82,8 +82,8 @@ def test_truth_values_of_another_table_may_be_spelled_otherwise() -> None:
 @pytest.mark.parametrize(
     ("cells", "kind", "message"),
     [
-        (["a", "b"], "boolean", "--column x=boolean, but its cells are none of that kind"),
-        (["yes", "true"], "boolean", "--column x=boolean, but its cells are none of that kind"),
+        (["a", "b"], "boolean", "--column x=boolean: which level is true is not known"),
+        (["yes", "true"], "boolean", "--column x=boolean: which level is true is not known"),
         (["yes", "no", "0"], "boolean:no,yes", r"does not list '0' in row 3 \(line 4\)"),
         (["low", "mid", "top", "top"], "ordinal:low,mid", r"does not list 'top' in row 3 \(line 4\) and 1 more cell"),
         (["b", "a", "c"], "ordinal", "--column x=ordinal: the order of texts is not known"),

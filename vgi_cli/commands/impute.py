@@ -369,7 +369,7 @@ class Sampling:
     def finish(self) -> dict[str, object]:
         """After the last rows: what the sampler reports."""
         for name, count in self._moved.items():
-            fills = "fill was a number that means" if count == 1 else "fills were numbers that mean"
+            fills = "fill was what means" if count == 1 else "fills were what means"
             self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
