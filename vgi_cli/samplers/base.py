@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.trees import Tree
 from vgi_cli.models.base import Model
 
 ROW_BLOCK = 256
@@ -39,6 +40,8 @@ class SamplerInput(NamedTuple):
     held          the imputations that the run stores: lines [C, K] by format, keys [N], missing [N, D], and values to
                   start chains from, start [Q, d]; empty: the same
     single        whether these are one imputation, the same in every run
+    trees         of each model the trees that revise its cells, one a dimension, None where it has none (trees.py);
+                  empty: no model has any
     capture       makes a step of a chain, a function of tensors, faster; None: nothing does
     """
 
@@ -47,6 +50,7 @@ class SamplerInput(NamedTuple):
     conditionals: Conditionals | None = None
     held: Mapping[str, Tensor] = {}
     single: bool = False
+    trees: Sequence[Sequence[Tree | None]] = ()
     capture: Callable[[Any], Any] | None = None
 
 

@@ -133,7 +133,7 @@ def refits(
         if several and all_rows:
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
-            refit.initialise(_filled(fitted, x, missing, seed)[drawn], generator)
+            refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
         limit = tolerance * refit.free_parameters()
         try:
             table_of = base.reweighted(weights)
@@ -153,8 +153,8 @@ def refits(
         yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
 
 
-def _filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:
-    """[N, D] the rows with their holes filled by a draw under the model."""
+def filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:
+    """[N, D] the rows x with their holes (missing [N, D]) filled by a draw under the model."""
     parts = []
     for start in range(0, x.shape[0], ROWS):
         rows = torch.arange(start, min(start + ROWS, x.shape[0]))

@@ -9,11 +9,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
+
+
+REACH = 9.0
+"""Standard deviations of the components between which a quantile is searched for."""
+HALVINGS = 45
+"""Halvings of that range: what is left is far below a rounded number of a table."""
 
 
 class EmTable(NamedTuple):
@@ -84,6 +91,23 @@ class ColumnLaw(NamedTuple):
     mean: Tensor
     sd: Tensor
 
+    def centre(self) -> Tensor:
+        """[R] the means."""
+        return (self.log_weights.exp() * self.mean).sum(-1)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """[R] the distribution functions at values [R]."""
+        return (self.log_weights.exp() * torch.special.ndtr((value[:, None] - self.mean) / self.sd)).sum(-1)
+
+    def quantile(self, u: Tensor) -> Tensor:
+        """[R] the inverse of `cdf` at u [R] in (0, 1), by bisection within REACH standard deviations."""
+        low, high = (self.mean - REACH * self.sd).amin(-1), (self.mean + REACH * self.sd).amax(-1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < u
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
+
 
 def column_law(components: Components, x: Tensor, j: Tensor) -> ColumnLaw:
     """The law of column j [R] of rows x [R, D] given the other columns; x_j itself has no influence.
@@ -100,6 +124,31 @@ def column_law(components: Components, x: Tensor, j: Tensor) -> ColumnLaw:
     logdet = components.logdet + diagonal.log()
     log_weights = components.log_weights - 0.5 * (quadratic + logdet + (x.shape[1] - 1) * LOG_2PI)
     return ColumnLaw(torch.log_softmax(log_weights, -1), components.mean[:, j].mT - slope / diagonal, diagonal.rsqrt())
+
+
+class CellLaws:
+    """The law of one cell of a row given its other cells, under a mixture of Gaussians."""
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+
+    def levels(self, j: int) -> int:
+        """How many levels dimension j has; 0: it is continuous."""
+        return 0
+
+    def number(self, x: Tensor, j: int) -> ColumnLaw:
+        """Of the continuous dimension j of rows x [R, D]."""
+        return column_law(self._components, x, torch.full((len(x),), j, device=x.device))
+
+    def probabilities(self, x: Tensor, j: int) -> Tensor:
+        """[R, levels] of the discrete dimension j of rows x [R, D]."""
+        raise ValueError(f"dimension {j} is continuous")
+
+    def redraw(self, x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
+        """x_j of rows x [R, D] given their other cells: see `Redraw` of models/base.py."""
+        if self.levels(j):
+            return inverted(self.probabilities(x, j), u).to(x.dtype)
+        return truncated_mixture(*self.number(x, j), low, high, choice, u)
 
 
 class GaussianFamily(Marginal):
@@ -163,13 +212,11 @@ class GaussianFamily(Marginal):
 
     def column_redraws(self) -> Redraw:
         """Exact: the law of a column given the others is a mixture of normals."""
-        parts = Components(*(part.to(torch.float64) for part in self.components()))
+        return self.cell_laws().redraw
 
-        def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
-            law = column_law(parts, x, torch.full((x.shape[0],), j, device=x.device))
-            return truncated_mixture(*law, low, high, choice, u)
-
-        return redraw
+    def cell_laws(self) -> CellLaws:
+        """The laws of single cells given the rest of their row, in float64."""
+        return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
 
     def components(self) -> Components:
         """The mixture in dense form; of mixed rows the Gaussians of their continuous dimensions alone."""

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths.forests import Seen, draw, expected_counts, inverted, level_probs
+from vgi_cli.maths.forests import Seen, draw, expected_counts, level_probs
 from vgi_cli.maths.gaussian import Patterns
-from vgi_cli.maths.truncated import truncated_mixture
-from vgi_cli.models.base import Redraw
 from vgi_cli.models.gaussian.categories import Categories
-from vgi_cli.models.gaussian.family import Components, column_law
+from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
 
 COUNTED = 4096
@@ -192,26 +190,34 @@ def _merged(missing: Tensor, of_row: Tensor) -> Patterns:
     return Patterns(distinct, place[of_row])
 
 
-def mixed_redraws(mixed: Mixed, log_weights: Tensor) -> Redraw:
-    """A continuous dimension given the others is a mixture of normals, whose weights know the levels; a level has the
-    probability of the row with it among those of the rows with each level."""
-    numbers = Components(log_weights, mixed.means(), *mixed.precision())
-    places = {int(i): place for place, i in enumerate(mixed.continuous)}
-    counts = dict(zip(mixed.discrete.tolist(), mixed.categories.forest.levels, strict=True))
+class MixedCellLaws(CellLaws):
+    """Under a mixture of such components."""
 
-    def redraw(x: Tensor, j: int, low: Tensor, high: Tensor, choice: Tensor, u: Tensor) -> Tensor:
-        values = x[:, mixed.continuous]
-        if j in places:
-            weights = log_weights + mixed.categories.log_prob(mixed.levels_of(x))
-            column = torch.full((len(x),), places[j], device=x.device)
-            law = column_law(numbers._replace(log_weights=weights), values, column)
-            return truncated_mixture(*law, low, high, choice, u)
-        density = mixed.numbers.log_prob(values) + log_weights
+    def __init__(self, mixed: Mixed, log_weights: Tensor) -> None:
+        """log_weights [K] of the components."""
+        super().__init__(Components(log_weights, mixed.means(), *mixed.precision()))
+        self._mixed, self._log_weights = mixed, log_weights
+        self._places = {int(i): place for place, i in enumerate(mixed.continuous)}
+        counts = zip(mixed.discrete.tolist(), mixed.categories.forest.levels, strict=True)
+        self._counts: dict[int, int] = dict(counts)
+
+    def levels(self, j: int) -> int:
+        return self._counts.get(j, 0)
+
+    def number(self, x: Tensor, j: int) -> ColumnLaw:
+        """The weights of its normals know the levels."""
+        mixed = self._mixed
+        weights = self._log_weights + mixed.categories.log_prob(mixed.levels_of(x))
+        column = torch.full((len(x),), self._places[j], device=x.device)
+        return column_law(self._components._replace(log_weights=weights), x[:, mixed.continuous], column)
+
+    def probabilities(self, x: Tensor, j: int) -> Tensor:
+        """Of a level: the density of the row with it, among those of the rows with each level."""
+        mixed = self._mixed
+        density = mixed.numbers.log_prob(x[:, mixed.continuous]) + self._log_weights
         log_probs = []
-        for level in range(counts[j]):
+        for level in range(self._counts[j]):
             rows = x.clone()
             rows[:, j] = level
             log_probs.append(torch.logsumexp(density + mixed.categories.log_prob(mixed.levels_of(rows)), -1))
-        return inverted(torch.softmax(torch.stack(log_probs, -1), -1), u).to(x.dtype)
-
-    return redraw
+        return torch.softmax(torch.stack(log_probs, -1), -1)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
-from vgi_cli.models.base import ModelConfig, Redraw
+from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import EmTable, GaussianFamily
+from vgi_cli.models.gaussian.family import CellLaws, EmTable, GaussianFamily
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
-from vgi_cli.models.gaussian.mixed import Mixed, mixed_redraws
+from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
 from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
 from vgi_cli.ranges import Components, Factors
 
@@ -177,10 +177,10 @@ class GaussianMixture(GaussianFamily):
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
 
-    def column_redraws(self) -> Redraw:
+    def cell_laws(self) -> CellLaws:
         if isinstance(self.gaussians, Mixed):
-            return mixed_redraws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
-        return super().column_redraws()
+            return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
+        return super().cell_laws()
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()

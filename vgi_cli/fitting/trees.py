@@ -1,0 +1,172 @@
+"""Trees that correct a mixture's laws of single cells (samplers/trees.py): learnt for each bootstrap refit, and where
+they lie in a run (`trees/<refit>/<name>`).
+
+A tree is learnt from the rows and weights of its refit's bootstrap sample, whose holes are filled by a draw under the
+refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn anew by it. Of a number it splits
+the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
+right (Neyman's smooth test, 1937); of levels, their indicators less their probabilities. Leaves keep at least LEAF rows,
+and are pulled to no correction by PRIOR pseudo-rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
+from vgi_cli.fitting.plan import stream
+from vgi_cli.machine.work import Work
+from vgi_cli.maths.indicators import Indicators
+from vgi_cli.maths.trees import Tree, packed, unpacked
+from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
+from vgi_cli.models.base import Model
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.reporting import TREES
+from vgi_cli.samplers.trees import BINS, ROUNDS, Cell
+from vgi_cli.settings.recipe import Recipe
+
+PREFIX = "trees/"
+LEAF = 10
+"""Fewest rows of a leaf."""
+LEAVES = 256
+"""Most leaves of a tree."""
+PRIOR = 2.0
+"""Pseudo-rows of no correction in each leaf."""
+FEWEST_ROWS, MOST_ROWS = 100, 2000
+"""Of fewer rows no tree is learnt; of more, so many of them."""
+WORK = 1e8
+"""Comparisons that the trees of a refit may take: some two seconds. Counted, never timed."""
+
+
+def rows_for(table: TensorTable) -> int:
+    """Of how many rows of a table the trees of a refit are learnt; 0: none are. A pure function of sizes, of the levels
+    and of which cells are missing."""
+    layout = table.layout
+    if not layout.discrete:
+        return 0
+    N = int((~table.missing.all(1)).sum())
+    features = Indicators(layout.level_counts).F + 1
+    rows = min(N, MOST_ROWS)
+    each = ROUNDS * layout.D * features * max(math.log2(max(rows, 2)), 1.0)
+    rows = min(rows, int(WORK / each))
+    return rows if rows >= min(FEWEST_ROWS * 5, N) and N >= FEWEST_ROWS else 0
+
+
+def wanted(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether a fit learns trees: a mixture of mixed rows with refits, unless `trees` of the recipe is none."""
+    provides = recipe.model.entry.provides
+    return recipe.trees != "none" and {"gaussian", "discrete"} <= provides and rows_for(table) > 0
+
+
+def learnt(recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work) -> list[Any]:
+    """Of each refit (with its number in the bootstrap) its trees, one a dimension, None where there are too few cells;
+    empty where a time limit is over first, and a line says so."""
+    made: list[list[Tree | None]] = []
+    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
+        for refit, number in zip(refits, numbers, strict=True):
+            if work.limit.over():
+                work.limit.cut.append(TREES)
+                work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
+                return []
+            model = cast(GaussianFamily, copy.deepcopy(refit)).double()
+            made.append(_trees(model, table, recipe.seed, number))
+            stage(len(made) / len(numbers), len(made), len(numbers))
+    return made
+
+
+def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) -> list[Tree | None]:
+    """The trees of one refit, by rows that all have an observed cell."""
+    size = size_of(model, table.missing)
+    drawn = row_weights(table.N, size.kind, stream(seed, f"bootstrap/{number}"), min(size.rows, table.N))
+    generator = stream(seed, f"trees/{number}")
+    rows = rows_for(table)
+    used = drawn.nonzero()[:, 0]
+    if len(used) > rows:
+        used = used[torch.randperm(len(used), generator=generator)[:rows].sort().values]
+    weights, missing = drawn[used].numpy(), table.missing[used]
+    fill_seed = int(torch.randint(2**62, (), generator=generator))
+    x = filled(model, table.x[used], missing, fill_seed)
+    laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)
+    trees: list[Tree | None] = [None] * table.D
+    with torch.no_grad():
+        for turn in range(ROUNDS):
+            for j in range(table.D):
+                holes = missing[:, j]
+                if turn < ROUNDS - 1 and not bool(holes.any()):
+                    continue  # asked for in the end only: it may be missing in other tables
+                u = torch.rand(len(x), dtype=torch.float64, generator=generator)
+                state = int(torch.randint(2**31 - 1, (), generator=generator))
+                cell = Cell(laws, indicators, x, j)
+                trees[j] = _tree(cell, x[:, j], ~holes, weights, state)
+                x[:, j] = torch.where(holes, cell.revised(trees[j], u), x[:, j])
+    return trees
+
+
+def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int) -> Tree | None:
+    """A tree of the rows that observe a column; None where they are too few for two leaves."""
+    from sklearn.tree import DecisionTreeRegressor  # here: half a second that no other fit spends
+
+    seen = observed.numpy()
+    if seen.sum() < 2 * LEAF:
+        return None
+    w, features = weights[seen], cell.features.numpy()[seen]
+    least = max(LEAF, int(seen.sum()) // LEAVES)
+    grown = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=state)
+    if cell.law is not None:
+        v = cell.law.cdf(value)[observed].numpy()
+        targets = np.stack([2 * v - 1, math.sqrt(5 / 3) * (1.5 * (2 * v - 1) ** 2 - 0.5)], 1)
+        counts = np.eye(BINS)[np.minimum((v * BINS).astype(int), BINS - 1)]
+    else:
+        probs = cast(Tensor, cell.probs)[observed].numpy()
+        counts = np.eye(probs.shape[1])[value[observed].long().numpy()]
+        targets = counts - probs
+    nodes = grown.fit(features, targets, sample_weight=w).tree_
+    node_of = nodes.apply(features)
+    inner = nodes.children_left >= 0
+    leaf_of = (np.cumsum(~inner) - 1)[node_of]
+    leaves = int((~inner).sum())
+    held = _summed(counts * w[:, None], leaf_of, leaves)
+    if cell.law is not None:
+        total = held.sum(1, keepdims=True)
+        kept = (held + PRIOR / BINS) / (total + PRIOR)
+    else:
+        expected = _summed(probs * w[:, None], leaf_of, leaves)
+        prior = PRIOR * expected / expected.sum(1, keepdims=True)
+        kept = (held + prior) / (expected + prior)
+    return Tree(
+        feature=torch.from_numpy(np.where(inner, nodes.feature, -1).astype(np.int64)),
+        threshold=torch.from_numpy(np.where(inner, nodes.threshold, 0.0).astype(np.float64)),
+        children=torch.from_numpy(np.stack([nodes.children_left, nodes.children_right], 1).astype(np.int64)),
+        table=torch.from_numpy(kept.astype(np.float32)),
+    )
+
+
+def _summed(values: np.ndarray[Any, Any], leaf_of: np.ndarray[Any, Any], leaves: int) -> np.ndarray[Any, Any]:
+    """[leaves, W] sums of values [n, W] over the rows of each leaf."""
+    out = np.zeros((leaves, values.shape[1]))
+    np.add.at(out, leaf_of, values)
+    return out
+
+
+def named(trees: Sequence[Sequence[Tree | None]]) -> dict[str, Tensor]:
+    """Trees under their names in the run."""
+    return {
+        f"{PREFIX}{number}/{name}": value for number, some in enumerate(trees) for name, value in packed(some).items()
+    }
+
+
+def trees_in(tensors: Mapping[str, Tensor]) -> tuple[list[Tree | None], ...]:
+    """The trees of each refit among the tensors of model.safetensors."""
+    found: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith(PREFIX):
+            number, _, name = key.removeprefix(PREFIX).partition("/")
+            found.setdefault(int(number), {})[name] = value
+    return tuple(unpacked(found[number]) for number in sorted(found))

@@ -1,0 +1,82 @@
+"""Binary decision trees as tensors: which leaf a row falls into, and what is kept there.
+
+Trees are learnt elsewhere (fitting/trees.py); here they are read. Breiman, Friedman, Olshen and Stone (1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tree(NamedTuple):
+    """A tree of T nodes, the first of which is the root, with H leaves.
+
+    feature    [T] int64: the number of a row that a node asks for; -1: the node is a leaf
+    threshold  [T] float64: rows whose number is at most this go left
+    children   [T, 2] int64: the nodes to the left and to the right
+    table      [H, W] float32: what each leaf keeps, leaves in the order of their nodes
+    """
+
+    feature: Tensor
+    threshold: Tensor
+    children: Tensor
+    table: Tensor
+
+    def leaves(self, features: Tensor) -> Tensor:
+        """[R] int64: the leaf of each row of features [R, F] (float32, as the tree was learnt)."""
+        of_node = (self.feature < 0).cumsum(0) - 1
+        node = torch.zeros(len(features), dtype=torch.int64)
+        while True:
+            feature = self.feature[node]
+            inner = feature >= 0
+            if not bool(inner.any()):
+                return of_node[node]
+            value = features.gather(1, feature.clamp(min=0)[:, None])[:, 0]
+            right = (value.to(torch.float64) > self.threshold[node]).long()
+            below = self.children[node].gather(1, right[:, None])[:, 0]
+            node = torch.where(inner, below, node)
+
+
+def packed(trees: Sequence[Tree | None]) -> dict[str, Tensor]:
+    """Trees one after the other in few tensors, by name; None: there is no tree in that place."""
+    present = [tree for tree in trees if tree is not None]
+    width = max((tree.table.shape[1] for tree in present), default=0)
+    pad = torch.nn.functional.pad
+    return {
+        "nodes": torch.tensor([0 if tree is None else len(tree.feature) for tree in trees]),
+        "feature": _joined([tree.feature for tree in present], torch.int64),
+        "threshold": _joined([tree.threshold for tree in present], torch.float64),
+        "children": _joined([tree.children for tree in present], torch.int64, 2),
+        "table": _joined([pad(t.table, (0, width - t.table.shape[1])) for t in present], torch.float32, width),
+    }
+
+
+def _joined(parts: Sequence[Tensor], dtype: torch.dtype, *shape: int) -> Tensor:
+    return torch.cat(list(parts)) if parts else torch.zeros(0, *shape, dtype=dtype)
+
+
+def unpacked(tensors: dict[str, Tensor]) -> list[Tree | None]:
+    """The trees of `packed`."""
+    trees: list[Tree | None] = []
+    node = leaf = 0
+    for count in tensors["nodes"].tolist():
+        if count == 0:
+            trees.append(None)
+            continue
+        nodes = slice(node, node + count)
+        feature = tensors["feature"][nodes]
+        leaves = slice(leaf, leaf + int((feature < 0).sum()))
+        trees.append(
+            Tree(
+                feature,
+                tensors["threshold"][nodes],
+                tensors["children"][nodes],
+                tensors["table"][leaves],
+            )
+        )
+        node, leaf = nodes.stop, leaves.stop
+    return trees

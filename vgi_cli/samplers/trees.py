@@ -1,0 +1,130 @@
+"""Exact draws from the model, revised cell by cell where trees have found its laws of single cells wrong.
+
+A mixture says how the columns of a row go together; what it misses (three columns that act on each other, a step) shows
+in its law of one cell given the others. Of a number, the distribution function of that law at the observed cells would
+be uniform whatever the other cells are (Rosenblatt 1952); of a level, its indicator would have the law's probability as
+its mean. A tree for each column looks for rows of which that is not so, and keeps in each leaf by what to correct the
+law there: as chained equations with trees do (Burgette and Reiter 2010), but beginning with the law of the model, which
+stays where the rows do not say otherwise.
+
+A number's correction is the density of the distribution function on BINS equal intervals, a level's is a factor of its
+probability. Trees are learnt with the fit, one set for each bootstrap refit (fitting/trees.py).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.layout import Layout
+from vgi_cli.maths.forests import inverted
+from vgi_cli.maths.indicators import Indicators
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.trees import Tree
+from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, GaussianFamily
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
+from vgi_cli.samplers.exact import ExactImputer
+
+ROUNDS = 3
+"""Rounds over the columns, when trees are learnt as when they revise draws: a cell's neighbours are revised too."""
+BINS = 10
+"""Intervals of the distribution function of a number."""
+RARE = 1e-6
+"""Probabilities are looked at in logarithms from here on."""
+
+
+class Cell:
+    """One column of rows x [R, D], as the model sees it given the other columns: its law, and what a tree may ask for.
+
+    features  [R, F] float32: the other columns (levels as indicators); of a number the mean of its law, of a level the
+              logarithms of the law's probabilities but the last
+    law       of a number, else None
+    probs     [R, levels], of a level, else None
+    """
+
+    def __init__(self, laws: CellLaws, indicators: Indicators, x: Tensor, j: int) -> None:
+        self.law: ColumnLaw | None = None
+        self.probs: Tensor | None = None
+        if laws.levels(j):
+            self.probs = laws.probabilities(x, j)
+            own = (self.probs[:, :-1] + RARE).log()
+        else:
+            self.law = laws.number(x, j)
+            own = self.law.centre()[:, None]
+        others = indicators(x)
+        others = torch.where(indicators.of == j, 0.0, others)
+        self.features = torch.cat([others, own], 1).to(torch.float32)
+
+    def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
+        """[R] draws of the column, as the tree corrects its law (None: it does not), at u [R] in (0, 1)."""
+        kept = None if tree is None else tree.table[tree.leaves(self.features)].to(torch.float64)
+        if self.probs is not None:
+            probs = self.probs if kept is None else self.probs * kept[:, : self.probs.shape[1]]
+            return inverted(probs, u).to(u.dtype)
+        law = cast(ColumnLaw, self.law)
+        return law.quantile(u if kept is None else _unbent(kept[:, :BINS], u))
+
+
+def _unbent(density: Tensor, u: Tensor) -> Tensor:
+    """[R] where in (0, 1) the distribution function of a density on equal intervals [R, BINS] reaches u [R]."""
+    total = density.cumsum(1)
+    reached = u * total[:, -1]
+    place = (reached[:, None] >= total[:, :-1]).sum(1, keepdim=True)
+    before = torch.nn.functional.pad(total, (1, 0)).gather(1, place)[:, 0]
+    share = (reached - before) / density.gather(1, place)[:, 0]
+    return ((place[:, 0] + share) / BINS).clamp(2.0**-53, 1 - 2.0**-53)
+
+
+class TreesImputer(Imputer):
+    """Draw i comes from refit i modulo their number, as `ExactImputer` makes it; then ROUNDS times every missing cell in
+    turn is drawn anew, given the others, from its law under the refit as the refit's tree corrects it. What falls
+    outside the box is drawn from the law of the refit truncated to it."""
+
+    def __init__(self, models: Sequence[GaussianFamily], trees: Sequence[Sequence[Tree | None]], layout: Layout) -> None:
+        """trees: of each model; empty: no law is corrected, and the draws keep the law of the models."""
+        self._exact = ExactImputer(models)
+        self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]
+        self._trees = trees or [[None] * layout.D for _ in models]
+        self._indicators = Indicators(layout.level_counts)
+        self._revised = 0
+
+    @torch.no_grad()
+    def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """Draws in the box; computed on the CPU in float64."""
+        result = self._exact.sample(x, missing, noise, box)
+        holes = missing.cpu()
+        bounds = Box(*(side.to("cpu", torch.float64) for side in box))
+        for i, draw in enumerate(noise.draws.tolist()):
+            one = noise.select(draws=torch.tensor([i]))
+            rows = self._revise(draw % len(self._laws), result[i].to("cpu", torch.float64), holes, one, bounds)
+            result[i] = torch.where(missing, rows.to(result), result[i])
+        return result
+
+    def _revise(self, number: int, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        laws, x = self._laws[number], x.clone()
+        columns = missing.any(0).nonzero()[:, 0].tolist()
+        for turn in range(ROUNDS):
+            u = noise.at(f"trees/{turn}").uniform()[0].cpu()
+            choice = noise.at(f"trees/{turn}/component").uniform()[0].cpu()
+            for j in columns:
+                drawn = Cell(laws, self._indicators, x, j).revised(self._trees[number][j], u[:, j])
+                outside = missing[:, j] & ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
+                if bool(outside.any()):
+                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])
+                    drawn = torch.where(outside, again, drawn)
+                x[:, j] = torch.where(missing[:, j], drawn, x[:, j])
+        self._revised += int(missing.sum())
+        return x
+
+    def diagnostics(self) -> dict[str, object]:
+        """What the exact draws report, and how many cells were revised."""
+        return {**self._exact.diagnostics(), "revised_cells": self._revised}
+
+
+def build(fitted: SamplerInput) -> TreesImputer:
+    """The sampler `trees`."""
+    return TreesImputer([cast(GaussianFamily, model) for model in fitted.models], fitted.trees, fitted.layout)
