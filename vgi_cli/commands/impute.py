@@ -18,7 +18,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
-from vgi_cli.commands.samplers import make_imputer
+from vgi_cli.commands.samplers import make_imputer, sampler_of
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
@@ -289,7 +289,7 @@ class Sampling:
         self._m = cast(int, request.m)
         self._device = compute_on(fitted, request)
         self._seed = seed_of(fitted, request)
-        self.sampler = fitted.sampler(request.sampler)
+        self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
         if not fitted.empty:

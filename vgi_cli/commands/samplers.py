@@ -13,6 +13,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits
 from vgi_cli.machine.work import Work
+from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.samplers.base import Imputer, SamplerInput
@@ -35,6 +36,20 @@ def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture |
     return lambda step: CapturedSteps(step, reporter.warn, device)
 
 
+def sampler_of(fitted: FittedTable, request: ImputeRequest) -> str:
+    """The sampler that a request means: of runs with trees `auto` revises the exact draws by these. UsageError where
+    the run cannot offer it."""
+    sampler = fitted.sampler(request.sampler)
+    if sampler == "trees" and request.uncertainty == "none":
+        raise UsageError(
+            "--sampler trees needs the bootstrap refits that its trees were learnt with, got --uncertainty none",
+            "use --sampler exact",
+        )
+    if request.sampler == "auto" and sampler == "exact" and fitted.trees and request.uncertainty != "none":
+        return "trees"
+    return sampler
+
+
 def make_imputer(
     fitted: FittedTable, request: ImputeRequest, device: torch.device, work: Work
 ) -> tuple[Imputer, torch.dtype]:
@@ -43,7 +58,7 @@ def make_imputer(
     request  with the number of draws
     work     of the refits that are made here; TimeUp where its limit is over first
     """
-    refits, uncertainty, sampler = fitted.refits, request.uncertainty, fitted.sampler(request.sampler)
+    refits, uncertainty, sampler = fitted.refits, request.uncertainty, sampler_of(fitted, request)
     if uncertainty == "bootstrap" and not refits:
         raise UsageError(
             f"--uncertainty bootstrap: run '{fitted.run.name}' holds no bootstrap refits", _refit_hint(fitted)
@@ -61,14 +76,14 @@ def make_imputer(
     included = parameter_uncertainty(fitted, sampler, uncertainty)
     if included is not None:
         m = len(refits) if request.m is None else request.m
-        models, more = enough_refits(fitted, m, request.table, work)
+        models, trees, more = enough_refits(fitted, m, request.table, work)
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
             work.reporter.say(NOT_INCLUDED)
-        models = (fitted.model,)
+        models, trees = (fitted.model,), ()
     capture = capture_on(device, request.said("compile") or fitted.recipe.compile, work.reporter)
-    return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture)
+    return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture, trees)
 
 
 def parameter_uncertainty(fitted: FittedTable, sampler: str, uncertainty: str) -> str | None:
@@ -93,9 +108,15 @@ def _refit_hint(fitted: FittedTable) -> str:
 
 
 def build_imputer(
-    fitted: FittedTable, sampler: str, models: Sequence[Any], device: torch.device, capture: Capture | None = None
+    fitted: FittedTable,
+    sampler: str,
+    models: Sequence[Any],
+    device: torch.device,
+    capture: Capture | None = None,
+    trees: Sequence[Sequence[Tree | None]] = (),
 ) -> tuple[Imputer, torch.dtype]:
-    """The imputer for models that are on the device; `capture`: see `capture_on`."""
+    """The imputer for models that are on the device; `capture`: see `capture_on`; trees: of each model, where they are
+    used."""
     entry = registry.SAMPLERS[sampler]
     precision = entry.traits.precision
     dtype: torch.dtype = next(fitted.model.parameters()).dtype
@@ -110,6 +131,7 @@ def build_imputer(
         fitted.conditionals.to(device) if chains and fitted.conditionals is not None else None,
         {name: value.to(device) for name, value in fitted.held.items()} if chains else {},
         single=imputer is not None and registry.COMPLETERS[imputer].traits.single,
+        trees=trees if sampler == "trees" else (),
         capture=capture,
     )
     return entry.load()(inputs), dtype

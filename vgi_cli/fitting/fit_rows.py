@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
-from vgi_cli.fitting import pilot
+from vgi_cli.fitting import pilot, trees
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
@@ -28,7 +28,7 @@ from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import PILOT, REFITS, SAVING, SIZE, TRAINING, Reporter
+from vgi_cli.reporting import PILOT, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.samplers.starts import in_order
@@ -136,7 +136,9 @@ def stages(recipe: Recipe, train: Rows | None) -> list[str]:
     gaussian = "gaussian" in named.model.entry.provides
     sized = gaussian if train is None else size_is_open(named, train.table)
     piloted = train is not None and pilot.needed(named, train)
-    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refit_count(named) > 0, SAVING: True}
+    refits = refit_count(named) > 0
+    revised = refits and train is not None and trees.wanted(named, train.table)
+    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refits, TREES: revised, SAVING: True}
     return [name for name, comes in there.items() if comes]
 
 
@@ -351,8 +353,11 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         recipe = recipe.replace(stop_after=outcome.steps)
         limit.cut.append(TRAINING)
     model = build_model(recipe, job.train.table.layout, tensors, run.name)
+    grown: dict[str, Tensor] = {}
     try:
         refits = refit(recipe, model, job.train.table, work)
+        if refits.tensors and trees.wanted(recipe, job.train.table):
+            grown = _trees(job, recipe, refits.tensors)
     except Interrupted as error:
         done = f"{error.message} in the bootstrap refits; the fit is saved in {run.name}"
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
@@ -371,7 +376,7 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         planned = {} if job.planned is None else {"epochs_without": job.planned}
         entries["time_limit"] = {**(limit.record() or {}), **planned}
     with work.reporter.stage(SAVING):
-        run.save({"model": {**tensors, **refits.tensors}}, entries, {RECIPE: recipe.text()})
+        run.save({"model": {**tensors, **refits.tensors, **grown}}, entries, {RECIPE: recipe.text()})
     work.reporter.say(how_it_ended(outcome.epochs, outcome.stopped_by))
     if outcome.epochs == 0:
         work.reporter.warn("stopped before training had done one epoch: do not use this run")
@@ -382,6 +387,14 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if found is not None:
         work.reporter.warn(found)
     return fitted_of(run, recipe, job.train.table.layout)
+
+
+def _trees(job: Job, recipe: Recipe, refits: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The trees of the refits, under their names in the run."""
+    table = job.train.table
+    _, parameters = split_bootstrap(refits)
+    models = [build_model(recipe, table.layout, tensors, "") for tensors in parameters]
+    return trees.named(trees.learnt(recipe, models, table, range(len(models)), job.work))
 
 
 def _selection(drive: Drive, validator: Validator) -> str:

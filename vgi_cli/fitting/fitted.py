@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,9 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.fitting.rows import Rows, rows_of
+from vgi_cli.fitting.trees import trees_in
 from vgi_cli.layout import Layout
+from vgi_cli.maths.trees import Tree
 from vgi_cli.models.base import EmptyModel, Model, built
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
@@ -39,6 +41,7 @@ class Fitted:
     model         the fitted density over encoded rows
     refits        models of the bootstrap, empty where none were made
     conditionals  None where the method fits none
+    trees         of each refit, by which draws are revised (fitting/trees.py); empty where none were learnt
     """
 
     run: RunStore
@@ -47,6 +50,7 @@ class Fitted:
     model: Model
     refits: tuple[Model, ...]
     conditionals: Conditionals | None
+    trees: tuple[Sequence[Tree | None], ...]
 
     @cached_property
     def held(self) -> dict[str, Tensor]:
@@ -92,6 +96,8 @@ class Fitted:
                 f"sampler '{chosen}': run '{self.run.name}' stores no imputations of its table",
                 f"use --sampler {other}",
             )
+        if chosen == "trees" and not self.trees:
+            raise UsageError(f"sampler 'trees': run '{self.run.name}' holds no trees", "use --sampler exact")
         return chosen
 
 
@@ -143,12 +149,13 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
 def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
     """The fit that a run keeps of rows of a layout (with its blocks), by a recipe that can work."""
     if not layout.columns:
-        return Fitted(run, recipe, layout, EmptyModel(), (), None)
-    tensors, refits = split_bootstrap(run.tensors("model"))
+        return Fitted(run, recipe, layout, EmptyModel(), (), None, ())
+    kept = run.tensors("model")
+    tensors, refits = split_bootstrap(kept)
     model = build_model(recipe, layout, tensors, run.name)
     conditionals = _conditionals(recipe, layout, model, run)
     models = tuple(build_model(recipe, layout, tensors, run.name) for tensors in refits)
-    return Fitted(run, recipe, layout, model, models, conditionals)
+    return Fitted(run, recipe, layout, model, models, conditionals, trees_in(kept))
 
 
 def _check_settings(recipe: Recipe, name: str) -> None:

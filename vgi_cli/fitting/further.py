@@ -4,12 +4,15 @@ that was fitted. They are made anew each time and not kept."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.fitting import refits
+from vgi_cli.fitting import refits, trees
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.rows import check_same_data, held_out, read
 from vgi_cli.machine.work import TimeUp, Work
+from vgi_cli.maths.trees import Tree
 from vgi_cli.models.base import Model
 from vgi_cli.table.base import Table
 
@@ -18,8 +21,16 @@ class _NotAtHand(Exception):
     """The fitted table cannot be had; why."""
 
 
-def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) -> tuple[tuple[Model, ...], str]:
-    """The refits for m draws, and what to say of them beside their number in the run.
+class Refits(NamedTuple):
+    """Models to draw from, the trees of each (empty: none has any), and what to say of them beside their number."""
+
+    models: tuple[Model, ...]
+    trees: tuple[Sequence[Tree | None], ...]
+    words: str
+
+
+def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) -> Refits:
+    """The refits for m draws.
 
     Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
     ones are made from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files that
@@ -28,9 +39,9 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     """
     have = len(fitted.refits)
     if m <= have:
-        return fitted.refits, ""
+        return Refits(fitted.refits, fitted.trees, "")
     if m <= refits.COUNT:
-        return fitted.refits, f" (they are reused: {m} draws were asked for)"
+        return Refits(fitted.refits, fitted.trees, f" (they are reused: {m} draws were asked for)")
     try:
         found = _fitted_table(fitted, table)
     except _NotAtHand as error:
@@ -38,7 +49,7 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
             f"draws {have + 1} to {m} use the {have} bootstrap refits again: {error}; "
             f"a fit with --set bootstrap={m} has one for each"
         )
-        return fitted.refits, ""
+        return Refits(fitted.refits, fitted.trees, "")
     recipe = fitted.recipe
     rows = fitted.rows(found)
     apart = held_out(recipe, found.N)
@@ -52,7 +63,15 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
             f"stopped while further refits were made: {work.limit.words()} was over; nothing was written",
             f"give it more time, or ask for {refits.COUNT} draws (--m)",
         )
-    return tuple(models), f", and {m - have} made now for the further draws"
+    grown = fitted.trees
+    if grown:
+        grown += tuple(trees.learnt(recipe, models[have:], rows.table, range(have, m), work))
+        if len(grown) < m:
+            raise TimeUp(
+                f"stopped while further trees were learnt: {work.limit.words()} was over; nothing was written",
+                f"give it more time, or ask for {refits.COUNT} draws (--m)",
+            )
+    return Refits(tuple(models), grown, f", and {m - have} made now for the further draws")
 
 
 def _fitted_table(fitted: FittedTable, table: Table | None) -> Table:

@@ -19,7 +19,7 @@ from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import REFITS
 from vgi_cli.settings.recipe import Recipe
 
-PREFIX = "bootstrap/"
+PREFIX, TREES = "bootstrap/", "trees/"
 COUNT = 20
 """What `auto` makes and keeps; more imputations than that have theirs made when they are drawn (fitting/further.py)."""
 
@@ -102,13 +102,13 @@ def em_settings(recipe: Recipe) -> EmConfig:
 
 
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
-    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors."""
+    """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees."""
     own: dict[str, Tensor] = {}
     refitted: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith(PREFIX):
             number, _, name = key.removeprefix(PREFIX).partition("/")
             refitted.setdefault(int(number), {})[name] = value
-        else:
+        elif not key.startswith(TREES):
             own[key] = value
     return own, [refitted[number] for number in sorted(refitted)]

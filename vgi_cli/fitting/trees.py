@@ -21,6 +21,7 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
@@ -31,7 +32,6 @@ from vgi_cli.reporting import TREES
 from vgi_cli.samplers.trees import BINS, ROUNDS, Cell
 from vgi_cli.settings.recipe import Recipe
 
-PREFIX = "trees/"
 LEAF = 10
 """Fewest rows of a leaf."""
 LEAVES = 256
@@ -64,7 +64,9 @@ def wanted(recipe: Recipe, table: TensorTable) -> bool:
     return recipe.trees != "none" and {"gaussian", "discrete"} <= provides and rows_for(table) > 0
 
 
-def learnt(recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work) -> list[Any]:
+def learnt(
+    recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
+) -> list[Any]:
     """Of each refit (with its number in the bootstrap) its trees, one a dimension, None where there are too few cells;
     empty where a time limit is over first, and a line says so."""
     made: list[list[Tree | None]] = []

@@ -199,6 +199,12 @@ SAMPLERS = ExtensionPoint(
             SamplerTraits(precision="float64", refits=True),
             needs=frozenset({"marginal"}),
         ),
+        "trees": Entry(
+            "exact draws, revised by trees where the model's laws of single cells are wrong (mixture, columns of levels)",
+            "vgi_cli.samplers.trees:build",
+            SamplerTraits(precision="float64", refits=True),
+            needs=frozenset({"marginal", "discrete"}),
+        ),
         "latent": Entry(
             "Markov chains on latents and missing cells, the encoder as proposal (vae)",
             "vgi_cli.samplers.latent:build",

@@ -84,7 +84,9 @@ class TreesImputer(Imputer):
     turn is drawn anew, given the others, from its law under the refit as the refit's tree corrects it. What falls
     outside the box is drawn from the law of the refit truncated to it."""
 
-    def __init__(self, models: Sequence[GaussianFamily], trees: Sequence[Sequence[Tree | None]], layout: Layout) -> None:
+    def __init__(
+        self, models: Sequence[GaussianFamily], trees: Sequence[Sequence[Tree | None]], layout: Layout
+    ) -> None:
         """trees: of each model; empty: no law is corrected, and the draws keep the law of the models."""
         self._exact = ExactImputer(models)
         self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]

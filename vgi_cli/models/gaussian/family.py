@@ -16,7 +16,6 @@ from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
 
-
 REACH = 9.0
 """Standard deviations of the components between which a quantile is searched for."""
 HALVINGS = 45
