@@ -2,10 +2,10 @@
 they lie in a run (`trees/<refit>/<name>`).
 
 A tree is learnt from the rows and weights of its refit's bootstrap sample, whose holes are filled by a draw under the
-refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn anew by it. Of a number it splits
-the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
-right (Neyman's smooth test, 1937); of levels, their indicators less their probabilities. Leaves keep at least LEAF rows,
-and are pulled to no correction by PRIOR pseudo-rows.
+refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn anew by it. Of a number it looks
+at the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
+right (Neyman's smooth test, 1937); of levels, at their indicators less their probabilities. Leaves keep at least LEAF
+rows, and are pulled to no correction by PRIOR pseudo-rows.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ SAMPLERS = ExtensionPoint(
             needs=frozenset({"marginal"}),
         ),
         "trees": Entry(
-            "exact draws, revised by trees where the model's laws of single cells are wrong (mixture, columns of levels)",
+            "exact draws, revised by trees where they predict a cell better (mixture, tables with levels)",
             "vgi_cli.samplers.trees:build",
             SamplerTraits(precision="float64", refits=True),
             needs=frozenset({"marginal", "discrete"}),

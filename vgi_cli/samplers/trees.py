@@ -80,8 +80,8 @@ def _unbent(density: Tensor, u: Tensor) -> Tensor:
 
 
 class TreesImputer(Imputer):
-    """Draw i comes from refit i modulo their number, as `ExactImputer` makes it; then ROUNDS times every missing cell in
-    turn is drawn anew, given the others, from its law under the refit as the refit's tree corrects it. What falls
+    """Draw i comes from refit i modulo their number, as `ExactImputer` makes it; then ROUNDS times every missing cell
+    in turn is drawn anew, given the others, from its law under the refit as the refit's tree corrects it. What falls
     outside the box is drawn from the law of the refit truncated to it."""
 
     def __init__(

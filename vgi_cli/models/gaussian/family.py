@@ -96,7 +96,8 @@ class ColumnLaw(NamedTuple):
 
     def cdf(self, value: Tensor) -> Tensor:
         """[R] the distribution functions at values [R]."""
-        return (self.log_weights.exp() * torch.special.ndtr((value[:, None] - self.mean) / self.sd)).sum(-1)
+        below: Tensor = torch.special.ndtr((value[:, None] - self.mean) / self.sd)
+        return (self.log_weights.exp() * below).sum(-1)
 
     def quantile(self, u: Tensor) -> Tensor:
         """[R] the inverse of `cdf` at u [R] in (0, 1), by bisection within REACH standard deviations."""
