@@ -1,9 +1,9 @@
 """Trees that correct a mixture's laws of single cells (samplers/trees.py): learnt for each bootstrap refit, and where
 they lie in a run (`trees/<refit>/<name>`).
 
-A tree is learnt from the rows and weights of its refit's bootstrap sample, whose holes are filled by a draw under the
-refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn anew by it. Of a number it looks
-at the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
+Trees are learnt from the rows of the fit with the weights of a Bayesian bootstrap (Rubin 1981), so that they are as
+uncertain as they should be, and with holes filled by a draw under the refit: ROUNDS times over the columns a tree is
+learnt and the column's holes are drawn anew by it. Of a number it looks at the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
 right (Neyman's smooth test, 1937); of levels, at their indicators less their probabilities. Leaves keep at least LEAF
 rows, and are pulled to no correction by PRIOR pseudo-rows.
 """
@@ -25,18 +25,18 @@ from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
-from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
+from vgi_cli.methods.em.bootstrap import filled, row_weights
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import TREES
 from vgi_cli.samplers.trees import BINS, ROUNDS, Cell
 from vgi_cli.settings.recipe import Recipe
 
-LEAF = 10
+LEAF = 7
 """Fewest rows of a leaf."""
 LEAVES = 256
 """Most leaves of a tree."""
-PRIOR = 2.0
+PRIOR = 1.0
 """Pseudo-rows of no correction in each leaf."""
 FEWEST_ROWS, MOST_ROWS = 100, 2000
 """Of fewer rows no tree is learnt; of more, so many of them."""
@@ -66,7 +66,7 @@ def wanted(recipe: Recipe, table: TensorTable) -> bool:
 
 def learnt(
     recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
-) -> list[Any]:
+) -> list[list[Tree | None]]:
     """Of each refit (with its number in the bootstrap) its trees, one a dimension, None where there are too few cells;
     empty where a time limit is over first, and a line says so."""
     made: list[list[Tree | None]] = []
@@ -85,14 +85,10 @@ def learnt(
 
 def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) -> list[Tree | None]:
     """The trees of one refit, by rows that all have an observed cell."""
-    size = size_of(model, table.missing)
-    drawn = row_weights(table.N, size.kind, stream(seed, f"bootstrap/{number}"), min(size.rows, table.N))
     generator = stream(seed, f"trees/{number}")
     rows = rows_for(table)
-    used = drawn.nonzero()[:, 0]
-    if len(used) > rows:
-        used = used[torch.randperm(len(used), generator=generator)[:rows].sort().values]
-    weights, missing = drawn[used].numpy(), table.missing[used]
+    used = torch.randperm(table.N, generator=generator)[:rows].sort().values
+    weights, missing = row_weights(rows, "bayesian", generator).numpy(), table.missing[used]
     fill_seed = int(torch.randint(2**62, (), generator=generator))
     x = filled(model, table.x[used], missing, fill_seed)
     laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)
@@ -107,7 +103,8 @@ def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) ->
                 state = int(torch.randint(2**31 - 1, (), generator=generator))
                 cell = Cell(laws, indicators, x, j)
                 trees[j] = _tree(cell, x[:, j], ~holes, weights, state)
-                x[:, j] = torch.where(holes, cell.revised(trees[j], u), x[:, j])
+                rows = holes.nonzero()[:, 0]
+                x[rows, j] = cell.revised(trees[j], rows, u[rows])
     return trees
 
 

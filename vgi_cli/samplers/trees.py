@@ -29,10 +29,12 @@ from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, GaussianFamily
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.exact import ExactImputer
 
-ROUNDS = 3
+ROUNDS = 2
 """Rounds over the columns, when trees are learnt as when they revise draws: a cell's neighbours are revised too."""
 BINS = 10
 """Intervals of the distribution function of a number."""
+TOGETHER = 32
+"""Rows are revised in multiples of so many: the rounding of a row cannot depend on which other rows have holes."""
 RARE = 1e-6
 """Probabilities are looked at in logarithms from here on."""
 
@@ -59,13 +61,14 @@ class Cell:
         others = torch.where(indicators.of == j, 0.0, others)
         self.features = torch.cat([others, own], 1).to(torch.float32)
 
-    def revised(self, tree: Tree | None, u: Tensor) -> Tensor:
-        """[R] draws of the column, as the tree corrects its law (None: it does not), at u [R] in (0, 1)."""
-        kept = None if tree is None else tree.table[tree.leaves(self.features)].to(torch.float64)
+    def revised(self, tree: Tree | None, rows: Tensor, u: Tensor) -> Tensor:
+        """[n] draws of the column for some rows (index [n] into R), as the tree corrects its law (None: it does not),
+        at u [n] in (0, 1)."""
+        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
         if self.probs is not None:
-            probs = self.probs if kept is None else self.probs * kept[:, : self.probs.shape[1]]
-            return inverted(probs, u).to(u.dtype)
-        law = cast(ColumnLaw, self.law)
+            probs = self.probs[rows]
+            return inverted(probs if kept is None else probs * kept[:, : probs.shape[1]], u).to(u.dtype)
+        law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
         return law.quantile(u if kept is None else _unbent(kept[:, :BINS], u))
 
 
@@ -113,12 +116,15 @@ class TreesImputer(Imputer):
             u = noise.at(f"trees/{turn}").uniform()[0].cpu()
             choice = noise.at(f"trees/{turn}/component").uniform()[0].cpu()
             for j in columns:
-                drawn = Cell(laws, self._indicators, x, j).revised(self._trees[number][j], u[:, j])
-                outside = missing[:, j] & ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
+                rows = missing[:, j].nonzero()[:, 0]
+                index = torch.nn.functional.pad(rows, (0, -len(rows) % TOGETHER), value=int(rows[-1]))
+                cell = Cell(laws, self._indicators, x, j)
+                drawn = cell.revised(self._trees[number][j], index, u[index, j])[: len(rows)]
+                outside = ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
                 if bool(outside.any()):
-                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])
+                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])[rows]
                     drawn = torch.where(outside, again, drawn)
-                x[:, j] = torch.where(missing[:, j], drawn, x[:, j])
+                x[rows, j] = drawn
         self._revised += int(missing.sum())
         return x
 

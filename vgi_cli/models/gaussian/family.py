@@ -18,8 +18,8 @@ from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Obse
 
 REACH = 9.0
 """Standard deviations of the components between which a quantile is searched for."""
-HALVINGS = 45
-"""Halvings of that range: what is left is far below a rounded number of a table."""
+HALVINGS = 34
+"""Halvings of that range: what is left is 1e-9 standard deviations."""
 
 
 class EmTable(NamedTuple):
