@@ -49,7 +49,7 @@ def test_each_imputation_has_a_refit_of_its_own(table: Path, val: float | None) 
     for a, b in zip(more, few, strict=False):
         pd.testing.assert_frame_equal(a, b)
     fitted = load_run(run.path, Silent())
-    models, _ = further.enough_refits(fitted, 5, None, Work())
+    models = further.enough_refits(fitted, 5, None, Work()).models
     assert len({float(model.gaussians.mean.detach().sum()) for model in models}) == 5  # type: ignore[attr-defined, union-attr]
 
 

@@ -3,9 +3,10 @@ they lie in a run (`trees/<refit>/<name>`).
 
 Trees are learnt from the rows of the fit with the weights of a Bayesian bootstrap (Rubin 1981), so that they are as
 uncertain as they should be, and with holes filled by a draw under the refit: ROUNDS times over the columns a tree is
-learnt and the column's holes are drawn anew by it. Of a number it looks at the first two Legendre polynomials of the distribution function, which are uncorrelated with mean 0 where the law is
-right (Neyman's smooth test, 1937); of levels, at their indicators less their probabilities. Leaves keep at least LEAF
-rows, and are pulled to no correction by PRIOR pseudo-rows.
+learnt and the column's holes are drawn anew by it. Of a number it looks at the first two Legendre polynomials of the
+distribution function, which are uncorrelated with mean 0 where the law is right (Neyman's smooth test, 1937); of
+levels, at their indicators less their probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by
+PRIOR pseudo-rows.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) ->
                 state = int(torch.randint(2**31 - 1, (), generator=generator))
                 cell = Cell(laws, indicators, x, j)
                 trees[j] = _tree(cell, x[:, j], ~holes, weights, state)
-                rows = holes.nonzero()[:, 0]
-                x[rows, j] = cell.revised(trees[j], rows, u[rows])
+                drawn = holes.nonzero()[:, 0]
+                x[drawn, j] = cell.revised(trees[j], drawn, u[drawn])
     return trees
 
 

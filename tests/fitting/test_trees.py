@@ -1,0 +1,147 @@
+"""Trees learnt with a fit: when, what they find, what they leave alone, and how a run keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import vgi_cli
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting import refits, trees
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.layout import Layout
+from vgi_cli.machine.work import TimeLimit, Work
+from vgi_cli.reporting import Silent
+
+N = 600
+
+
+def exclusive(rows: int = N, holes: float = 0.3) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
+    """A table whose column c is `yes` where just one of a and b is, but for one row in twenty, with a third of c
+    missing: no two columns tell of each other. Its whole column c."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random(rows) < 0.5, rng.random(rows) < 0.5
+    c = (a ^ b) ^ (rng.random(rows) < 0.05)
+    words = np.array(["no", "yes"])
+    frame = pd.DataFrame({"a": words[a.astype(int)], "b": words[b.astype(int)], "c": words[c.astype(int)]})
+    frame["x"] = rng.standard_normal(rows).round(3)
+    truth = frame["c"].to_numpy().copy()
+    frame.loc[rng.random(rows) < holes, "c"] = None
+    frame.loc[rng.random(rows) < holes, "x"] = np.nan
+    return frame, truth
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vgi_cli.Run:
+    """A fit of one component, which cannot describe it, with four refits."""
+    monkeypatch.setattr(refits, "COUNT", 4)
+    return fit(tmp_path / "run")
+
+
+def fit(out: Path, **settings: Any) -> vgi_cli.Run:
+    return vgi_cli.fit(exclusive()[0], out=out, model="mixture", threads=1, set={"model.components": 1, **settings})
+
+
+def share_right(tables: list[pd.DataFrame]) -> float:
+    frame, truth = exclusive()
+    gone = frame["c"].isna().to_numpy()
+    return float(np.mean([(table["c"].to_numpy() == truth)[gone].mean() for table in tables]))
+
+
+def test_trees_find_what_the_mixture_misses(run: vgi_cli.Run) -> None:
+    assert share_right(run.impute(m=4, sampler="exact")) == pytest.approx(0.5, abs=0.1)
+    assert share_right(run.impute(m=4)) > 0.75
+
+
+def test_without_trees_draws_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refits, "COUNT", 4)
+    plain = fit(tmp_path / "plain", trees="none")
+    revised = fit(tmp_path / "run")
+    assert load_run(plain.path, Silent()).trees == ()
+    for one, other in zip(plain.impute(m=2), revised.impute(m=2, sampler="exact"), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_sampler_without_its_trees_is_refused(tmp_path: Path, run: vgi_cli.Run) -> None:
+    plain = fit(tmp_path / "plain", trees="none")
+    with pytest.raises(UsageError, match=r"sampler 'trees': run '.*plain' holds no trees") as error:
+        plain.impute(m=2, sampler="trees")
+    assert error.value.hint == "use --sampler exact"
+    with pytest.raises(UsageError, match="--sampler trees needs the bootstrap refits"):
+        run.impute(m=2, sampler="trees", uncertainty="none")
+    assert share_right(run.impute(m=2, uncertainty="none")) < 0.65  # `auto` is exact then
+
+
+def test_further_draws_have_trees_of_their_own(tmp_path: Path, run: vgi_cli.Run) -> None:
+    """Those learnt when they are drawn are the very ones that a fit with more refits learns."""
+    told = fit(tmp_path / "told", bootstrap=6)
+    frame, _ = exclusive()
+    for one, other in zip(vgi_cli.impute(run, frame, m=6), vgi_cli.impute(told, frame, m=6), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_column_that_was_whole_may_be_missing_later(run: vgi_cli.Run) -> None:
+    frame, _ = exclusive()
+    frame = frame.dropna().assign(a=None)
+    right = [(table["a"] == np.where(frame["c"] != frame["b"], "yes", "no")).mean() for table in run.impute(frame, m=4)]
+    assert np.mean(right) > 0.75
+
+
+def test_a_law_that_is_right_is_hardly_corrected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels and numbers from one component: the mean correction is none, and hidden cells are drawn as well."""
+    monkeypatch.setattr(refits, "COUNT", 4)
+    rng = np.random.default_rng(1)
+    rows = 800
+    a = rng.random(rows) < 0.3
+    frame = pd.DataFrame({"a": np.where(a, "u", "v"), "b": np.where(rng.random(rows) < 0.2 + 0.6 * a, "s", "t")})
+    frame["x"], whole = rng.standard_normal(rows), frame.copy()
+    gone = rng.random(rows) < 0.4
+    frame.loc[gone, "b"] = None
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", threads=1, set={"model.components": 1})
+    p = np.where(a, 0.8, 0.2)[gone]
+    for sampler in ("exact", "trees"):
+        share = np.mean([(table["b"] == "s").to_numpy()[gone] for table in run.impute(m=4, sampler=sampler)], 0)
+        assert (share - p).mean() == pytest.approx(0, abs=0.06), sampler
+        assert np.polyfit(p, share, 1)[0] == pytest.approx(1, abs=0.15), sampler
+    assert len(whole) == rows
+
+
+def table(rows: int, levels: tuple[int, ...]) -> TensorTable:
+    layout = Layout.of([f"c{i}" for i in range(len(levels))], levels=levels)
+    return TensorTable(torch.zeros(rows, len(levels)), torch.zeros(rows, len(levels), dtype=torch.bool), layout)
+
+
+def test_of_how_many_rows_trees_are_learnt() -> None:
+    mixed = (0, 0, 3, 2)
+    assert trees.rows_for(table(99, mixed)) == 0
+    assert trees.rows_for(table(100, mixed)) == 100
+    assert trees.rows_for(table(50_000, mixed)) == trees.MOST_ROWS
+    assert trees.rows_for(table(500, (0, 0, 0))) == 0  # numbers alone
+    assert 500 <= trees.rows_for(table(50_000, (0, 2) * 35)) < trees.MOST_ROWS
+    assert trees.rows_for(table(50_000, (0, 50) * 50)) == 0  # too wide: fewer than 500 rows could be afforded
+
+
+def test_a_time_limit_leaves_trees_out(tmp_path: Path, run: vgi_cli.Run) -> None:
+    fitted = load_run(run.path, Silent())
+    rows = fitted.rows(fitted_table())
+    warned: list[str] = []
+
+    class Heard(Silent):
+        def warn(self, text: str) -> None:
+            warned.append(text)
+
+    work = Work(Heard(), TimeLimit(0.0))
+    assert trees.learnt(fitted.recipe, fitted.refits, rows.table, range(4), work) == []
+    assert warned == ["the time limit left no time for trees: draws come from the mixture alone"]
+
+
+def fitted_table() -> Any:
+    from vgi_cli.table.frames import from_frame
+
+    return from_frame(exclusive()[0])
