@@ -1,9 +1,9 @@
 """Trees that correct a mixture's laws of single cells (samplers/trees.py): learnt for each bootstrap refit, and where
 they lie in a run (`trees/<refit>/<name>`).
 
-Trees are learnt from the rows of the fit with the weights of a Bayesian bootstrap (Rubin 1981), so that they are as
-uncertain as they should be, and with holes filled by a draw under the refit: ROUNDS times over the columns a tree is
-learnt and the column's holes are drawn anew by it. Of a number it looks at the first two Legendre polynomials of the
+Trees are learnt from rows of the fit drawn with replacement, so that they are as uncertain as they should be, with
+holes filled by a draw under the refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn
+anew by it. Of a number it looks at the first two Legendre polynomials of the
 distribution function, which are uncorrelated with mean 0 where the law is right (Neyman's smooth test, 1937); of
 levels, at their indicators less their probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by
 PRIOR pseudo-rows.
@@ -89,7 +89,9 @@ def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) ->
     generator = stream(seed, f"trees/{number}")
     rows = rows_for(table)
     used = torch.randperm(table.N, generator=generator)[:rows].sort().values
-    weights, missing = row_weights(rows, "bayesian", generator).numpy(), table.missing[used]
+    resampled = row_weights(rows, "multinomial", generator)
+    used, weights = used[resampled > 0], resampled[resampled > 0].numpy()
+    missing = table.missing[used]
     fill_seed = int(torch.randint(2**62, (), generator=generator))
     x = filled(model, table.x[used], missing, fill_seed)
     laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)
