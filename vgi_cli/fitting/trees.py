@@ -3,10 +3,9 @@ they lie in a run (`trees/<refit>/<name>`).
 
 Trees are learnt from rows of the fit drawn with replacement, so that they are as uncertain as they should be, with
 holes filled by a draw under the refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn
-anew by it. Of a number it looks at the first two Legendre polynomials of the
-distribution function, which are uncorrelated with mean 0 where the law is right (Neyman's smooth test, 1937); of
-levels, at their indicators less their probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by
-PRIOR pseudo-rows.
+anew by it. Of a number it looks at the first two Legendre polynomials of the distribution function, which are
+uncorrelated with mean 0 where the law is right (Neyman's smooth test, 1937); of levels, at their indicators less their
+probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by PRIOR pseudo-rows.
 """
 
 from __future__ import annotations
