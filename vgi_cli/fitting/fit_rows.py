@@ -364,6 +364,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     made = len({name.split("/")[1] for name in refits.tensors})
     if REFITS in limit.cut or recipe.bootstrap == "auto":
         recipe = recipe.replace(bootstrap=made or "none")
+    if TREES in limit.cut:
+        recipe = recipe.replace(trees="none")
     entries: dict[str, Any] = {
         "status": "finished",
         "stopped_by": outcome.stopped_by,
