@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 
 import numpy as np
@@ -25,7 +26,8 @@ def test_the_truth_is_a_density_with_the_marginals_that_it_states() -> None:
 
 def test_a_small_fit_comes_near_the_truth() -> None:
     settings = {"model.components": 4, "bootstrap": "none"}
-    found = latent_class.compare(1_500, 600, 0.5, "em", 1, settings)
+    args = argparse.Namespace(rows=1_500, test_rows=600, missing=0.5, model="mixture", epochs=None, seed=1)
+    found = latent_class.compare(args, "em", settings)
     assert -0.02 < found["gap"] < 0.1
     p = [*found["levels"].values(), *found["ranks"].values()]
     assert min(p) > 1e-4
