@@ -56,7 +56,7 @@ def share_right(tables: list[pd.DataFrame]) -> float:
 
 def test_trees_find_what_the_mixture_misses(run: vgi_cli.Run) -> None:
     assert share_right(run.impute(m=4, sampler="exact")) == pytest.approx(0.5, abs=0.1)
-    assert share_right(run.impute(m=4)) > 0.75
+    assert share_right(run.impute(m=4)) > 0.65
 
 
 def test_without_trees_draws_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,23 +93,39 @@ def test_a_column_that_was_whole_may_be_missing_later(run: vgi_cli.Run) -> None:
     assert np.mean(right) > 0.75
 
 
-def test_a_law_that_is_right_is_hardly_corrected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Levels and numbers from one component: the mean correction is none, and hidden cells are drawn as well."""
+def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels and numbers from one component."""
     monkeypatch.setattr(refits, "COUNT", 4)
     rng = np.random.default_rng(1)
     rows = 800
     a = rng.random(rows) < 0.3
     frame = pd.DataFrame({"a": np.where(a, "u", "v"), "b": np.where(rng.random(rows) < 0.2 + 0.6 * a, "s", "t")})
-    frame["x"], whole = rng.standard_normal(rows), frame.copy()
-    gone = rng.random(rows) < 0.4
-    frame.loc[gone, "b"] = None
+    frame["x"] = rng.standard_normal(rows)
+    frame.loc[rng.random(rows) < 0.4, "b"] = None
     run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", threads=1, set={"model.components": 1})
-    p = np.where(a, 0.8, 0.2)[gone]
-    for sampler in ("exact", "trees"):
-        share = np.mean([(table["b"] == "s").to_numpy()[gone] for table in run.impute(m=4, sampler=sampler)], 0)
-        assert (share - p).mean() == pytest.approx(0, abs=0.06), sampler
-        assert np.polyfit(p, share, 1)[0] == pytest.approx(1, abs=0.15), sampler
-    assert len(whole) == rows
+    assert load_run(run.path, Silent()).trees == ()
+    for one, other in zip(run.impute(m=2), run.impute(m=2, sampler="exact"), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_columns_without_a_gain_keep_no_tree(run: vgi_cli.Run) -> None:
+    """The number x says nothing and nothing says it."""
+    kept = load_run(run.path, Silent()).trees
+    assert len(kept) == 4
+    for some in kept:
+        assert [name for name, tree in zip("abcx", some, strict=True) if tree is not None] == ["a", "b", "c"]
+
+
+def test_the_gain_is_that_of_the_mean_density() -> None:
+    """Of three cells two were held out by both refits: worked by hand."""
+    law = [torch.tensor([0.1, 0.4]).log(), torch.tensor([0.3, 0.2, 0.5]).log()]
+    corrected = [torch.tensor([0.3, 0.4]).log(), torch.tensor([0.3, 0.4, 0.3]).log()]
+    rows = [torch.tensor([4, 7]), torch.tensor([4, 7, 9])]
+    gain = trees.gain_of([trees.Scores(*some) for some in zip(rows, law, corrected, strict=True)])
+    by_hand = torch.tensor([0.6 / 0.4, 0.8 / 0.6, 0.6]).log()
+    assert gain.mean == pytest.approx(by_hand.mean().item(), rel=1e-5)
+    assert gain.error == pytest.approx(by_hand.std().item() / 3**0.5, rel=1e-5)
+    assert trees.gain_of([trees.Scores(*[torch.zeros(0)] * 3)]) == (0.0, 0.0)
 
 
 def table(rows: int, levels: tuple[int, ...]) -> TensorTable:

@@ -65,7 +65,8 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         )
     grown = fitted.trees
     if grown:
-        grown += tuple(trees.learnt(recipe, models[have:], rows.table, range(have, m), work))
+        columns = [any(some[j] is not None for some in fitted.trees) for j in range(fitted.layout.D)]
+        grown += tuple(trees.learnt_again(recipe, models[have:], rows.table, range(have, m), columns, work))
         if len(grown) < m:
             raise TimeUp(
                 f"stopped while further trees were learnt: {work.limit.words()} was over; nothing was written",

@@ -1,11 +1,12 @@
 """Trees that correct a mixture's laws of single cells (samplers/trees.py): learnt for each bootstrap refit, and where
 they lie in a run (`trees/<refit>/<name>`).
 
-Trees are learnt from rows of the fit drawn with replacement, so that they are as uncertain as they should be, with
-holes filled by a draw under the refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn
+Trees are learnt from the resampled rows of the refit, so that they are as uncertain as they should be, with holes
+filled by a draw under the refit: ROUNDS times over the columns a tree is learnt and the column's holes are drawn
 anew by it. Of a number it looks at the first two Legendre polynomials of the distribution function, which are
 uncorrelated with mean 0 where the law is right (Neyman's smooth test, 1937); of levels, at their indicators less their
-probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by PRIOR pseudo-rows.
+probabilities. Leaves keep at least LEAF rows, and are pulled to no correction by PRIOR pseudo-rows. Which columns keep
+their trees is decided by the rows that a resample left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
-from vgi_cli.methods.em.bootstrap import filled, row_weights
+from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import TREES
@@ -67,10 +68,81 @@ def wanted(recipe: Recipe, table: TensorTable) -> bool:
 def learnt(
     recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
 ) -> list[list[Tree | None]]:
-    """Of each refit (with its number in the bootstrap) its trees, one a dimension, None where there are too few cells;
-    empty where a time limit is over first, and a line says so."""
-    made: list[list[Tree | None]] = []
+    """Of each refit (with its number in the bootstrap) its trees, one a dimension: those of the columns whose held-out
+    cells they predict better, None of the others. Empty where that is no column, or where a time limit is over first,
+    and a line says so."""
+    grown = _grown(recipe, refits, table, numbers, work)
+    gains = [gain_of([one.scores[j] for one in grown]) for j in range(table.D)] if grown else []
+    better = [gain.mean > gain.error for gain in gains]
+    if grown:
+        named = [f"{table.layout.label(j)} {gains[j].mean:.3f}" for j in range(table.D) if better[j]]
+        words = ": " + ", ".join(named) + " nats a cell" if named else ""
+        work.reporter.detail(f"trees predict held-out cells of {len(named)} of {table.D} columns better{words}")
+    return chosen(grown, better) if any(better) else []
+
+
+def learnt_again(
+    recipe: Recipe,
+    refits: Sequence[Model],
+    table: TensorTable,
+    numbers: Sequence[int],
+    columns: Sequence[bool],
+    work: Work,
+) -> list[list[Tree | None]]:
+    """As `learnt`, of columns that are known to have trees."""
+    return chosen(_grown(recipe, refits, table, numbers, work), columns)
+
+
+class Scores(NamedTuple):
+    """What a refit makes of held-out cells of a column: rows [n], and the log densities (of levels: probabilities) of
+    the cells in them by the refit's law, and by that law as corrected [n]."""
+
+    rows: Tensor
+    law: Tensor
+    corrected: Tensor
+
+
+class Gain(NamedTuple):
+    """Nats a cell by which corrected laws are better, and its standard error."""
+
+    mean: float
+    error: float
+
+
+class _Grown(NamedTuple):
+    """The trees of a refit, one a dimension, and their scores."""
+
+    trees: list[Tree | None]
+    scores: list[Scores]
+
+
+def chosen(grown: Sequence[_Grown], columns: Sequence[bool]) -> list[list[Tree | None]]:
+    """The trees of some columns, None of the others."""
+    return [[tree if use else None for tree, use in zip(one.trees, columns, strict=True)] for one in grown]
+
+
+def gain_of(scores: Sequence[Scores]) -> Gain:
+    """How much better a column's held-out cells are predicted by what all refits together say of them, which is what
+    imputations are drawn from: the mean of their densities. A cell counts where a refit held it out."""
+    rows = torch.cat([one.rows for one in scores])
+    if len(rows) < 2:
+        return Gain(0.0, 0.0)
+    cells, place = torch.unique(rows, return_inverse=True)
+    together = []
+    for part in (torch.cat([one.law for one in scores]), torch.cat([one.corrected for one in scores])):
+        top = part.max()
+        together.append(torch.zeros(len(cells), dtype=part.dtype).index_add(0, place, (part - top).exp()).log() + top)
+    gain = together[1] - together[0]
+    return Gain(float(gain.mean()), float(gain.std()) / math.sqrt(len(gain)))
+
+
+def _grown(
+    recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
+) -> list[_Grown]:
+    """The trees of the refits; empty where a time limit is over first."""
+    made: list[_Grown] = []
     table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
     with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
         for refit, number in zip(refits, numbers, strict=True):
             if work.limit.over():
@@ -78,23 +150,29 @@ def learnt(
                 work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
                 return []
             model = cast(GaussianFamily, copy.deepcopy(refit)).double()
-            made.append(_trees(model, table, recipe.seed, number))
+            weights = _weights(model, table, some, recipe.seed, number)
+            made.append(_trees(model, table.rows(some), weights, stream(recipe.seed, f"trees/{number}")))
             stage(len(made) / len(numbers), len(made), len(numbers))
     return made
 
 
-def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) -> list[Tree | None]:
-    """The trees of one refit, by rows that all have an observed cell."""
-    generator = stream(seed, f"trees/{number}")
-    rows = rows_for(table)
-    used = torch.randperm(table.N, generator=generator)[:rows].sort().values
-    resampled = row_weights(rows, "multinomial", generator)
-    used, weights = used[resampled > 0], resampled[resampled > 0].numpy()
-    missing = table.missing[used]
+def _weights(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int, number: int) -> Tensor:
+    """How often some rows were drawn for a refit's resample, so that what it left out is new to its trees too; where a
+    refit has seen every row, or few of them, a resample of their own."""
+    size = size_of(model, table.missing)
+    if size.kind == "multinomial" and size.rows >= table.N:
+        return row_weights(table.N, size.kind, stream(seed, f"bootstrap/{number}"))[some]
+    return row_weights(len(some), "multinomial", stream(seed, f"trees/{number}/rows"))
+
+
+def _trees(model: GaussianFamily, table: TensorTable, weights: Tensor, generator: torch.Generator) -> _Grown:
+    """The trees of one refit, by rows that all have an observed cell; those of weight 0 are held out."""
+    missing, used = table.missing, weights > 0
     fill_seed = int(torch.randint(2**62, (), generator=generator))
-    x = filled(model, table.x[used], missing, fill_seed)
+    x = filled(model, table.x, missing, fill_seed)
     laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)
     trees: list[Tree | None] = [None] * table.D
+    scores: list[Scores] = []
     with torch.no_grad():
         for turn in range(ROUNDS):
             for j in range(table.D):
@@ -104,10 +182,13 @@ def _trees(model: GaussianFamily, table: TensorTable, seed: int, number: int) ->
                 u = torch.rand(len(x), dtype=torch.float64, generator=generator)
                 state = int(torch.randint(2**31 - 1, (), generator=generator))
                 cell = Cell(laws, indicators, x, j)
-                trees[j] = _tree(cell, x[:, j], ~holes, weights, state)
+                trees[j] = _tree(cell, x[:, j], ~holes & used, weights.numpy(), state)
+                if turn == ROUNDS - 1:
+                    held = (~holes & ~used).nonzero()[:, 0]
+                    scores.append(Scores(held, *cell.log_probs(trees[j], held, x[held, j])))
                 drawn = holes.nonzero()[:, 0]
                 x[drawn, j] = cell.revised(trees[j], drawn, u[drawn])
-    return trees
+    return _Grown(trees, scores)
 
 
 def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int) -> Tree | None:

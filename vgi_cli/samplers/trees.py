@@ -71,6 +71,24 @@ class Cell:
         law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
         return law.quantile(u if kept is None else _unbent(kept[:, :BINS], u))
 
+    def log_probs(self, tree: Tree | None, rows: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The log densities (of levels: probabilities) [n] of values [n] of the column in some rows (index [n] into R):
+        of its law, and of that as the tree corrects it."""
+        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
+        if self.probs is not None:
+            probs, place = self.probs[rows], value.long()[:, None]
+            plain = probs.gather(1, place)[:, 0].log()
+            if kept is None:
+                return plain, plain
+            corrected = probs * kept[:, : probs.shape[1]]
+            return plain, (corrected.gather(1, place)[:, 0] / corrected.sum(1)).log()
+        law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
+        plain = law.log_prob(value)
+        if kept is None:
+            return plain, plain
+        place = (law.cdf(value) * BINS).long().clamp(max=BINS - 1)[:, None]
+        return plain, plain + (BINS * kept.gather(1, place)[:, 0]).log()
+
 
 def _unbent(density: Tensor, u: Tensor) -> Tensor:
     """[R] where in (0, 1) the distribution function of a density on equal intervals [R, BINS] reaches u [R]."""
