@@ -73,7 +73,7 @@ def learnt(
     and a line says so."""
     grown = _grown(recipe, refits, table, numbers, work)
     gains = [gain_of([one.scores[j] for one in grown]) for j in range(table.D)] if grown else []
-    better = [gain.mean > gain.error for gain in gains]
+    better = [gain.mean > 0 for gain in gains]
     if grown:
         named = [f"{table.layout.label(j)} {gains[j].mean:.3f}" for j in range(table.D) if better[j]]
         words = ": " + ", ".join(named) + " nats a cell" if named else ""
