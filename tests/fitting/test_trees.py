@@ -116,16 +116,33 @@ def test_columns_without_a_gain_keep_no_tree(run: vgi_cli.Run) -> None:
         assert [name for name, tree in zip("abcx", some, strict=True) if tree is not None] == ["a", "b", "c"]
 
 
-def test_the_gain_is_that_of_the_mean_density() -> None:
-    """Of three cells two were held out by both refits: worked by hand."""
-    law = [torch.tensor([0.1, 0.4]).log(), torch.tensor([0.3, 0.2, 0.5]).log()]
-    corrected = [torch.tensor([0.3, 0.4]).log(), torch.tensor([0.3, 0.4, 0.3]).log()]
-    rows = [torch.tensor([4, 7]), torch.tensor([4, 7, 9])]
-    gain = trees.gain_of([trees.Scores(*some) for some in zip(rows, law, corrected, strict=True)])
-    by_hand = torch.tensor([0.6 / 0.4, 0.8 / 0.6, 0.6]).log()
+ROWS = [torch.tensor([4, 7, 8]), torch.tensor([4, 7, 9])]
+"""Cells that two refits held out: two of them both did."""
+
+
+def test_the_gain_of_levels_is_that_of_the_mean_probability() -> None:
+    law = [torch.tensor([0.1, 0.4, 0.9]), torch.tensor([0.3, 0.2, 0.5])]
+    corrected = [torch.tensor([0.3, 0.4, 0.1]), torch.tensor([0.3, 0.5, 0.3])]
+    scores = [trees.Scores(*some) for some in zip(ROWS, ROWS, law, corrected, strict=True)]
+    by_hand = torch.tensor([0.6 / 0.4, 0.9 / 0.6]).log()
+    gain = trees.gain_of(scores, True)
     assert gain.mean == pytest.approx(by_hand.mean().item(), rel=1e-5)
-    assert gain.error == pytest.approx(by_hand.std().item() / 3**0.5, rel=1e-5)
-    assert trees.gain_of([trees.Scores(*[torch.zeros(0)] * 3)]) == (0.0, 0.0)
+    assert gain.error == pytest.approx(by_hand.std().item() / 2**0.5, rel=1e-4, abs=1e-7)
+    empty = torch.zeros(0, dtype=torch.int64)
+    assert trees.gain_of([trees.Scores(*[empty] * 4)], True) == (0.0, 0.0)
+
+
+def test_the_gain_of_numbers_is_that_of_the_fair_crps() -> None:
+    value = [torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 0.0])]
+    law = [torch.tensor([0.0, 5.0, 0.0]), torch.tensor([3.0, 2.0, 0.0])]
+    corrected = [torch.tensor([1.0, 3.0, 9.0]), torch.tensor([2.0, 2.0, 9.0])]
+    scores = [trees.Scores(*some) for some in zip(ROWS, value, law, corrected, strict=True)]
+
+    def fair(draws: tuple[float, float], truth: float) -> float:
+        return sum(abs(draw - truth) for draw in draws) / 2 - abs(draws[0] - draws[1]) / 2
+
+    by_hand = [fair((0, 3), 1) - fair((1, 2), 1), fair((5, 2), 2) - fair((3, 2), 2)]
+    assert trees.gain_of(scores, False).mean == pytest.approx(sum(by_hand) / 2)
 
 
 def table(rows: int, levels: tuple[int, ...]) -> TensorTable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from scipy.stats import chisquare, kstest, norm
 from torch import Tensor
@@ -95,24 +94,13 @@ def test_a_density_on_intervals_is_inverted() -> None:
     torch.testing.assert_close(reached / weight.sum(1), u, rtol=0, atol=1e-12)
 
 
-def test_densities_are_those_of_the_draws() -> None:
-    """Of a number they integrate to one, of levels they sum to it, with and without a tree."""
-    kept = [0.4, 0.3, 0.1, 0.05, 0.05, 0.02, 0.02, 0.02, 0.02, 0.02]
-    grid = torch.linspace(-8, 8, 40_001, dtype=torch.float64)
-    number, level, same = cell(NUMBER), cell(THREE), torch.zeros(40_001, dtype=torch.int64)
-    plain, corrected = number.log_probs(stump(*kept), same, grid)
-    for part in (plain, corrected, number.log_probs(None, same, grid)[1]):
-        assert float(part.exp().sum() * (grid[1] - grid[0])) == pytest.approx(1, abs=1e-3)
-    law = number.law
-    assert law is not None
-    first = _cdf(law, grid) < 0.1
-    assert float(corrected[first].exp().sum() * (grid[1] - grid[0])) == pytest.approx(0.4, abs=1e-3)
-    tree, probs = stump(3.0, 1.0, 0.2), level.probs
+def test_corrected_probabilities_sum_to_one() -> None:
+    level, rows = cell(THREE), torch.tensor([0])
+    probs = level.probs
     assert probs is not None
-    plain, corrected = level.log_probs(tree, same[:3], torch.arange(3).double())
-    torch.testing.assert_close(plain.exp(), probs[0])
-    expected = probs[0] * torch.tensor([3.0, 1.0, 0.2]).float().double()
-    torch.testing.assert_close(corrected.exp(), expected / expected.sum())
+    torch.testing.assert_close(level.probabilities(None, rows), probs)
+    expected = probs * torch.tensor([3.0, 1.0, 0.2]).float().double()
+    torch.testing.assert_close(level.probabilities(stump(3.0, 1.0, 0.2), rows), expected / expected.sum())
 
 
 def test_without_trees_a_number_has_the_law_of_the_model() -> None:

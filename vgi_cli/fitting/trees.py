@@ -72,11 +72,12 @@ def learnt(
     cells they predict better, None of the others. Empty where that is no column, or where a time limit is over first,
     and a line says so."""
     grown = _grown(recipe, refits, table, numbers, work)
-    gains = [gain_of([one.scores[j] for one in grown]) for j in range(table.D)] if grown else []
-    better = [gain.mean > 0 for gain in gains]
+    counts = table.layout.level_counts
+    gains = [gain_of([one.scores[j] for one in grown], counts[j] > 0) for j in range(table.D)] if grown else []
+    better = [gain.mean > gain.error for gain in gains]
     if grown:
-        named = [f"{table.layout.label(j)} {gains[j].mean:.3f}" for j in range(table.D) if better[j]]
-        words = ": " + ", ".join(named) + " nats a cell" if named else ""
+        named = [table.layout.label(j) for j in range(table.D) if better[j]]
+        words = ": " + ", ".join(named) if named else ""
         work.reporter.detail(f"trees predict held-out cells of {len(named)} of {table.D} columns better{words}")
     return chosen(grown, better) if any(better) else []
 
@@ -94,16 +95,22 @@ def learnt_again(
 
 
 class Scores(NamedTuple):
-    """What a refit makes of held-out cells of a column: rows [n], and the log densities (of levels: probabilities) of
-    the cells in them by the refit's law, and by that law as corrected [n]."""
+    """What a refit makes of held-out cells of a column.
+
+    rows       [n] the rows of the cells
+    value      [n] the cells
+    law        [n] by the refit's law: of a number, a draw; of a level, its probability
+    corrected  [n] the same by that law as corrected; a draw from the same noise
+    """
 
     rows: Tensor
+    value: Tensor
     law: Tensor
     corrected: Tensor
 
 
 class Gain(NamedTuple):
-    """Nats a cell by which corrected laws are better, and its standard error."""
+    """By how much corrected laws are better (numbers: CRPS, encoded; levels: nats a cell), and its standard error."""
 
     mean: float
     error: float
@@ -121,19 +128,42 @@ def chosen(grown: Sequence[_Grown], columns: Sequence[bool]) -> list[list[Tree |
     return [[tree if use else None for tree, use in zip(one.trees, columns, strict=True)] for one in grown]
 
 
-def gain_of(scores: Sequence[Scores]) -> Gain:
-    """How much better a column's held-out cells are predicted by what all refits together say of them, which is what
-    imputations are drawn from: the mean of their densities. A cell counts where a refit held it out."""
+def gain_of(scores: Sequence[Scores], level: bool) -> Gain:
+    """How much better a column's held-out cells are predicted by what all refits together say of them, for that is
+    what imputations are drawn from: of numbers by the fair CRPS of the draws (Ferro 2014), of levels by the logarithm
+    of the mean probability. A cell counts where two refits at least held it out."""
     rows = torch.cat([one.rows for one in scores])
-    if len(rows) < 2:
-        return Gain(0.0, 0.0)
     cells, place = torch.unique(rows, return_inverse=True)
-    together = []
-    for part in (torch.cat([one.law for one in scores]), torch.cat([one.corrected for one in scores])):
-        top = part.max()
-        together.append(torch.zeros(len(cells), dtype=part.dtype).index_add(0, place, (part - top).exp()).log() + top)
-    gain = together[1] - together[0]
+    refit = torch.cat([torch.full_like(one.rows, i) for i, one in enumerate(scores)])
+    shape = len(cells), len(scores)
+    there = torch.zeros(shape, dtype=torch.bool)
+    there[place, refit] = True
+    several = there.sum(1) >= 2
+    if int(several.sum()) < 2:
+        return Gain(0.0, 0.0)
+
+    def table(parts: Sequence[Tensor]) -> Tensor:
+        out = torch.zeros(shape, dtype=torch.float64)
+        out[place, refit] = torch.cat(list(parts)).to(out.dtype)
+        return out[several]
+
+    there = there[several]
+    law, corrected = table([one.law for one in scores]), table([one.corrected for one in scores])
+    if level:
+        gain = corrected.sum(1).log() - law.sum(1).log()
+    else:
+        value = table([one.value for one in scores])
+        gain = _crps(law, value, there) - _crps(corrected, value, there)
     return Gain(float(gain.mean()), float(gain.std()) / math.sqrt(len(gain)))
+
+
+def _crps(draws: Tensor, value: Tensor, there: Tensor) -> Tensor:
+    """[n] the fair CRPS of draws [n, m] of cells with values [n, m], of those that are there [n, m]."""
+    count = there.sum(1)
+    error = ((draws - value).abs() * there).sum(1) / count
+    pairs = there[:, :, None] & there[:, None, :]
+    apart = ((draws[:, :, None] - draws[:, None, :]).abs() * pairs).sum((1, 2))
+    return error - apart / (2 * count * (count - 1))
 
 
 def _grown(
@@ -185,10 +215,18 @@ def _trees(model: GaussianFamily, table: TensorTable, weights: Tensor, generator
                 trees[j] = _tree(cell, x[:, j], ~holes & used, weights.numpy(), state)
                 if turn == ROUNDS - 1:
                     held = (~holes & ~used).nonzero()[:, 0]
-                    scores.append(Scores(held, *cell.log_probs(trees[j], held, x[held, j])))
+                    scores.append(_scores(cell, trees[j], held, x[held, j], u[held]))
                 drawn = holes.nonzero()[:, 0]
                 x[drawn, j] = cell.revised(trees[j], drawn, u[drawn])
     return _Grown(trees, scores)
+
+
+def _scores(cell: Cell, tree: Tree | None, rows: Tensor, value: Tensor, u: Tensor) -> Scores:
+    if cell.probs is None:
+        return Scores(rows, value, cell.revised(None, rows, u), cell.revised(tree, rows, u))
+    law, corrected = (cell.probabilities(one, rows) for one in (None, tree))
+    place = value.long()[:, None]
+    return Scores(rows, value, law.gather(1, place)[:, 0], corrected.gather(1, place)[:, 0])
 
 
 def _tree(cell: Cell, value: Tensor, observed: Tensor, weights: np.ndarray[Any, Any], state: int) -> Tree | None:

@@ -64,30 +64,19 @@ class Cell:
     def revised(self, tree: Tree | None, rows: Tensor, u: Tensor) -> Tensor:
         """[n] draws of the column for some rows (index [n] into R), as the tree corrects its law (None: it does not),
         at u [n] in (0, 1)."""
-        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
         if self.probs is not None:
-            probs = self.probs[rows]
-            return inverted(probs if kept is None else probs * kept[:, : probs.shape[1]], u).to(u.dtype)
+            return inverted(self.probabilities(tree, rows), u).to(u.dtype)
+        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
         law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
         return law.quantile(u if kept is None else _unbent(kept[:, :BINS], u))
 
-    def log_probs(self, tree: Tree | None, rows: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """The log densities (of levels: probabilities) [n] of values [n] of the column in some rows (index [n] into R):
-        of its law, and of that as the tree corrects it."""
-        kept = None if tree is None else tree.table[tree.leaves(self.features[rows])].to(torch.float64)
-        if self.probs is not None:
-            probs, place = self.probs[rows], value.long()[:, None]
-            plain = probs.gather(1, place)[:, 0].log()
-            if kept is None:
-                return plain, plain
-            corrected = probs * kept[:, : probs.shape[1]]
-            return plain, (corrected.gather(1, place)[:, 0] / corrected.sum(1)).log()
-        law = ColumnLaw(*(part[rows] for part in cast(ColumnLaw, self.law)))
-        plain = law.log_prob(value)
-        if kept is None:
-            return plain, plain
-        place = (law.cdf(value) * BINS).long().clamp(max=BINS - 1)[:, None]
-        return plain, plain + (BINS * kept.gather(1, place)[:, 0]).log()
+    def probabilities(self, tree: Tree | None, rows: Tensor) -> Tensor:
+        """[n, levels] of a column of levels in some rows (index [n] into R), as the tree corrects them."""
+        probs = cast(Tensor, self.probs)[rows]
+        if tree is None:
+            return probs
+        probs = probs * tree.table[tree.leaves(self.features[rows])].to(torch.float64)[:, : probs.shape[1]]
+        return probs / probs.sum(1, keepdim=True)
 
 
 def _unbent(density: Tensor, u: Tensor) -> Tensor:

@@ -94,11 +94,6 @@ class ColumnLaw(NamedTuple):
         """[R] the means."""
         return (self.log_weights.exp() * self.mean).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        """[R] the log densities at values [R]."""
-        z = (value[:, None] - self.mean) / self.sd
-        return torch.logsumexp(self.log_weights - 0.5 * (z.square() + LOG_2PI) - self.sd.log(), -1)
-
     def cdf(self, value: Tensor) -> Tensor:
         """[R] the distribution functions at values [R]."""
         below: Tensor = torch.special.ndtr((value[:, None] - self.mean) / self.sd)
