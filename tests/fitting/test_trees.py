@@ -68,6 +68,20 @@ def test_without_trees_draws_are_exact(tmp_path: Path, monkeypatch: pytest.Monke
         pd.testing.assert_frame_equal(one, other)
 
 
+def test_the_recipe_says_what_was_done(tmp_path: Path, run: vgi_cli.Run) -> None:
+    assert load_run(run.path, Silent()).recipe.trees == "held-out"
+    plain = vgi_cli.fit(exclusive()[0][["x"]], out=tmp_path / "numbers", threads=1)
+    assert load_run(plain.path, Silent()).recipe.trees == "none"
+
+
+@pytest.mark.parametrize("options", [{"model": "fa", "carry_others": True}, {"set": {"bootstrap": "none"}}])
+def test_trees_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    asked = {"trees": "held-out", **options.pop("set", {})}
+    with pytest.raises(UsageError, match="trees=held-out: this fit can learn no trees, which need a mixture") as error:
+        vgi_cli.fit(exclusive()[0], out=tmp_path / "run", threads=1, set=asked, **options)
+    assert error.value.hint == "leave it out"
+
+
 def test_a_sampler_without_its_trees_is_refused(tmp_path: Path, run: vgi_cli.Run) -> None:
     plain = fit(tmp_path / "plain", trees="none")
     with pytest.raises(UsageError, match=r"sampler 'trees': run '.*plain' holds no trees") as error:

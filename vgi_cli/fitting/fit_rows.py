@@ -88,7 +88,7 @@ def fit_rows(
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "the table had been read")
     size = model_size(recipe, train.table, work)
-    recipe = components.in_full(recipe, **size).replace(device=str(device))
+    recipe = trees.settled(components.in_full(recipe, **size).replace(device=str(device)), train.table)
     if pilot.needed(recipe, train):
         choice = pilot.choose_epochs(recipe, train, device, work)
         reporter.say(choice.reason)
@@ -211,7 +211,8 @@ def _texts(job: Job) -> dict[str, str]:
 def _nothing_to_fit(rows: Rows, recipe: Recipe, said: Settings, keep: Keep, work: Work) -> Fitted:
     """The run of a table in which no column varies: it carries columns and fills constants."""
     device = resolve_device(recipe.device, "device")
-    recipe = _record_plugins(recipe, rows, work.reporter).replace(device=str(device), threads=recipe.threads or 1)
+    recipe = _record_plugins(recipe, rows, work.reporter)
+    recipe = recipe.replace(device=str(device), threads=recipe.threads or 1, trees="none")
     job = Job(recipe, rows, None, device, work)
     with keep(_manifest(job, said, rows)) as run:
         run.save({}, {}, _texts(job))

@@ -21,8 +21,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
+from vgi_cli.fitting.refits import refit_count
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
@@ -63,6 +65,20 @@ def wanted(recipe: Recipe, table: TensorTable) -> bool:
     """Whether a fit learns trees: a mixture of mixed rows with refits, unless `trees` of the recipe is none."""
     provides = recipe.model.entry.provides
     return recipe.trees != "none" and {"gaussian", "discrete"} <= provides and rows_for(table) > 0
+
+
+def settled(recipe: Recipe, table: TensorTable) -> Recipe:
+    """The recipe with `trees` decided: held-out rows choose the columns that keep them, or none. UsageError where trees
+    were asked for that this fit cannot learn."""
+    if refit_count(recipe) > 0 and wanted(recipe, table):
+        return recipe.replace(trees="held-out")
+    if recipe.trees == "held-out":
+        raise UsageError(
+            "trees=held-out: this fit can learn no trees, which need a mixture with bootstrap refits, a column of "
+            f"levels, at least {FEWEST_ROWS} rows and a table that is not too wide",
+            "leave it out",
+        )
+    return recipe.replace(trees="none")
 
 
 def learnt(
