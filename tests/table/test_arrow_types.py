@@ -138,7 +138,8 @@ def test_a_dictionary_with_too_few_places_gets_more() -> None:
 
 def test_types_that_parquet_lacks_are_refused_in_memory() -> None:
     spans = pa.array([pa.MonthDayNano([1, 2, 3])] * 2)
-    with pytest.raises(InputError, match="the table in memory cannot be read: Unhandled type") as caught:
+    problem = "the table in memory cannot be read: column 'span': Unhandled type"
+    with pytest.raises(InputError, match=problem) as caught:
         from_frame(pa.table({"x": [1, 2], "span": spans}))
     assert caught.value.hint == "drop the column or cast it"
 
