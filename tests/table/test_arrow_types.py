@@ -141,7 +141,7 @@ def test_types_that_parquet_lacks_are_refused_in_memory() -> None:
     problem = "the table in memory cannot be read: column 'span': Unhandled type"
     with pytest.raises(InputError, match=problem) as caught:
         from_frame(pa.table({"x": [1, 2], "span": spans}))
-    assert caught.value.hint == "drop the column or cast it"
+    assert caught.value.hint == "drop the column or cast it (categories of intervals: `.astype(str)`)"
 
 
 def test_pandas_is_told_of_unsigned_and_decimal_types() -> None:
