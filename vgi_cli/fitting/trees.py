@@ -85,8 +85,8 @@ def learnt(
     recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
 ) -> list[list[Tree | None]]:
     """Of each refit (with its number in the bootstrap) its trees, one a dimension: those of the columns whose held-out
-    cells they predict better (of numbers by more than a standard error), None of the others. Empty where that is no column, or where a time limit is over first,
-    and a line says so."""
+    cells they predict better (of numbers by more than a standard error), None of the others. Empty where that is no
+    column, or where a time limit is over first, and a line says so."""
     grown = _grown(recipe, refits, table, numbers, work)
     counts = table.layout.level_counts
     gains = [gain_of([one.scores[j] for one in grown], counts[j] > 0) for j in range(table.D)] if grown else []
