@@ -18,6 +18,7 @@ SMALL = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "bo
 SHORT = ["--epochs", "2", "--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1"]
 STEADY = ["--set", "optim.schedule=constant", "--set", "optim.average=0"]
 MIXTURE = ["--model", "mixture", "--set", "model.components=2"]
+SHIFTED = [*MIXTURE, "--set", "model.dependence=linear"]
 FLOW = ["--model", "flow", "--set", "model.steps=1", "--set", "model.hidden=8", "--set", "model.bins=4"]
 VGI = ["--method", "vgi", *SMALL, *SHORT]
 
@@ -67,9 +68,10 @@ def tensors(folder: str) -> dict[str, object]:
     return {f"{stem}/{name}": value for stem in stems for name, value in run.tensors(stem).items()}
 
 
-@pytest.mark.parametrize("model", ["mixture", "flow"])
-def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, model: str) -> None:
-    check(vgi("fit", "data.csv", *KINDS, *(MIXTURE if model == "mixture" else FLOW), *VGI, "-o", "run"))
+@pytest.mark.parametrize("settings", [MIXTURE, SHIFTED, FLOW], ids=["mixture", "shifted", "flow"])
+def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, settings: list[str]) -> None:
+    model = settings[1]
+    check(vgi("fit", "data.csv", *KINDS, *settings, *VGI, "-o", "run"))
     for sampler in ("auto", "metropolis", "chains") if model == "mixture" else ("auto", "gibbs", "chains"):
         check(vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "2", "-o", f"{sampler}.csv"))
         for number in (1, 2):
@@ -90,9 +92,10 @@ def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, model: str) -> N
     assert_filled("t.1.csv", "new.csv")
 
 
-def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path) -> None:
+@pytest.mark.parametrize("settings", [MIXTURE, SHIFTED], ids=["mixture", "shifted"])
+def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path, settings: list[str]) -> None:
     """Beginning at f0 by em, its chains in a file."""
-    start = ["data.csv", *KINDS, *MIXTURE, *VGI, *STEADY, "--set", "method.initial=em"]
+    start = ["data.csv", *KINDS, *settings, *VGI, *STEADY, "--set", "method.initial=em"]
     check(vgi("fit", *start, "-o", "whole"))
     check(vgi("fit", *start, "--epochs", "1", "--set", "method.chains=disk", "-o", "run"))
     check(vgi("fit", "--resume", "--epochs", "2", "-o", "run"))

@@ -16,11 +16,13 @@ from vgi_cli.registry import names as registry
 every = pytest.mark.parametrize("name", list(registry.MODELS))
 marginal = pytest.mark.parametrize("name", [n for n, entry in registry.MODELS.items() if "marginal" in entry.provides])
 with_density = pytest.mark.parametrize("name", [n for n, e in registry.MODELS.items() if "density" in e.provides])
+SHIFTED = "mixture, dependence linear"
+"""A model whose settings matter where there are levels."""
 with_levels = pytest.mark.parametrize(
-    "name", [n for n, e in registry.MODELS.items() if {"discrete", "density"} <= e.provides]
+    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "density"} <= e.provides), SHIFTED]
 )
 marginal_with_levels = pytest.mark.parametrize(
-    "name", [n for n, e in registry.MODELS.items() if {"discrete", "marginal"} <= e.provides]
+    "name", [*(n for n, e in registry.MODELS.items() if {"discrete", "marginal"} <= e.provides), SHIFTED]
 )
 LEVELS = {"mixed": (0, 3, 0, 2), "one number": (3, 0, 2), "levels": (3, 2, 4)}
 """Of each dimension its number of levels, 0 where it is continuous; the last one that has some is ordered."""
@@ -117,10 +119,16 @@ def mixed_rows(levels, rows, generator):
     return x
 
 
+def family_of(name):
+    """The class of a model of levels and its settings."""
+    cls = registry.MODELS.load("mixture" if name == SHIFTED else name)
+    return cls, cls.Config(dependence="linear") if name == SHIFTED else cls.Config()
+
+
 def built_mixed(name, levels, seed=0, rows=400):
     """A model of rows that hold levels, started from some and shaken."""
-    cls = registry.MODELS.load(name)
-    model = cls.build(cls.Config(), mixed_layout(levels)).double()
+    cls, config = family_of(name)
+    model = cls.build(config, mixed_layout(levels)).double()
     g = torch.Generator().manual_seed(seed)
     x = mixed_rows(levels, rows, g)
     model.initialise(x, g)
@@ -141,9 +149,9 @@ def all_rows(levels, edge=8.0, points=81):
 @with_layouts
 def test_a_model_of_a_table_knows_its_levels(name, levels):
     """By these an annealed likelihood tells levels from numbers, whatever a family remembers of its layout."""
-    cls = registry.MODELS.load(name)
-    assert built_for(cls, cls.Config(), mixed_layout(levels)).level_counts == tuple(levels)
-    assert built_for(cls, cls.Config(), Layout.plain(3)).level_counts == ()
+    cls, config = family_of(name)
+    assert built_for(cls, config, mixed_layout(levels)).level_counts == tuple(levels)
+    assert built_for(cls, config, Layout.plain(3)).level_counts == ()
 
 
 @with_levels
@@ -220,8 +228,8 @@ def test_rows_with_levels_keep_their_shape_and_give_gradients(name, levels):
 @with_layouts
 def test_state_with_levels_round_trip(name, levels):
     model, x = built_mixed(name, levels)
-    cls = registry.MODELS.load(name)
-    other = cls.build(cls.Config(), mixed_layout(levels)).double()
+    cls, config = family_of(name)
+    other = cls.build(config, mixed_layout(levels)).double()
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.eval().log_prob(x), model.log_prob(x))
     drawn = [each.sample(7, torch.Generator().manual_seed(3)) for each in (model, other)]
@@ -230,9 +238,9 @@ def test_state_with_levels_round_trip(name, levels):
 
 @with_levels
 def test_a_level_that_no_row_holds_starts_possible(name):
-    cls = registry.MODELS.load(name)
+    cls, config = family_of(name)
     levels = (0, 3, 2)
-    model = cls.build(cls.Config(), mixed_layout(levels)).double()
+    model = cls.build(config, mixed_layout(levels)).double()
     x = mixed_rows(levels, 200, torch.Generator().manual_seed(0))
     x[:, 1] = x[:, 1].clamp(max=1.0)
     model.initialise(x, torch.Generator().manual_seed(0))

@@ -17,18 +17,22 @@ from vgi_cli.methods.em.steps import iteration
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.mixed import Mixed
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.shifted import Shifted
 
 LEVELS = (3, 0, 2, 0, 4)  # of the dimensions of most tests
 TREE = (-1, 0, 1)  # of its discrete ones
 FORMS = ["full", "factor", "full with outliers", "factor with outliers"]
+FORMS += [f"{form} shifted" for form in FORMS]
 
 
 def built(
     form: str = "full with outliers", levels: tuple[int, ...] = LEVELS, K: int = 3, rows: int = 200
 ) -> tuple[GaussianMixture, Tensor]:
     """A model started from random rows and shaken, with a forest over three discrete dimensions; the rows."""
-    covariance, _, outliers = form.partition(" with ")
+    shifted = form.endswith(" shifted")
+    covariance, _, outliers = form.removesuffix(" shifted").partition(" with ")
     settings = {"components": K, "covariance": covariance, "factors": 1, "outliers": bool(outliers)}
+    settings["dependence"] = "linear" if shifted else "none"
     layout = Layout.of([f"c{i}" for i in range(len(levels))], levels=levels)
     model = GaussianMixture.build(MixtureConfig.model_validate(settings), layout).double()
     g = torch.Generator().manual_seed(len(levels))
@@ -45,6 +49,9 @@ def built(
         held._take(Forest(held.forest.levels, TREE))
         prior = torch.randn(held.forest.T, dtype=torch.float64, generator=g)
         held.prior = held.forest.log_softmax(prior).exp()
+    if isinstance(mixed, Shifted):  # all but the last dimension of several
+        chosen = torch.arange(len(mixed.chosen)) < max(len(mixed.chosen) - 1, 1)
+        mixed._take(chosen, torch.rand(mixed.share.shape, generator=g, dtype=torch.float64))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.4 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))

@@ -39,6 +39,10 @@ class ModelConfig(BaseModel):
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}
 
+    def idle(self, layout: Layout) -> Mapping[str, str]:
+        """Settings that do nothing for such a table, and why: a line of a fit, since one recipe serves many tables."""
+        return {}
+
 
 class Model(nn.Module, ABC):
     """A density over encoded rows x [.., D]."""

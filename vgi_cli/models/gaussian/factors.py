@@ -15,6 +15,7 @@ from vgi_cli.models.gaussian.gaussians import (
     Observed,
     Penalty,
     Scale,
+    ShiftSystem,
     by_component,
     normal_log_prob,
 )
@@ -105,6 +106,13 @@ class FactorGaussians(Gaussians):
             self.mean.copy_(mean)
             self.log_psi.copy_(psi.log())
 
+    def shift_system(self, statistics: Tensor) -> ShiftSystem:
+        """Given the factors the columns are independent."""
+        count, total, factors = statistics[..., 0], statistics[..., 1], statistics[..., 2:]
+        inverse = torch.exp(-self.log_psi)[:, None, :]
+        away = total - count * self.mean[:, None, :] - torch.einsum("kdl,kjdl->kjd", self.F, factors)
+        return ShiftSystem((count * inverse).sum(0), (away * inverse).sum(0))
+
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         """Iterated principal factors: eigenvectors of the covariance in units of the noise.
 
@@ -186,3 +194,16 @@ class _FactorObserved(Observed):
             n.append(weighted.sum(0))
             factors.append((weight @ outer.flatten(1)).unflatten(0, (P, P)))
         return torch.stack(A), torch.stack(b), torch.stack(c), torch.stack(n), torch.stack(factors)
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        """[K, J, D, 2 + L] weights, sums of the cells and of the factors' means, over the rows where a column is
+        observed."""
+        o = (~self.missing).to(self.x.dtype)
+        x = torch.where(self.missing, 0.0, self.x)
+        sums = []
+        for k, weight in enumerate(responsibility.unbind(-1)):
+            weighted = o * weight[:, None]
+            parts = [weighted, weighted * x, *(weighted * z[:, None] for z in self.posterior.mean[k].unbind(-1))]
+            added = [part.new_zeros(J, part.shape[1]).index_add_(0, place, part) for part in parts]
+            sums.append(torch.stack(added, -1))
+        return torch.stack(sums)

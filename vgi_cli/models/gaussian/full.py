@@ -13,6 +13,7 @@ from vgi_cli.models.gaussian.gaussians import (
     Observed,
     Penalty,
     Scale,
+    ShiftSystem,
     by_component,
     normal_log_prob,
 )
@@ -106,6 +107,13 @@ class FullGaussians(Gaussians):
         scatter = scatter + penalty.pooling * W + penalty.floor * torch.diag(scale.variance)
         self.set_moments(self.mean + shift, scatter / (count + penalty.pooling)[:, None, None])
 
+    def shift_system(self, statistics: Tensor) -> ShiftSystem:
+        count, total = statistics[..., 0], statistics[..., 1:]
+        precision, _ = self.precision()
+        away = total - count[:, :, None] * self.mean[:, None, :]
+        curve = torch.einsum("kj,kde->jde", count, precision)
+        return ShiftSystem(curve, torch.einsum("kde,kje->jd", precision, away))
+
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         factor = torch.linalg.cholesky(0.5 * (covariance + covariance.mT))
         diagonal = factor.diagonal(dim1=-2, dim2=-1)
@@ -171,3 +179,11 @@ class _FullObserved(Observed):
             first.append(weighted.sum(0))
             second.append(weighted.mT @ self.delta[k] + spread.view_as(self.covariance[k]))
         return responsibility.sum(0), torch.stack(first), torch.stack(second)
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        """[K, J, 1 + D] weights and sums of the rows, their missing cells at their conditional means."""
+        sums = []
+        for k, weight in enumerate(responsibility.unbind(-1)):
+            parts = torch.cat([weight[:, None], self.mean(k) * weight[:, None]], 1)
+            sums.append(parts.new_zeros(J, parts.shape[1]).index_add_(0, place, parts))
+        return torch.stack(sums)

@@ -24,6 +24,7 @@ class Penalty(NamedTuple):
     mean     kappa: pseudo-rows with which each component's mean is pulled to the columns' means
     weight   alpha: pseudo-rows added to each component, or [K] to each its own
     tables   beta: pseudo-rows with which each row of a component's tables of levels is pulled to that of all rows
+    shift    eta: pseudo-rows with which each coefficient of a linear shift is pulled to 0
     """
 
     floor: float
@@ -32,6 +33,7 @@ class Penalty(NamedTuple):
     mean: float
     weight: float | Tensor
     tables: float = 0.0
+    shift: float = 0.0
 
 
 class Scale(NamedTuple):
@@ -57,6 +59,22 @@ class Moments(NamedTuple):
     mean: Tensor
     covariance: Tensor
     loadings: tuple[Tensor, Tensor] | None
+
+
+class ShiftSystem(NamedTuple):
+    """What the expected complete rows say of J shifts of all means at once: as a function of the change t [J, D] of the
+    shifts, their log-likelihood is, up to a constant, sum_j t_j' right_j - 1/2 t_j' curve_j t_j.
+
+    curve  [J, D, D], or its diagonals [J, D] where it is diagonal
+    right  [J, D]
+    """
+
+    curve: Tensor
+    right: Tensor
+
+    def plus(self, other: ShiftSystem) -> ShiftSystem:
+        """What these rows and those of another system say together."""
+        return ShiftSystem(self.curve + other.curve, self.right + other.right)
 
 
 class Observed(ABC):
@@ -88,6 +106,11 @@ class Observed(ABC):
     @abstractmethod
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """The expected sufficient statistics, summed over rows, under weighted responsibilities [R, K]."""
+
+    @abstractmethod
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        """[K, J, ..] what `Gaussians.shift_system` needs of rows of which each is in one of J places [R], summed over
+        rows of weighted responsibilities [R, K]."""
 
 
 class Gaussians(nn.Module, ABC):
@@ -134,6 +157,10 @@ class Gaussians(nn.Module, ABC):
     @abstractmethod
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         """The M-step, in place: raise expected log-likelihood plus `log_penalty`."""
+
+    @abstractmethod
+    def shift_system(self, statistics: Tensor) -> ShiftSystem:
+        """What rows of these `shift_statistics` say of a shift by place, under the parameters as they are now."""
 
     @abstractmethod
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:

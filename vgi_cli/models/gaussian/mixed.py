@@ -1,6 +1,7 @@
 """Components of mixed rows: a Gaussian of the continuous dimensions times a forest of the discrete ones.
 
-Within a component the two are independent; across components they are not. Either part may have no dimension.
+Within a component the two are independent, unless the levels shift the Gaussian (`shifted.py`); across components they
+are not. Either part may have no dimension.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from vgi_cli.maths.forests import Seen, draw, expected_counts, level_probs
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.categories import Categories
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
-from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
 
 COUNTED = 4096
 """Rows whose pairs of levels are counted at a time: bounds the memory."""
@@ -60,11 +61,21 @@ class Mixed(Gaussians):
         """The discrete dimensions of rows x [R, D], as numbers of levels [R, n] (int64)."""
         return x[:, self.discrete].long()
 
+    def centred(self, x: Tensor) -> Tensor:
+        """The continuous dimensions of complete rows x [R, D], as the Gaussians see them."""
+        return x[:, self.continuous]
+
     def log_prob(self, x: Tensor) -> Tensor:
-        return self.numbers.log_prob(x[:, self.continuous]) + self.categories.log_prob(self.levels_of(x))
+        return self.numbers.log_prob(self.centred(x)) + self.categories.log_prob(self.levels_of(x))
 
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        return _MixedObserved(self, x, patterns)
+        holes = patterns.missing[:, self.continuous]
+        numbers = self.numbers.observe(x[:, self.continuous], merged(holes, patterns.of_row))
+        return MixedObserved(self, numbers, self.observed_levels(x, patterns))
+
+    def observed_levels(self, x: Tensor, patterns: Patterns) -> Tensor:
+        """The discrete dimensions of rows x [R, D], as numbers of levels [R, n] (int64), -1 where they are missing."""
+        return torch.where(patterns.missing[patterns.of_row][:, self.discrete], -1, self.levels_of(x))
 
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
@@ -78,6 +89,9 @@ class Mixed(Gaussians):
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         self.numbers.maximise(statistics[:-1], self._scale(scale), penalty)
         self.categories.maximise(statistics[-1], penalty.tables)
+
+    def shift_system(self, statistics: Tensor) -> ShiftSystem:
+        return self.numbers.shift_system(statistics)
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         self.numbers.set_moments(mean, covariance)
@@ -105,7 +119,7 @@ class Mixed(Gaussians):
         levels = torch.where(missing[:, self.discrete], -1, self.levels_of(x))
         marginals, pairs = [], []
         for rows in torch.arange(len(x)).split(COUNTED):
-            one_hot = self._one_hot(levels[rows], x.dtype)
+            one_hot = self.one_hot(levels[rows], x.dtype)
             marginals.append(weight[rows].mT @ one_hot)
             pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in weight[rows].unbind(1)]))
         self.categories.learn(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0), pull, edges=self.edges)
@@ -113,12 +127,12 @@ class Mixed(Gaussians):
     def spread(self, x: Tensor) -> Tensor:
         """[R, F] the levels of rows x [R, D] as indicators, in such units that those of each dimension together have
         the variance 1."""
-        one_hot = self._one_hot(self.levels_of(x), x.dtype)
+        one_hot = self.one_hot(self.levels_of(x), x.dtype)
         parts = (one_hot - one_hot.mean(0)).split(self.categories.forest.levels, 1)
         total = (part.square().mean(0).sum() for part in parts)
         return torch.cat([part / max(v.item(), 1e-12) ** 0.5 for part, v in zip(parts, total, strict=True)], 1)
 
-    def _one_hot(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
+    def one_hot(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
         """[R, F] indicators of levels [R, n] (-1: none), those of one dimension after those of another."""
         pairs = zip(levels.unbind(1), self.categories.forest.levels, strict=True)
         return torch.cat([c[:, None] == torch.arange(n, device=c.device) for c, n in pairs], 1).to(dtype)
@@ -137,17 +151,13 @@ class Mixed(Gaussians):
         return Scale(scale.mean[self.continuous], scale.variance[self.continuous], scale.rows)
 
 
-class _MixedObserved(Observed):
+class MixedObserved(Observed):
     """Rows seen by both parts. The categories see each distinct set of observed levels once."""
 
-    def __init__(self, mixed: Mixed, x: Tensor, patterns: Patterns) -> None:
-        self.mixed, self.x = mixed, x
-        holes = patterns.missing[:, mixed.continuous]
-        self.numbers = mixed.numbers.observe(x[:, mixed.continuous], _merged(holes, patterns.of_row))
-        absent = patterns.missing[patterns.of_row][:, mixed.discrete]
-        levels = torch.where(absent, -1, mixed.levels_of(x))
+    def __init__(self, mixed: Mixed, numbers: Observed, levels: Tensor) -> None:
+        """numbers: the rows seen by the Gaussians; levels [R, n] (int64), -1 where they are missing."""
+        self.mixed, self.numbers, self.levels, self.absent = mixed, numbers, levels, levels < 0
         distinct, self.of_row = torch.unique(levels, dim=0, return_inverse=True)
-        self.levels, self.absent = levels, absent
         self.seen: Seen = mixed.categories.see(distinct.clamp(min=0), distinct < 0)
         self.log_prob = self.numbers.log_prob + self.seen.log_prob[self.of_row]
 
@@ -156,9 +166,13 @@ class _MixedObserved(Observed):
         return self._whole(self.numbers.mean(k), levels[self.of_row])
 
     def centre(self, weights: Tensor) -> Tensor:
-        laws = (law.permute(1, 0, 2)[self.of_row] for law in level_probs(self.seen))
-        levels = torch.stack([torch.einsum("rk,rkl->rl", weights, law).argmax(-1) for law in laws], -1)
+        levels = torch.stack([law.argmax(-1) for law in self.level_laws(weights)], -1)
         return self._whole(self.numbers.centre(weights), levels)
+
+    def level_laws(self, weights: Tensor) -> list[Tensor]:
+        """The law of the level of each dimension [R, levels] under weights [R, K] of the components."""
+        laws = (law.permute(1, 0, 2)[self.of_row] for law in level_probs(self.seen))
+        return [torch.einsum("rk,rkl->rl", weights, law) for law in laws]
 
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         component = torch.full(self.of_row.shape, k, device=columns.device)
@@ -181,8 +195,11 @@ class _MixedObserved(Observed):
         weight = weight.index_add(0, self.of_row, responsibility)
         return (*self.numbers.statistics(responsibility), expected_counts(self.seen, weight))
 
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        return self.numbers.shift_statistics(responsibility, place, J)
 
-def _merged(missing: Tensor, of_row: Tensor) -> Patterns:
+
+def merged(missing: Tensor, of_row: Tensor) -> Patterns:
     """Patterns of which some may be equal, each once."""
     if missing.shape[1] == 0:
         return Patterns(missing[:1], torch.zeros_like(of_row))
@@ -209,12 +226,12 @@ class MixedCellLaws(CellLaws):
         mixed = self._mixed
         weights = self._log_weights + mixed.categories.log_prob(mixed.levels_of(x))
         column = torch.full((len(x),), self._places[j], device=x.device)
-        return column_law(self._components._replace(log_weights=weights), x[:, mixed.continuous], column)
+        return column_law(self._components._replace(log_weights=weights), mixed.centred(x), column)
 
     def probabilities(self, x: Tensor, j: int) -> Tensor:
         """Of a level: the density of the row with it, among those of the rows with each level."""
         mixed = self._mixed
-        density = mixed.numbers.log_prob(x[:, mixed.continuous]) + self._log_weights
+        density = mixed.numbers.log_prob(mixed.centred(x)) + self._log_weights
         log_probs = []
         for level in range(self._counts[j]):
             rows = x.clone()

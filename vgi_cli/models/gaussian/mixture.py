@@ -1,5 +1,5 @@
 """A finite mixture of Gaussians with full or factor-analytic covariances; in mixed rows each Gaussian times a forest of
-the levels."""
+the levels, which may shift it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vgi_cli.models.gaussian.family import CellLaws, EmTable, GaussianFamily
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
+from vgi_cli.models.gaussian.shifted import SHIFT, Shifted, ShiftedCellLaws
 from vgi_cli.models.gaussian.widened import MIXED_ROWS, MIXED_SCALES, ROWS, SCALES, Widened
 from vgi_cli.ranges import Components, Factors
 
@@ -39,6 +40,8 @@ class MixtureConfig(ModelConfig):
                 others (models/gaussian/widened.py); none: they do where the method chooses sizes, that is, in every fit
     levels      how the discrete columns go together within a component: along a forest (each with one other at most),
                 or independently
+    dependence  how the numbers depend on the levels within a component: not (`none`), or through a shift that is
+                linear in indicators of the levels (`linear`, see `shifted.py`)
     """
 
     components: Components | None = None
@@ -46,9 +49,16 @@ class MixtureConfig(ModelConfig):
     factors: Factors | None = None
     outliers: bool | None = None
     levels: Literal["forest", "independent"] = "forest"
+    dependence: Literal["none", "linear"] = "none"
 
     def without_effect(self) -> Mapping[str, str]:
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
+
+    def idle(self, layout: Layout) -> Mapping[str, str]:
+        if self.dependence == "none" or (layout.discrete and layout.continuous):
+            return {}
+        lacks = "levels, which could shift the numbers" if layout.continuous else "numbers, which levels could shift"
+        return {"dependence": f"the table has no column of {lacks}"}
 
 
 class GaussianMixture(GaussianFamily):
@@ -68,15 +78,17 @@ class GaussianMixture(GaussianFamily):
         broad: Gaussians | None = None,
         layout: Layout | None = None,
         edges: bool = True,
+        shifted: bool = False,
     ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
-        component."""
+        component; shifted: whether they shift the numbers there."""
         super().__init__()
         scales = SCALES if layout is None else MIXED_SCALES
         self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
         if layout is not None:
-            self.gaussians = Mixed(self.gaussians, layout, edges=edges)
+            kind = Shifted if shifted and layout.continuous else Mixed
+            self.gaussians = kind(self.gaussians, layout, edges=edges)
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
@@ -91,7 +103,8 @@ class GaussianMixture(GaussianFamily):
 
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
-        return cls(gaussians(K), broad, layout if layout.discrete else None, config.levels == "forest")
+        mixed, shifted = layout if layout.discrete else None, config.dependence == "linear"
+        return cls(gaussians(K), broad, mixed, config.levels == "forest", shifted)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -128,6 +141,10 @@ class GaussianMixture(GaussianFamily):
         if mixed is not None:
             unit = torch.cat([unit, mixed.spread(rows)], 1)
         label = _k_means(unit, K, generator)
+        if isinstance(mixed, Shifted):
+            self.double()
+            mixed.choose(rows, label)
+            x = mixed.centred(rows)
         one_hot = torch.nn.functional.one_hot(label, K).to(x.dtype)
         count = one_hot.sum(0)
         mean = (one_hot.mT @ x + x.mean(0)) / (count + 1)[:, None]
@@ -137,8 +154,9 @@ class GaussianMixture(GaussianFamily):
         self.double().gaussians.set_moments(mean, (covariance + 0.05 * own).expand(K, -1, -1))
         numbers = self.gaussians if mixed is None else mixed.numbers
         if isinstance(numbers, Widened):
-            centred = x - x.mean(0)
-            numbers.set_broad(x.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
+            whole = rows if mixed is None else rows[:, mixed.continuous]  # as they were before any shift
+            centred = whole - whole.mean(0)
+            numbers.set_broad(whole.mean(0), centred.mT @ centred / x.shape[0] + 1e-6 * own)
             count = torch.cat([count, count.new_full((len(numbers.scales),), ROWS - 1)])
         if mixed is not None:
             mixed.learn_levels(rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES)
@@ -162,7 +180,7 @@ class GaussianMixture(GaussianFamily):
             weight[: self.gaussians.K] = 1e-6
         pooling = 2.0 * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
-        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables)
+        return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
 
     @torch.no_grad()
     def refine(self, table: EmTable, penalty: Penalty) -> None:
@@ -178,6 +196,8 @@ class GaussianMixture(GaussianFamily):
             self.load_state_dict(before)
 
     def cell_laws(self) -> CellLaws:
+        if isinstance(self.gaussians, Shifted):
+            return ShiftedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         if isinstance(self.gaussians, Mixed):
             return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         return super().cell_laws()

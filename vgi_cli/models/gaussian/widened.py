@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.maths.gaussian import Patterns
-from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
 
 SCALES = (1.5, 5.0)
 """Standard deviations of the broad components, in those of all rows."""
@@ -59,6 +59,9 @@ class Widened(Gaussians):
 
     def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
         self.learnt.maximise(statistics, scale, penalty)
+
+    def shift_system(self, statistics: Tensor) -> ShiftSystem:
+        return self.learnt.shift_system(statistics[: self.K]).plus(self.broad.shift_system(statistics[self.K :]))
 
     def set_moments(self, mean: Tensor, covariance: Tensor) -> None:
         self.learnt.set_moments(mean, covariance)
@@ -111,3 +114,8 @@ class _Both(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         return self.learnt.statistics(responsibility[:, : self.K])
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        """Those of all components: a shift moves the broad ones too."""
+        learnt = self.learnt.shift_statistics(responsibility[:, : self.K], place, J)
+        return torch.cat([learnt, self.broad.shift_statistics(responsibility[:, self.K :], place, J)])

@@ -1,0 +1,102 @@
+"""Fits whose numbers are shifted by the levels: refits, further ones, resumption, trees, recipes, what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import vgi_cli
+from vgi_cli.fitting import refits
+from vgi_cli.fitting.fitted import load_run
+from vgi_cli.models.gaussian.mixture import GaussianMixture
+from vgi_cli.models.gaussian.shifted import Shifted
+from vgi_cli.reporting import Silent
+
+LINEAR = {"model.dependence": "linear", "model.components": 2}
+
+
+def table(rows: int = 240, holes: float = 0.25) -> pd.DataFrame:
+    """Two clusters; within both `kind` moves x and y, and nothing else does."""
+    rng = np.random.default_rng(0)
+    cluster, kind = rng.random(rows) < 0.5, rng.integers(0, 3, rows)
+    x = 6.0 * cluster + 1.5 * (kind == 1) + rng.standard_normal(rows)
+    y = 4.0 * cluster - 2.0 * (kind == 2) + rng.standard_normal(rows)
+    group = np.where(rng.random(rows) < 0.9, cluster, ~cluster)
+    words = {"kind": np.array(["a", "b", "c"])[kind], "group": np.array(["no", "yes"])[group.astype(int)]}
+    frame = pd.DataFrame({"x": x.round(3), "y": y.round(3), **words}).astype({"kind": object, "group": object})
+    return frame.mask(rng.random(frame.shape) < holes)
+
+
+def fit(out: Path, **options: Any) -> vgi_cli.Run:
+    settings = {**LINEAR, **options.pop("set", {})}
+    return vgi_cli.fit(options.pop("data", table()), out=out, model="mixture", threads=1, set=settings, **options)
+
+
+def shifted(model: torch.nn.Module) -> Shifted:
+    assert isinstance(model, GaussianMixture) and isinstance(model.gaussians, Shifted)
+    return model.gaussians
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refits, "COUNT", 3)
+
+
+def test_refits_choose_their_columns_and_further_ones_are_those_of_a_larger_fit(tmp_path: Path, few: None) -> None:
+    run, told = fit(tmp_path / "run"), fit(tmp_path / "told", set={"bootstrap": 5})
+    fitted = load_run(run.path, Silent())
+    assert fitted.recipe.model.settings["dependence"] == "linear"
+    assert fitted.recipe.trees == "held-out"
+    for model in (fitted.model, *fitted.refits):
+        moves = shifted(model)
+        shift = moves.shift.detach()
+        assert 0 in moves.places  # kind
+        assert shift[1, 0] - shift[0, 0] > 0.3 and shift[2, 1] - shift[0, 1] < -0.3  # in units of the columns
+    assert len({float(shifted(model).shift[0, 0].detach()) for model in fitted.refits}) == 3
+    frame = table()
+    for one, other in zip(vgi_cli.impute(run, frame, m=5), vgi_cli.impute(told, frame, m=5), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+        assert not one.isna().any().any()
+        pd.testing.assert_frame_equal(one.where(frame.notna()), frame, check_dtype=False)
+
+
+def test_a_resumed_fit_ends_in_the_same_bits(tmp_path: Path, few: None) -> None:
+    frame = tmp_path / "data.csv"
+    table().to_csv(frame, index=False)
+    whole, part = fit(tmp_path / "whole", data=frame), fit(tmp_path / "part", data=frame, epochs=2)
+    again = vgi_cli.fit(out=part.path, resume=True, epochs=300)
+    one, two = (load_run(run.path, Silent()).run.tensors("model") for run in (whole, again))
+    assert one.keys() == two.keys() and "gaussians.shift" in one
+    assert all(torch.equal(value, two[key]) for key, value in one.items())
+
+
+def test_held_out_rows_are_described_better_where_levels_shift(tmp_path: Path) -> None:
+    frame = table(900)
+    scores = []
+    for dependence in ("linear", "none"):
+        settings = {"model.dependence": dependence, "bootstrap": "none"}
+        run = fit(tmp_path / dependence, data=frame[:600], set=settings)
+        scores.append(run.evaluate(frame[600:])["loglik"]["mean"])
+    assert scores[0] > scores[1] + 0.05
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"), [(["x", "y"], "of levels, which could"), (["kind", "group"], "of numbers")]
+)
+def test_a_table_in_which_nothing_can_shift_is_fitted_and_a_line_says_so(
+    tmp_path: Path, columns: list[str], why: str
+) -> None:
+    said: list[str] = []
+    frame = table()[columns]
+    run = fit(tmp_path / "run", data=frame, set={"bootstrap": "none"}, say=said.append)
+    assert any(
+        line.startswith(f"model.dependence=linear has no effect: the table has no column {why}") for line in said
+    )
+    plain = fit(tmp_path / "plain", data=frame, set={"bootstrap": "none", "model.dependence": "none"})
+    one, two = (load_run(each.path, Silent()).run.tensors("model") for each in (run, plain))
+    assert all(torch.equal(value, two[key]) for key, value in one.items()) and one.keys() == two.keys()

@@ -1,0 +1,224 @@
+"""Shifts of the numbers by the levels: what they are without any, what EM learns of them, which columns shift."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from vgi_cli.layout import Layout
+from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.methods.em.steps import climb, iteration
+from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.mixed import Mixed
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.models.gaussian.shifted import CELLS, Shifted
+
+LEVELS = (0, 3, 0, 2)
+COVARIANCES = ["full", "factor"]
+
+
+def rows_of(N: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Two clusters of two numbers, three levels and two, which shift the numbers alike in both clusters by B [5, 2];
+    rows [N, 4] and B."""
+    g = torch.Generator().manual_seed(seed)
+    B = torch.tensor([[0.0, 0.0], [1.0, -0.5], [-0.5, 1.0], [0.0, 0.0], [0.7, 0.7]], dtype=torch.float64)
+    cluster = (torch.rand(N, generator=g) < 0.4).long()
+    a = torch.multinomial(torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])[cluster], 1, generator=g)[:, 0]
+    b = (torch.rand(N, generator=g) < torch.tensor([0.3, 0.6])[cluster]).long()
+    mean = torch.tensor([[0.0, 0.0], [4.0, 5.0]], dtype=torch.float64)[cluster] + B[a] + B[3 + b]
+    noise = torch.randn(N, 2, dtype=torch.float64, generator=g) @ torch.tensor([[0.6, 0.3], [0.0, 0.5]]).double()
+    x = mean + noise
+    return torch.stack([x[:, 0], a.double(), x[:, 1], b.double()], 1), B
+
+
+def with_holes(x: Tensor, share: float = 0.3) -> Tensor:
+    missing = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < share
+    missing[missing.all(1), 0] = False
+    return missing
+
+
+def started(x: Tensor, covariance: str = "full", K: int = 2, dependence: str = "linear") -> GaussianMixture:
+    settings = {"components": K, "covariance": covariance, "factors": 1, "outliers": True, "dependence": dependence}
+    layout = Layout.of("xayb", levels=LEVELS)
+    model = GaussianMixture.build(MixtureConfig.model_validate(settings), layout).double()
+    model.initialise(x, torch.Generator().manual_seed(2))
+    return model
+
+
+def shifted(model: GaussianMixture) -> Shifted:
+    assert isinstance(model.gaussians, Shifted)
+    return model.gaussians
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_em_recovers_the_shifts_from_rows_with_holes(covariance: str) -> None:
+    x, B = rows_of(3000)
+    missing = with_holes(x)
+    model = started(x, covariance)
+    with torch.no_grad():
+        shifted(model).shift.zero_()
+    climb(model, em_table(x, missing), model.penalty(0.0, 1e-3), epochs=20, tolerance=1e-6)
+    found = shifted(model).shift.detach()
+    assert shifted(model).places == (0, 1)
+    torch.testing.assert_close(found[1:3] - found[0], B[1:3] - B[0], rtol=0, atol=0.1)
+    torch.testing.assert_close(found[4] - found[3], B[4] - B[3], rtol=0, atol=0.1)
+    plain = started(x, covariance, dependence="none")
+    table = em_table(x, missing)
+    climb(plain, table, plain.penalty(0.0, 1e-3), epochs=20, tolerance=1e-6)
+    own, other = (m.objective(table, m.penalty(0.0, 1e-3)).loglik for m in (model, plain))
+    assert (own - other) / len(x) > 0.05  # nats a row
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_every_plain_em_step_raises_the_objective(covariance: str) -> None:
+    """From far away too: the shifts follow the means and covariances that were learnt just before."""
+    x, _ = rows_of(300)
+    missing = with_holes(x, 0.4)
+    model = started(x, covariance, K=3)
+    g = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.7 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+    table, penalty = em_table(x, missing), model.penalty(None, 1e-3)
+    values = [model.em_step(table, penalty).objective.item() for _ in range(40)]
+    assert all(after >= before - 1e-9 * abs(before) for before, after in itertools.pairwise(values))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_where_em_stops_the_penalised_likelihood_has_no_slope_in_the_shifts(covariance: str) -> None:
+    x, _ = rows_of(100)
+    missing = with_holes(x)
+    model = started(x, covariance)
+    table, penalty = em_table(x, missing), model.penalty(None, 1e-3)
+    for _ in range(100):
+        iteration(model, table, penalty, accelerate=True)
+    loglik = model.marginal_log_prob(x, missing).sum()
+    value = loglik + model.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * model.log_weights()).sum()
+    numbers = shifted(model).numbers
+    slopes = torch.autograd.grad(value, [shifted(model).shift, numbers.learnt.mean])  # type: ignore[union-attr]
+    assert all(slope.abs().max() < 1e-2 for slope in slopes)
+    assert penalty.shift > 0 and shifted(model).shift.abs().max() > 0.2
+
+
+def test_without_shifts_it_is_the_model_that_has_none() -> None:
+    x, _ = rows_of(300)
+    missing = with_holes(x)
+    plain, model = started(x, dependence="none"), started(x)
+    assert type(plain.gaussians) is Mixed
+    with torch.no_grad():
+        shifted(model).shift.zero_()
+    model.load_state_dict(plain.state_dict(), strict=False)
+    assert shifted(model).places == (0, 1)
+    torch.testing.assert_close(model.log_prob(x), plain.log_prob(x))
+    torch.testing.assert_close(model.marginal_log_prob(x, missing), plain.marginal_log_prob(x, missing))
+    torch.testing.assert_close(model.conditional(x, missing).mean(), plain.conditional(x, missing).mean())
+    laws = [one.cell_laws() for one in (model, plain)]
+    for j, n in enumerate(LEVELS):
+        if n:
+            torch.testing.assert_close(laws[0].probabilities(x, j), laws[1].probabilities(x, j))
+        else:
+            for part, other in zip(laws[0].number(x, j), laws[1].number(x, j), strict=True):
+                torch.testing.assert_close(part, other)
+
+
+def test_no_column_shifts_what_the_levels_say_nothing_of() -> None:
+    """Then it is the model without shifts, to the bit."""
+    x, _ = rows_of(300)
+    x[:, [1, 3]] = 0.0
+    plain, model = started(x, dependence="none"), started(x)
+    assert shifted(model).places == ()
+    missing = with_holes(x)
+    for one in (plain, model):
+        climb(one, em_table(x, missing), one.penalty(None, 1e-3), epochs=5, tolerance=1e-9)
+    assert torch.equal(model.log_prob(x), plain.log_prob(x))
+    noise = KeyedNoise(1, numbered("c", 4), torch.arange(len(x)), torch.arange(2))
+    assert torch.equal(model.conditional(x, missing).sample(noise), plain.conditional(x, missing).sample(noise))
+
+
+def choosing(levels: tuple[int, ...], effects: tuple[float, ...], R: int = 1500) -> Shifted:
+    """Columns of levels of which each shifts two numbers by so much a level, as chosen by complete rows."""
+    g = torch.Generator().manual_seed(0)
+    c = [torch.randint(n, (R,), generator=g) for n in levels]
+    total = sum((e * one for e, one in zip(effects, c, strict=True)), torch.zeros(R))
+    x = torch.stack([*c, total + torch.randn(R, generator=g), -total + torch.randn(R, generator=g)], 1).double()
+    layout = Layout.of([f"c{i}" for i in range(x.shape[1])], levels=(*levels, 0, 0))
+    model = GaussianMixture.build(MixtureConfig(components=1, dependence="linear"), layout).double()
+    model.initialise(x, g)
+    return shifted(model)
+
+
+def test_columns_shift_that_explain_the_numbers_best_as_far_as_their_combinations_are_few() -> None:
+    assert choosing((2, 3, 2), (1.0, 0.0, 0.5)).places == (0, 2)  # one of three levels explains nothing
+    best = choosing((4, 5, 3, 2), (0.4, 1.0, 0.9, 0.2))
+    assert (
+        best.places == (1, 2, 3) and len(best.combinations) == 30
+    )  # the first does more than the last, but 60 > CELLS
+    assert choosing((CELLS + 1,), (1.0,)).places == ()
+    assert choosing((CELLS,), (1.0,)).places == (0,)
+
+
+def test_the_start_is_the_regression_within_clusters() -> None:
+    x, B = rows_of(4000)
+    model = shifted(started(x))
+    found = model.shift.detach()
+    torch.testing.assert_close(found[1:3] - found[0], B[1:3] - B[0], rtol=0, atol=0.2)
+    torch.testing.assert_close(model.share[:3], torch.nn.functional.one_hot(x[:, 1].long()).double().mean(0))
+    assert model.moved(model.levels_of(x)).mean(0).abs().max() < 1e-9  # the means stay those of the rows
+
+
+def test_parameters_that_were_saved_bring_the_columns_that_shift() -> None:
+    x, _ = rows_of(300)
+    model = started(x)
+    empty = GaussianMixture.build(
+        MixtureConfig(components=2, outliers=True, dependence="linear"), Layout.of("xayb", levels=LEVELS)
+    )
+    empty = empty.double()
+    assert shifted(empty).places == ()
+    empty.load_state_dict(model.state_dict())
+    assert shifted(empty).places == (0, 1)
+    assert torch.equal(empty.log_prob(x), model.log_prob(x))
+    assert empty.free_parameters() == started(x, dependence="none").free_parameters() + 3 * 2
+    assert not empty.independent
+
+
+def test_shrinking_keeps_a_share_of_what_sets_the_shifts_apart() -> None:
+    x, _ = rows_of(300)
+    model = started(x)
+    moved = copy.deepcopy(model)
+    table = em_table(x, with_holes(x))
+    iteration(moved, table, moved.penalty(None, 1e-3), accelerate=False)
+    half = copy.deepcopy(moved)
+    half.shrink_to(model, 0.5)
+    torch.testing.assert_close(shifted(half).shift, (shifted(model).shift + shifted(moved).shift) / 2)
+
+
+def test_pieces_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = rows_of(200)
+    missing = with_holes(x, 0.5)
+    model = started(x)
+    whole = model.marginal_log_prob(x, missing)
+    stepped = copy.deepcopy(model)
+    value = stepped.em_step(em_table(x, missing), stepped.penalty(None, 1e-3)).objective
+    monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 20 * model.gaussians.footprint().row)
+    torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
+    pieces = copy.deepcopy(model)
+    torch.testing.assert_close(pieces.em_step(em_table(x, missing), pieces.penalty(None, 1e-3)).objective, value)
+    for one, other in zip(stepped.parameters(), pieces.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_tables_without_numbers_or_levels_have_nothing_to_shift() -> None:
+    config = MixtureConfig(components=2, dependence="linear")
+    assert type(GaussianMixture.build(config, Layout.of("ab", levels=(2, 3))).gaussians) is Mixed
+    assert not isinstance(GaussianMixture.build(config, Layout.plain(2)).gaussians, Mixed)
+    words = {levels: dict(config.idle(Layout.of("ab", levels=levels))) for levels in ((2, 3), (0, 0), (0, 2))}
+    assert words == {
+        (2, 3): {"dependence": "the table has no column of numbers, which levels could shift"},
+        (0, 0): {"dependence": "the table has no column of levels, which could shift the numbers"},
+        (0, 2): {},
+    }
+    assert not MixtureConfig().idle(Layout.of("ab", levels=(2, 3)))

@@ -1,0 +1,327 @@
+"""Components of mixed rows whose Gaussians are shifted by the row's levels: local dependence (Murray and Reiter 2016).
+
+    x | levels, k ~ N(mean_k + B' d(levels), covariance_k),    levels | k by the forest
+
+d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
+one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
+other, as long as their levels have at most CELLS combinations. So a component of an incomplete row is a mixture over
+the combinations that agree with what is observed, in each of which the Gaussian is known and the forest's levels are:
+every marginal, conditional and draw is exact.
+
+EM ties those expanded components: weights, tables and Gaussians are learnt from sums over the combinations, and B after
+them, given the means and covariances just learnt (a conditional maximisation, Meng and Rubin 1993). A ridge of SHIFT
+pseudo-rows pulls each coefficient to 0, in units of the column's variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from vgi_cli.layout import Layout
+from vgi_cli.maths.forests import inverted
+from vgi_cli.maths.gaussian import Patterns
+from vgi_cli.models.gaussian.family import ColumnLaw
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale
+from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws, MixedObserved, merged
+
+CELLS = 32
+"""Combinations of levels that the columns which shift may have."""
+SHIFT = 1.0
+"""Pseudo-rows of no shift, for each coefficient."""
+MISSING = 0.4
+"""Share of missing cells at which the work is counted."""
+
+
+class Shifted(Mixed):
+    """`shift` [F, D]: B, a row for each level of each discrete dimension; those of dimensions that do not shift have no
+    effect and stay 0.
+
+    chosen        [n] bool: the discrete dimensions that shift
+    share         [F] the shares of the levels in the rows of the start
+    places        the discrete dimensions that shift, in order
+    combinations  [J, places] every combination of their levels, the last one fastest
+    """
+
+    chosen: Tensor
+    share: Tensor
+    combinations: Tensor
+    _rows: Tensor  # [Q] of `shift`: those of the dimensions that shift
+    _indicators: Tensor  # [J, Q] those of the combinations: 0 and 1, which every precision holds
+
+    def __init__(self, numbers: Gaussians, layout: Layout, *, edges: bool) -> None:
+        super().__init__(numbers, layout, edges=edges)
+        levels = self.categories.forest.levels
+        self.register_buffer("chosen", torch.zeros(len(levels), dtype=torch.bool))
+        self.register_buffer("share", torch.zeros(sum(levels)))
+        for name in ("combinations", "_rows", "_indicators"):
+            self.register_buffer(name, torch.zeros(0), persistent=False)
+        self.shift = nn.Parameter(torch.zeros(sum(levels), numbers.means().shape[1]))
+        self._take(self.chosen, self.share)
+
+    def _take(self, chosen: Tensor, share: Tensor) -> None:
+        """Let dimensions chosen [n] shift, whose levels have shares [F], in place."""
+        levels, device = self.categories.forest.levels, self.share.device
+        self.chosen.copy_(chosen)
+        self.share.copy_(share)
+        self.places = tuple(int(i) for i in chosen.nonzero()[:, 0])
+        sizes = [levels[i] for i in self.places]
+        grid = torch.cartesian_prod(*map(torch.arange, sizes)).view(-1, len(sizes)) if sizes else torch.zeros(1, 0)
+        self.combinations = grid.long().to(device)
+        self._rows = torch.repeat_interleave(self.chosen, torch.tensor(levels, device=device)).nonzero()[:, 0]
+        one_hot = [torch.nn.functional.one_hot(c, n) for c, n in zip(self.combinations.unbind(1), sizes, strict=True)]
+        self._indicators = (torch.cat(one_hot, 1) if one_hot else self.combinations).to(self.share)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Parameters that were saved bring the dimensions that shift with them."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        self._take(self.chosen, self.share)
+
+    @property
+    def independent(self) -> bool:
+        return super().independent and not self.places
+
+    def dummies(self) -> Tensor:
+        """[J, Q] d of each combination: the indicators less the shares."""
+        return self._indicators - self.share[self._rows]
+
+    def shifts(self) -> Tensor:
+        """[J, D] by how much the rows of each combination are shifted."""
+        return self.dummies() @ self.shift[self._rows]
+
+    def moved(self, levels: Tensor) -> Tensor:
+        """[R, D] by how much rows of these levels [R, n] (int64) are shifted."""
+        at = torch.zeros_like(levels[:, 0])
+        for i in self.places:
+            at = at * self.categories.forest.levels[i] + levels[:, i]
+        return self.shifts()[at]
+
+    def centred(self, x: Tensor) -> Tensor:
+        numbers = super().centred(x)
+        return numbers - self.moved(self.levels_of(x)) if self.places else numbers
+
+    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
+        return _ShiftedObserved(self, x, patterns) if self.places else super().observe(x, patterns)
+
+    def expansion(self) -> float:
+        """How many combinations agree with a row, on average where MISSING of its cells are; before it is known which
+        dimensions shift, where those do that have the fewest levels."""
+        levels = self.categories.forest.levels
+        total, cells = 1.0, 1
+        for n in [levels[i] for i in self.places] or sorted(levels):
+            if cells * n > CELLS:
+                break
+            total, cells = total * (1 + MISSING * (n - 1)), cells * n
+        return total
+
+    def work(self) -> float:
+        return super().work() * self.expansion()
+
+    def cells(self) -> int:
+        return int(super().cells() * self.expansion())
+
+    def footprint(self) -> Footprint:
+        inner = super().footprint()
+        return Footprint(inner.pattern, inner.row * len(self.combinations))
+
+    def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
+        value = super().log_penalty(scale, penalty)
+        return value - 0.5 * (self._ridge(scale, penalty) * self.shift.square()).sum()
+
+    def _ridge(self, scale: Scale, penalty: Penalty) -> Tensor:
+        """[D] precisions of the coefficients a priori."""
+        return penalty.shift / scale.variance[self.continuous]
+
+    def maximise(self, statistics: tuple[Tensor, ...], scale: Scale, penalty: Penalty) -> None:
+        if not self.places:
+            super().maximise(statistics, scale, penalty)
+            return
+        super().maximise(statistics[:-1], scale, penalty)
+        curve, right = self.numbers.shift_system(statistics[-1])
+        d, ridge, B = self.dummies(), self._ridge(scale, penalty), self.shift[self._rows]
+        wanted = d.mT @ right - ridge * B
+        if curve.ndim == 2:  # the columns are independent: a system each
+            system = torch.einsum("ja,jb,jd->dab", d, d, curve) + torch.diag_embed(ridge[:, None].expand(-1, len(B)))
+            change = torch.cholesky_solve(wanted.mT[..., None], torch.linalg.cholesky(system))[..., 0].mT
+        else:
+            system = torch.einsum("ja,jb,jde->adbe", d, d, curve).reshape(B.numel(), B.numel())
+            system = system + torch.diag(ridge.repeat(len(B)))
+            change = torch.cholesky_solve(wanted.reshape(-1, 1), torch.linalg.cholesky(system)).view_as(B)
+        with torch.no_grad():
+            self.shift[self._rows] = B + change
+
+    @torch.no_grad()
+    def choose(self, x: Tensor, label: Tensor) -> None:
+        """Choose which dimensions shift and start the shifts, in place, by complete rows x [R, D] of clusters [R].
+
+        Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
+        which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
+        the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
+        the combinations of levels are at most CELLS. The coefficients are those of the last regression.
+        """
+        levels = self.categories.forest.levels
+        starts = list(accumulate(levels, initial=0))
+        one_hot = self.one_hot(self.levels_of(x), x.dtype)
+        numbers = x[:, self.continuous]
+        sd = numbers.std(0, correction=0)
+        sd = torch.where(sd > 0, sd, 1.0)
+        y, d = _within(numbers / sd, label), _within(one_hot, label)
+        gram, cross, total = d.mT @ d, d.mT @ y, y.square().sum().item()
+        free = len(x) - len(torch.unique(label))
+
+        def regression(places: Sequence[int]) -> tuple[Tensor, Tensor, float]:
+            rows = torch.cat([torch.arange(starts[i], starts[i] + levels[i]) for i in places])
+            system = gram[rows][:, rows] + SHIFT * torch.eye(len(rows), dtype=x.dtype)
+            B = torch.linalg.solve(system, cross[rows])
+            left = total - (2 * (cross[rows] * B).sum() - (B * (gram[rows][:, rows] @ B)).sum()).item()
+            return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
+
+        chosen: list[int] = []
+        least, cells = total / max(free, 1), 1
+        while free > 0 and total > 0:
+            room = [i for i, n in enumerate(levels) if i not in chosen and 1 < n <= CELLS // cells]
+            room = [i for i in room if sum(levels[j] for j in [*chosen, i]) < free]
+            best = min(((regression([*chosen, i])[2], i) for i in room), default=(least, -1))
+            if best[0] >= least:
+                break
+            least, cells = best[0], cells * levels[best[1]]
+            chosen.append(best[1])
+        self._take(torch.tensor([i in chosen for i in range(len(levels))]), one_hot.mean(0))
+        self.shift.zero_()
+        if chosen:
+            rows, B, _ = regression(chosen)
+            self.shift[rows] = (B * sd).to(self.shift)
+
+    def shrink_to(self, other: Self, share: float) -> None:
+        super().shrink_to(other, share)
+        self.shift.copy_(torch.lerp(other.shift, self.shift, share))
+
+    def sample(self, component: Tensor, generator: torch.Generator | None) -> Tensor:
+        x = super().sample(component, generator)
+        return self._shifted(x, self.moved(self.levels_of(x))) if self.places else x
+
+    def _shifted(self, x: Tensor, by: Tensor) -> Tensor:
+        """Rows x [R, D] with their continuous dimensions moved by [R, D]."""
+        return self.whole(x[:, self.continuous] + by, self.levels_of(x))
+
+    def free_parameters(self) -> int:
+        levels = self.categories.forest.levels
+        return super().free_parameters() + sum(levels[i] - 1 for i in self.places) * self.shift.shape[1]
+
+
+def _within(values: Tensor, label: Tensor) -> Tensor:
+    """Values [R, n] less the means of their clusters label [R]."""
+    one_hot = torch.nn.functional.one_hot(label).to(values)
+    means = (one_hot.mT @ values) / one_hot.sum(0).clamp(min=1)[:, None]
+    return values - means[label]
+
+
+class _ShiftedObserved(Observed):
+    """Rows, each once for every combination of the levels that shift which agrees with what is observed of it: these
+    are seen as rows that have those levels, their numbers moved back.
+
+    of_row, place  [E] the row of each of them, and its combination
+    inner          what they are seen as
+    within         [E, K] the probability of the combination given what is observed of the row, and the component
+    """
+
+    def __init__(self, mixed: Shifted, x: Tensor, patterns: Patterns) -> None:
+        self.mixed = mixed
+        levels, combinations, places = mixed.observed_levels(x, patterns), mixed.combinations, list(mixed.places)
+        known = levels[:, None, places]
+        agrees = ((known < 0) | (known == combinations)).all(-1)
+        self.of_row, self.place = agrees.nonzero().unbind(1)
+        full = levels[self.of_row]
+        full[:, places] = combinations[self.place]
+        self.by = mixed.shifts()[self.place]
+        holes = merged(patterns.missing[:, mixed.continuous], patterns.of_row)
+        numbers = mixed.numbers.observe(
+            x[self.of_row][:, mixed.continuous] - self.by, Patterns(holes.missing, holes.of_row[self.of_row])
+        )
+        self.inner = MixedObserved(mixed, numbers, full)
+        joint = numbers.log_prob.new_full((*agrees.shape, numbers.log_prob.shape[1]), -torch.inf)
+        joint = joint.index_put((self.of_row, self.place), self.inner.log_prob)
+        self.log_prob = torch.logsumexp(joint, 1)
+        self.agrees = agrees
+
+    @property
+    def within(self) -> Tensor:
+        return (self.inner.log_prob - self.log_prob[self.of_row]).exp()
+
+    def mean(self, k: int) -> Tensor:
+        weights = torch.zeros_like(self.log_prob)
+        weights[:, k] = 1
+        return self.centre(weights)
+
+    def centre(self, weights: Tensor) -> Tensor:
+        weights = weights[self.of_row] * self.within
+        numbers = self._sum(self.inner.numbers.centre(weights) + weights.sum(1, keepdim=True) * self.by)
+        levels = [self._sum(law).argmax(-1) for law in self.inner.level_laws(weights)]
+        return self.mixed.whole(numbers, torch.stack(levels, -1))
+
+    def _sum(self, values: Tensor) -> Tensor:
+        """Sums of values [E, n] over the combinations of each row."""
+        return values.new_zeros(len(self.log_prob), values.shape[1]).index_add(0, self.of_row, values)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        return self.draw_each(torch.full((len(columns),), k, device=columns.device), columns, factors)
+
+    def draw_each(self, component: Tensor, columns: Tensor, factors: Tensor) -> Tensor:
+        """The levels that shift, one after the other, each by its own noise; then the others and the numbers."""
+        of_row = self.of_row
+        drawn = self.inner.draw_each(component[of_row], columns[of_row], factors[of_row])
+        drawn = self.mixed._shifted(drawn, self.by)
+        weight = self.within.gather(1, component[of_row, None])[:, 0]
+        law = weight.new_zeros(self.agrees.shape).index_put((of_row, self.place), weight)
+        at = torch.zeros_like(component)
+        rows = torch.arange(len(component), device=component.device)
+        for i in self.mixed.places:
+            n = self.mixed.categories.forest.levels[i]
+            law = law.unflatten(1, (n, -1))
+            level = inverted(law.sum(-1), torch.special.ndtr(columns[:, self.mixed.discrete[i]]))
+            law, at = law[rows, level], at * n + level
+        index = torch.zeros(self.agrees.shape, dtype=torch.int64, device=component.device)
+        index[of_row, self.place] = torch.arange(len(of_row), device=component.device)
+        return drawn[index[rows, at]]
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """Those of the rows' expansion, then what it says of the shifts."""
+        responsibility = responsibility[self.of_row] * self.within
+        J = self.agrees.shape[1]
+        shifts = self.inner.numbers.shift_statistics(responsibility, self.place, J)
+        return (*self.inner.statistics(responsibility), shifts)
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        inner = responsibility[self.of_row] * self.within
+        return self.inner.numbers.shift_statistics(inner, place[self.of_row], J)
+
+
+class ShiftedCellLaws(MixedCellLaws):
+    """Under a mixture of such components."""
+
+    def __init__(self, mixed: Shifted, log_weights: Tensor) -> None:
+        super().__init__(mixed, log_weights)
+        self._shifted = mixed
+
+    def number(self, x: Tensor, j: int) -> ColumnLaw:
+        law = super().number(x, j)
+        mixed = self._shifted
+        if not mixed.places:
+            return law
+        by = mixed.moved(mixed.levels_of(x))[:, self._places[j]]
+        return law._replace(mean=law.mean + by[:, None])
+
+    def probabilities(self, x: Tensor, j: int) -> Tensor:
+        mixed = self._shifted
+        if j not in mixed.discrete[list(mixed.places)]:
+            return super().probabilities(x, j)
+        log_probs = []
+        for level in range(self._counts[j]):
+            rows = x.clone()
+            rows[:, j] = level
+            log_probs.append(torch.logsumexp(mixed.log_prob(rows) + self._log_weights, -1))
+        return torch.softmax(torch.stack(log_probs, -1), -1)
