@@ -31,7 +31,7 @@ from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws, MixedObserved, m
 
 CELLS = 32
 """Combinations of levels that the columns which shift may have."""
-SHIFT = 1.0
+SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 MISSING = 0.4
 """Share of missing cells at which the work is counted."""
