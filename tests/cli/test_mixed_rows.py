@@ -71,7 +71,9 @@ def tensors(folder: str) -> dict[str, object]:
 @pytest.mark.parametrize("settings", [MIXTURE, SHIFTED, FLOW], ids=["mixture", "shifted", "flow"])
 def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, settings: list[str]) -> None:
     model = settings[1]
-    check(vgi("fit", "data.csv", *KINDS, *settings, *VGI, "-o", "run"))
+    done = vgi("fit", "data.csv", *KINDS, *settings, *VGI, "-v", "-o", "run")
+    check(done)
+    assert ("levels that shift the numbers within clusters: " in done.err) == (settings is SHIFTED)
     for sampler in ("auto", "metropolis", "chains") if model == "mixture" else ("auto", "gibbs", "chains"):
         check(vgi("impute", "--checkpoint", "run", "--sampler", sampler, "--m", "2", "-o", f"{sampler}.csv"))
         for number in (1, 2):

@@ -50,6 +50,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_refits_choose_their_columns_and_further_ones_are_those_of_a_larger_fit(tmp_path: Path, few: None) -> None:
     run, told = fit(tmp_path / "run"), fit(tmp_path / "told", set={"bootstrap": 5})
     fitted = load_run(run.path, Silent())
+    (line,) = fitted.model.remarks(fitted.layout)
+    assert line.startswith("levels that shift the numbers within clusters: kind")
     assert fitted.recipe.model.settings["dependence"] == "linear"
     assert fitted.recipe.trees == "held-out"
     for model in (fitted.model, *fitted.refits):

@@ -356,6 +356,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         recipe = recipe.replace(stop_after=outcome.steps)
         limit.cut.append(TRAINING)
     model = build_model(recipe, job.train.table.layout, tensors, run.name)
+    for line in model.remarks(job.train.table.layout):
+        work.reporter.detail(line)
     grown: dict[str, Tensor] = {}
     try:
         refits = refit(recipe, model, job.train.table, work)

@@ -6,7 +6,7 @@ Every family is final: it implements the abstract methods once and nobody overri
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, final
 
 import torch
@@ -70,6 +70,10 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def log_prob(self, x: Tensor) -> Tensor:
         """log p(x), nats: [.., D] -> [..]."""
+
+    def remarks(self, layout: Layout) -> Sequence[str]:
+        """What a fit has chosen that no setting says, in plain lines that name the columns (`-v` prints them)."""
+        return ()
 
     @abstractmethod
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:

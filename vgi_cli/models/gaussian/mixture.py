@@ -195,6 +195,12 @@ class GaussianMixture(GaussianFamily):
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
 
+    def remarks(self, layout: Layout) -> Sequence[str]:
+        if not isinstance(self.gaussians, Shifted):
+            return ()
+        names = [layout.label(layout.discrete[i]) for i in self.gaussians.places]
+        return ["levels that shift the numbers within clusters: " + (", ".join(names) if names else "of no column")]
+
     def cell_laws(self) -> CellLaws:
         if isinstance(self.gaussians, Shifted):
             return ShiftedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
