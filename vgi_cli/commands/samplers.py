@@ -11,7 +11,8 @@ import torch
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
-from vgi_cli.fitting.further import enough_refits
+from vgi_cli.fitting.further import enough_refits, refitted_by
+from vgi_cli.fitting.refits import refitting
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
@@ -65,7 +66,8 @@ def make_imputer(
         )
     traits = registry.SAMPLERS[sampler].traits
     if uncertainty == "bootstrap" and not traits.refits:
-        raise UsageError(f"--uncertainty bootstrap needs --sampler exact, got '{sampler}'", "leave out --sampler")
+        able = " or ".join(name for name, entry in registry.SAMPLERS.items() if entry.traits.refits)
+        raise UsageError(f"--uncertainty bootstrap needs --sampler {able}, got '{sampler}'", "leave out --sampler")
     held_out = fitted.run.record.data.rows_held_out
     if traits.stored and held_out:
         other = fitted.sampler("auto")
@@ -90,21 +92,20 @@ def parameter_uncertainty(fitted: FittedTable, sampler: str, uncertainty: str) -
     """What carries the uncertainty of the parameters into the draws, in words; None: nothing does."""
     if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
-    return f"{len(fitted.refits)} bootstrap refits by em"
+    return f"{len(fitted.refits)} bootstrap refits by {refitted_by(fitted)}"
 
 
 def _refit_hint(fitted: FittedTable) -> str:
     """What to do about a run without refits: fit again, in a way that can have them."""
-    model, method = fitted.recipe.model.name, fitted.recipe.method.name
-    models = [name for name, entry in registry.MODELS.items() if "gaussian" in entry.provides]
+    if refitting(fitted.recipe) is not None:
+        return "fit again with --set bootstrap=20"
+    model = registry.MODELS[fitted.recipe.model.name]
     methods = [
         name
         for name, entry in registry.METHODS.items()
-        if entry.traits.likelihood and any(entry.needs <= registry.MODELS[other].provides for other in models)
+        if entry.needs <= model.provides and refitting(fitted.recipe.with_method(name)) is not None
     ]
-    if model in models and method in methods:
-        return "fit again with --set bootstrap=20"
-    return f"leave it out: only fits of {' and '.join(models)} by {', '.join(methods)} have refits"
+    return f"leave it out: of {fitted.recipe.model.name} only fits by {', '.join(methods)} have refits"
 
 
 def build_imputer(

@@ -19,7 +19,7 @@ from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
-from vgi_cli.fitting.refits import Refitted, refit, refit_count, split_bootstrap
+from vgi_cli.fitting.refits import NO_REFITS, Fit, refit, refit_count, split_bootstrap
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
@@ -350,8 +350,8 @@ def observed_quantiles(table: TensorTable, count: int = 512) -> Tensor:
 def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     """Bootstrap refits, the final recipe and the final manifest."""
     recipe, work, limit = job.recipe.replace(time_limit=None), job.work, job.work.limit
-    tensors, _ = split_bootstrap(run.tensors("model"))
-    refits = Refitted({}, 0)
+    tensors, kept = split_bootstrap(run.tensors("model"))
+    refits = NO_REFITS
     if outcome.stopped_by == "time_limit":
         recipe = recipe.replace(stop_after=outcome.steps)
         limit.cut.append(TRAINING)
@@ -360,7 +360,12 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         work.reporter.detail(line)
     grown: dict[str, Tensor] = {}
     try:
-        refits = refit(recipe, model, job.train.table, work)
+        parameters = {"model": tensors, "conditionals": run.tensors("conditionals")}
+
+        def keep(made: dict[str, Tensor]) -> None:
+            run.save({"model": {**tensors, **made}}, {})
+
+        refits = refit(recipe, Fit(model, job.train.table, drive.state, parameters, kept, keep), work)
         if refits.tensors and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)
     except Interrupted as error:
@@ -375,7 +380,9 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         "status": "finished",
         "stopped_by": outcome.stopped_by,
         "bootstrap": made,
+        "bootstrap_by": refits.by,
         "bootstrap_unsettled": refits.unsettled,
+        "bootstrap_work": refits.work,
         "plugins": recipe.plugins,
         "timings": {"training_seconds": run.manifest["progress"]["seconds"], "command_seconds": work.seconds},
     }

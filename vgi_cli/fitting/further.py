@@ -1,5 +1,5 @@
-"""Refits beyond those of the fit, where more imputations are drawn than it made refits: one for each, from the table
-that was fitted. They are made anew each time and not kept."""
+"""Refits by EM beyond those of the fit, where more imputations are drawn than it made refits: one for each, from the
+table that was fitted. They are made anew each time and not kept."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     """The refits for m draws.
 
     Up to COUNT draws those of the run: where a fit made fewer, somebody or a time limit wanted it so. Beyond, further
-    ones are made from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files that
-    the run names. Where it is not at hand, a warning says so and the refits serve again. TimeUp where the limit is over
-    before they are made.
+    ones are made by EM from the fitted table: the one that is imputed (`table`, in memory), if it is that, or the files
+    that the run names. Where it is not at hand, or the refits are not by EM, a warning says so and the refits serve
+    again. TimeUp where the limit is over before they are made.
     """
     have = len(fitted.refits)
     if m <= have:
@@ -43,6 +43,9 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     if m <= refits.COUNT:
         return Refits(fitted.refits, fitted.trees, f" (they are reused: {m} draws were asked for)")
     try:
+        by = refitted_by(fitted)
+        if by != "em":
+            raise _NotAtHand(f"refits by {by} go on from the end of its fit, and are made there")
         found = _fitted_table(fitted, table)
     except _NotAtHand as error:
         work.reporter.warn(
@@ -73,6 +76,11 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
                 f"give it more time, or ask for {refits.COUNT} draws (--m)",
             )
     return Refits(tuple(models), grown, f", and {m - have} made now for the further draws")
+
+
+def refitted_by(fitted: FittedTable) -> str:
+    """The method that made the refits of a run; runs that do not say it have them by EM."""
+    return fitted.run.record.bootstrap_by or "em"
 
 
 def _fitted_table(fitted: FittedTable, table: Table | None) -> Table:

@@ -1,26 +1,36 @@
-"""Bootstrap refits of a fit: when they are made, and where they lie in a run (`bootstrap/<b>/<parameter>`)."""
+"""Bootstrap refits of a fit: when they are made and how, and where they lie in a run (`bootstrap/<b>/<parameter>`).
+
+A fit by `em` is refitted by EM (methods/em/bootstrap.py), one that climbs by gradients by its own method, to reweighted
+rows (methods/reweighted.py).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
 from vgi_cli.machine.work import Work
+from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.methods.reweighted import COMMON, Reweighted, Size, exponential_weights, moved
+from vgi_cli.methods.reweighted import size_of as reweighted_size
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import REFITS
 from vgi_cli.settings.recipe import Recipe
 
 PREFIX, TREES = "bootstrap/", "trees/"
-COUNT = 20
+COUNT = COMMON
 """What `auto` makes and keeps; more imputations than that have theirs made when they are drawn (fitting/further.py)."""
 
 FEWEST = 2
@@ -28,38 +38,179 @@ FEWEST = 2
 
 
 class Refitted(NamedTuple):
-    """Parameters of all refits under their names in the run, and how many had not settled; empty where none are."""
+    """Parameters of all refits under their names in the run; empty where none are.
+
+    by         the method that made them; None: none were made
+    unsettled  how many had not settled (by EM)
+    work       of all of them, in the work of the fit (by other methods)
+    """
 
     tensors: dict[str, Tensor]
-    unsettled: int
+    by: str | None = None
+    unsettled: int = 0
+    work: float | None = None
+
+
+NO_REFITS = Refitted({})
+
+
+class Fit(NamedTuple):
+    """A fit that has come to its end.
+
+    model         the fitted model, on the CPU
+    table         what was fitted
+    state         the state of its method
+    parameters    tensors of the fitted model and of its conditionals, by file stem
+    kept          refits that an earlier process made
+    keep          saves refits on the way, under their names in the run
+    """
+
+    model: Model
+    table: TensorTable
+    state: Any
+    parameters: Mapping[str, dict[str, Tensor]]
+    kept: Sequence[dict[str, Tensor]]
+    keep: Callable[[dict[str, Tensor]], None]
+
+
+def refitting(recipe: Recipe) -> Literal["em", "own"] | None:
+    """Whether a fit is refitted by EM or by its own method; None: by neither."""
+    entry = recipe.method.entry
+    if not entry.traits.likelihood:
+        return None
+    gaussian = "gaussian" in recipe.model.entry.provides
+    if recipe.method.name == "em" or (gaussian and recipe.trees == "held-out"):
+        return "em"  # trees are chosen by rows that a resample left out, and weights leave none out
+    if recipe.method.algorithm.refit is not None:
+        return "own"
+    return "em" if gaussian else None
 
 
 def refit_count(recipe: Recipe) -> int:
-    """How many refits a fit makes. `bootstrap` of the recipe: auto, none, or a number."""
-    able = recipe.method.entry.traits.likelihood and "gaussian" in recipe.model.entry.provides
-    if recipe.bootstrap == "none" or not able:
+    """How many refits a fit makes at most. `bootstrap` of the recipe: auto, none, or a number."""
+    if recipe.bootstrap == "none" or refitting(recipe) is None:
         return 0
     return COUNT if recipe.bootstrap == "auto" else recipe.bootstrap
 
 
-def refit(recipe: Recipe, model: Model, table: TensorTable, work: Work) -> Refitted:
+def refit(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     """Make the refits of a fit. Those that a time limit leaves no time for are left out, and a line says so."""
-    named: dict[str, Tensor] = {}
+    if refit_count(recipe) == 0:
+        return NO_REFITS
+    return _by_em(recipe, fit, work) if refitting(recipe) == "em" else _by_own_method(recipe, fit, work)
+
+
+def named(number: int, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of a refit under their names in the run."""
+    return {f"{PREFIX}{number}/{name}": value for name, value in parameters.items()}
+
+
+def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
+    tensors: dict[str, Tensor] = {}
     done = unsettled = 0
     count = refit_count(recipe)
-    for made in made_refits(recipe, model, table, range(count), work):
-        named |= {f"{PREFIX}{done}/{name}": value for name, value in made.parameters.items()}
+    for made in made_refits(recipe, fit.model, fit.table, range(count), work):
+        tensors |= named(done, made.parameters)
         done += 1
         unsettled += not made.settled
-    if done < count:
-        work.limit.cut.append(REFITS)
-        kept = done if done >= FEWEST else 0
-        work.reporter.warn(
-            f"{kept} of {count} refits were made within the time limit: "
-            + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
+    return _enough(Refitted(tensors, "em", unsettled), done, count, work)
+
+
+def _enough(made: Refitted, done: int, count: int, work: Work) -> Refitted:
+    """The refits that were made, if a time limit left enough of them."""
+    if done == count:
+        return made if count else NO_REFITS
+    work.limit.cut.append(REFITS)
+    kept = done if done >= FEWEST else 0
+    work.reporter.warn(
+        f"{kept} of {count} refits were made within the time limit: "
+        + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
+    )
+    return made if kept else NO_REFITS
+
+
+def own_size(recipe: Recipe, state: Any, used: TensorTable) -> Size:
+    """The size of the refits of a fit by its own method to rows that are not empty."""
+    scarcest = int((~used.missing[:, [dims.start for dims in used.layout.slices]]).sum(0).min())
+    slower = state.theta.learning_rate / state.lr
+    stated = recipe.bootstrap != "auto"
+    return reweighted_size(used.N, scarcest, state.effort, refit_count(recipe), stated=stated, longer=slower)
+
+
+def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
+    """The refits by the method of the fit itself, from its parameters and chains."""
+    state, reporter, method = fit.state, work.reporter, recipe.method.named
+    there = (~fit.table.missing.all(1)).nonzero()[:, 0]
+    size = own_size(recipe, state, fit.table.rows(there))
+    relative = size.work / max(state.effort, 1.0)
+    if size.refits == 0:
+        reporter.warn(
+            f"no refits by {method}: they would take {relative:.1f} times as long as the fit; imputations will not "
+            f"include the uncertainty of the parameters. --set bootstrap={COUNT} makes them all the same"
         )
-        return Refitted(named, unsettled) if kept else Refitted({}, 0)
-    return Refitted(named, unsettled)
+        return NO_REFITS
+    fewer = "" if size.rows == len(there) else f" (of {len(there):,})"
+    reporter.say(
+        f"the uncertainty of the fit: {size.refits} refits by {method} to {size.rows:,} reweighted rows{fewer}, "
+        f"{size.steps} steps each; about {relative:.1f} times the work of the fit's own epochs"
+    )
+    tensors: dict[str, Tensor] = {}
+    done = 0
+    for made in _reweighted(recipe, fit, there, size, work):
+        tensors |= named(done, made)
+        done += 1
+    return _enough(Refitted(tensors, method, work=round(relative, 3)), done, size.refits, work)
+
+
+def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work) -> Iterator[dict[str, Tensor]]:
+    """The parameters of each refit, as far as a time limit allows; those that were kept first."""
+    refit = recipe.method.algorithm.refit
+    assert refit is not None
+    kept = fit.kept[: size.refits]
+    yield from kept
+    order = torch.randperm(len(there), generator=stream(recipe.seed, "bootstrap/rows"))
+    rows = there[order[: size.rows].sort().values]
+    fitted, conditionals = fit.parameters["model"], fit.parameters["conditionals"]
+    seed = int(torch.randint(2**62, (), generator=stream(recipe.seed, "bootstrap/steps")))
+    reference: dict[str, Tensor] | None = None
+    made: dict[str, Tensor] = {}
+    saved = time.monotonic()
+    total = size.refits + 1 - len(kept)
+    with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
+        for number in range(len(kept) - 1, size.refits):  # the first is the reference
+            if len(kept) == size.refits:
+                return
+            weight = torch.ones(size.rows, dtype=torch.float64)
+            if reference is not None:
+                weight = exponential_weights(size.rows, stream(recipe.seed, f"bootstrap/{number}"))
+            asked = Reweighted(fitted, conditionals, rows, weight, size, seed)
+            state, events = refit(fit.state, asked)
+            begun = number - len(kept) + 1
+            for event in events:
+                if work.limit.over():
+                    return
+                if isinstance(event, EpochEnd):
+                    stage((begun + event.epoch / size.epochs) / total, max(number, 0), size.refits)
+            found = {name: value.detach().cpu().clone() for name, value in state.parts()["model"].items()}
+            if reference is None:
+                reference = found
+                continue
+            own = moved(fitted, found, reference, math.sqrt(size.rows / len(there)))
+            if not all(bool(value.isfinite().all()) for value in own.values() if value.is_floating_point()):
+                raise FitError(
+                    f"refit {number + 1} by {recipe.method.named} has diverged: a parameter is no longer finite; the "
+                    "fit itself is saved",
+                    "fit again with a smaller --set optim.lr, or without refits: --set bootstrap=none",
+                )
+            made |= named(number, own)
+            yield own
+            if time.monotonic() - saved >= CHECKPOINT_SECONDS:
+                fit.keep({**_all_named(kept), **made})
+                saved = time.monotonic()
+
+
+def _all_named(refits: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: value for i, one in enumerate(refits) for name, value in named(i, one).items()}
 
 
 def made_refits(

@@ -14,6 +14,7 @@ from torch import Tensor
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
+from vgi_cli.methods.reweighted import Reweighted
 from vgi_cli.models.base import Model
 
 Parts: TypeAlias = dict[str, dict[str, Tensor]]
@@ -156,6 +157,8 @@ class Method(NamedTuple):
                (conditionals, encoder; copies) to other rows, the rest of the published model frozen. The objective of
                its epochs is the method's own loss on those rows; the first proposals stay in the box inside [2, D].
                None: the method's objective is the log-likelihood itself, or bounds none
+    refit      refit(state, of) -> (state, events): a short fit to rows that count by weights, from the parameters of a
+               fit that has ended, a LoopState, which does not change (methods/reweighted.py). None: it has none
     fixed      settings of the model (`model.*`) that make the method what it is: taken where nobody says otherwise,
                and refused where somebody does
     check_table  check_table(table): UsageError for a table that cannot be fitted, asked before the size of a model is
@@ -170,6 +173,7 @@ class Method(NamedTuple):
     check: Callable[[type[Model], Any], None] = anything_goes
     target: Callable[[type[Model], Any], Any] | None = None
     tune: Callable[[Any, TensorTable, Tensor, torch.Generator, int], Tuning] | None = None
+    refit: Callable[[Any, Reweighted], Tuning] | None = None
     fixed: Mapping[str, Any] = MappingProxyType({})
     check_table: Callable[[TensorTable], None] = any_table
     warning: Callable[[Any, Mapping[str, Any]], str | None] | None = None

@@ -29,7 +29,7 @@ from torch import Tensor
 from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.methods.base import Events, Method
-from vgi_cli.methods.gradient import GradientState, Objective, chains_of, run
+from vgi_cli.methods.gradient import GradientState, Objective, chains_of, refit, run
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.methods.start import empirical, initial_rows
 from vgi_cli.models.base import Latent, Model, Relaxable, only_encoder
@@ -114,7 +114,7 @@ def method(Config: type[AscentConfig], bound: Objective, fixed: Mapping[str, Any
         model.initialise(initial_rows(chains).cpu(), generator)
         return GradientState(model, chains, config, seed, bound, keeps=False)
 
-    return Method(Config, init, run, tune=tune, fixed=fixed)
+    return Method(Config, init, run, tune=tune, refit=refit, fixed=fixed)
 
 
 MVAE = method(AscentConfig, evidence_bound)

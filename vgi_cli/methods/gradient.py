@@ -18,9 +18,10 @@ from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
-from vgi_cli.methods.base import Events, Method, Standing, StepEnd
-from vgi_cli.methods.loop import LoopState, Stage, batches, epochs
+from vgi_cli.methods.base import Events, Method, Standing, StepEnd, Tuning
+from vgi_cli.methods.loop import LoopState, Stage, batches, epochs, refit_config
 from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig, ascend, prefixed, rate_factor
+from vgi_cli.methods.reweighted import Reweighted
 from vgi_cli.models.base import Model
 
 Objective = Callable[["GradientState", Batch, torch.Generator], Tensor]
@@ -130,6 +131,15 @@ def _refreshed(state: GradientState) -> Events:
             state.work.clear()
 
 
+def refit(state: GradientState, of: Reweighted) -> Tuning:
+    """A refit with weights (see Method)."""
+    config, chains = refit_config(state.config, of, state.lr), state.chains_for(of)
+    theta, objective, refresh = state.model_for(of), state.objective, state.refresh
+    short = GradientState(theta, chains, config, of.seed, objective, refresh=refresh, keeps=False)
+    short.row_weight = of.weight.to(chains.x)
+    return short, run(short)
+
+
 def log_likelihood(state: GradientState, batch: Batch, generator: torch.Generator) -> Tensor:
     """Weighted log-likelihood of the completed rows of a batch."""
     return (batch.weight * state.theta.log_prob(batch.x)).sum()
@@ -153,4 +163,4 @@ def init_complete(model: Model, table: TensorTable, config: AscentConfig, genera
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 
-COMPLETE = Method(Config=AscentConfig, init=init_complete, run=run, check_table=check_complete)
+COMPLETE = Method(Config=AscentConfig, init=init_complete, run=run, refit=refit, check_table=check_complete)

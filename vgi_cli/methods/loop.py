@@ -16,7 +16,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,10 @@ from vgi_cli.methods.optimisation import (
     restore_optimiser,
     set_rate,
 )
+from vgi_cli.methods.reweighted import AVERAGE, Reweighted, work_of
 from vgi_cli.models.base import Model
+
+Config = TypeVar("Config", bound=AscentConfig)
 
 
 class Stage(IntEnum):
@@ -56,6 +59,7 @@ class LoopState(State):
     total       of the objective, over the steps of this epoch
     counts      other sums over the steps of this epoch, by their names in a checkpoint
     keeps       whether the imputations are a part of the run
+    row_weight  [N] what each row of the table counts in the objective, mean 1; None: all the same
     """
 
     TOTAL: ClassVar[str] = "total"
@@ -69,6 +73,7 @@ class LoopState(State):
         self.chains = chains
         self.seed = seed
         self.keeps = keeps
+        self.row_weight: Tensor | None = None
         empty = chains.missing.all(1)[chains.incomplete]
         self.empty = chains.incomplete[empty]  # fully missing rows do not enter
         self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
@@ -97,6 +102,21 @@ class LoopState(State):
         """Rows in a step of a fine-tuning to n held-out rows: as in the fit, and not more than so few rows would take
         by themselves."""
         return min(self.batch_size, default_batch_size(n))
+
+    @property
+    def effort(self) -> float:
+        """Of the main stage so far, in rows that pass through the model (`work_of`)."""
+        return work_of(self.epoch, self.batches, len(self.complete) + self.chains.K * len(self.incomplete))
+
+    def chains_for(self, of: Reweighted) -> Chains:
+        """The chains of a refit: of its rows, the first of each."""
+        return self.chains.one_chain(0, of.rows.to(self.chains.x.device))
+
+    def model_for(self, of: Reweighted) -> Model:
+        """The model of a refit, before its first step."""
+        model = copy.deepcopy(self.model).train().requires_grad_(True)
+        model.load_state_dict(of.model)
+        return model
 
     @property
     def epoch(self) -> int:  # type: ignore[override]
@@ -130,7 +150,10 @@ class LoopState(State):
             for part in (self.incomplete, self.complete):
                 order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
                 self._order.append(part[order].to(self.chains.rows_on))
-        batch = self.chains.batch(*self._rows(self.position))
+        rows = self._rows(self.position)
+        batch = self.chains.batch(*rows)
+        if self.row_weight is not None:
+            batch = batch._replace(weight=batch.weight * self._weights(self.row_weight, *rows))
         if self.position + 1 < self.batches:
             self.chains.prefetch(self._rows(self.position + 1)[0])
         return batch
@@ -139,6 +162,11 @@ class LoopState(State):
         """Incomplete and complete rows of the batch at a position of this epoch."""
         n = self.batches
         return [part[position * len(part) // n : (position + 1) * len(part) // n] for part in self._order]
+
+    def _weights(self, of_rows: Tensor, incomplete: Tensor, complete: Tensor) -> Tensor:
+        """[R] the weights of the flattened rows of a batch, from those of the table's rows [N]."""
+        several = of_rows[incomplete.to(of_rows.device)].repeat_interleave(self.chains.K)
+        return torch.cat([several, of_rows[complete.to(of_rows.device)]])
 
     def set_rates(self, factor: float) -> None:
         """Set every learning rate to this share of its own."""
@@ -236,6 +264,13 @@ class LoopState(State):
 
     def restore_more(self, state: Mapping[str, Tensor]) -> None:
         """Take up what `more` gave."""
+
+
+def refit_config(config: Config, of: Reweighted, lr: float) -> Config:
+    """The settings of a refit, of a fit with these settings and this learning rate."""
+    changes = {"lr": lr, "batch_size": of.size.batch_size, "schedule": "constant", "average": AVERAGE}
+    optim = config.optim.model_copy(update=changes)
+    return config.model_copy(update={"epochs": of.size.epochs, "optim": optim})
 
 
 def epochs(state: LoopState, stage: Stage, count: int) -> Iterator[int]:

@@ -31,8 +31,8 @@ class MethodTraits(NamedTuple):
 
     precision   of the table and the model that it is given: `float32` or `float64`
     gpu         whether it computes on a GPU where there is one
-    likelihood  whether what it finds is meant to maximise the likelihood of the observed cells, so that EM can refit it
-                for the bootstrap
+    likelihood  whether what it finds is meant to maximise the likelihood of the observed cells, so that reweighted rows
+                say how uncertain it is
     like        the method whose settings suit a model for it too
     blocks      `table.blocks` where nobody says
     own_blocks  capabilities of models for which the method has blocks of its own

@@ -208,13 +208,13 @@ SAMPLERS = ExtensionPoint(
         "latent": Entry(
             "Markov chains on latents and missing cells, the encoder as proposal (vae)",
             "vgi_cli.samplers.latent:build",
-            SamplerTraits(),
+            SamplerTraits(refits=True),
             needs=frozenset({"latent"}),
         ),
         "metropolis": Entry(
             "Metropolis-within-Gibbs on the model, fitted conditionals as proposals",
             "vgi_cli.samplers.metropolis:build",
-            SamplerTraits(),
+            SamplerTraits(refits=True),
             needs=frozenset({"density", "conditionals"}),
         ),
         "gibbs": Entry(
@@ -226,7 +226,7 @@ SAMPLERS = ExtensionPoint(
         "plmcmc": Entry(
             "projected latent Markov chains, for flows without fitted conditionals",
             "vgi_cli.samplers.plmcmc:build",
-            SamplerTraits(),
+            SamplerTraits(refits=True),
             needs=frozenset({"bijective"}),
         ),
         "chains": Entry(

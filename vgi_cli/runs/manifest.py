@@ -84,7 +84,9 @@ class Record(_Part):
     epochs_planned: Count | None = None
     progress: Progress | None = None
     bootstrap: Count | None = None
+    bootstrap_by: str | None = None
     bootstrap_unsettled: Count | None = None
+    bootstrap_work: float | None = None
     timings: dict[str, float] = {}
     time_limit: dict[str, Any] = {}
     checkpoint: str | None = None

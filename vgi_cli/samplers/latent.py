@@ -16,9 +16,10 @@ from vgi_cli.errors import FitError
 from vgi_cli.maths.laws import CellsLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.models.base import Latent
-from vgi_cli.samplers.base import Box, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, PackedImputer, chains_of, pack_of, packed
+from vgi_cli.samplers.turns import in_turn
 
 SWEEPS = 100
 """Sweeps of each chain before its last state is the draw."""
@@ -160,6 +161,6 @@ def _cells(law: CellsLaw, pack: Pack, noise: KeyedNoise, box: Box) -> Tensor:
     return torch.where(pack.missing, drawn, pack.x)
 
 
-def build(fitted: SamplerInput) -> LatentImputer:
-    """The sampler `latent`."""
-    return LatentImputer(cast(Latent, fitted.models[0]))
+def build(fitted: SamplerInput) -> Imputer:
+    """The sampler `latent`; refits take turns."""
+    return in_turn([LatentImputer(cast(Latent, model)) for model in fitted.models])

@@ -19,10 +19,11 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
-from vgi_cli.samplers.base import Box, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Mixing, Record
 from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, PackedImputer, cell_noise, chains_of, pack_of, padded
 from vgi_cli.samplers.starts import Start, start_of
+from vgi_cli.samplers.turns import in_turn
 
 WALK_SHARE = 0.1
 WALK_SCALES = (0.03, 3.0)
@@ -250,7 +251,8 @@ class MetropolisImputer(PackedImputer):
         return {**summary, "outside_range": int(self._outside)} if summary else {}
 
 
-def build(fitted: SamplerInput) -> MetropolisImputer:
-    """The sampler `metropolis`."""
-    assert fitted.conditionals is not None
-    return MetropolisImputer(fitted.models[0], fitted.conditionals, start_of(fitted), capture=fitted.capture)
+def build(fitted: SamplerInput) -> Imputer:
+    """The sampler `metropolis`; refits take turns, with the proposals of the fit."""
+    q, start = fitted.conditionals, start_of(fitted)
+    assert q is not None
+    return in_turn([MetropolisImputer(model, q, start, capture=fitted.capture) for model in fitted.models])

@@ -15,10 +15,11 @@ from vgi_cli.chains.projected import Kernel, Latents, ProjectedNoise, Rows, at_b
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Bijective
-from vgi_cli.samplers.base import Box, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
 from vgi_cli.samplers.mixing import Memory
 from vgi_cli.samplers.packing import Pack, PackedImputer, chains_of, pack_of, packed
 from vgi_cli.samplers.starts import Start
+from vgi_cli.samplers.turns import in_turn
 
 AUXILIARY = 0.5
 RESAMPLE = 0.2
@@ -124,7 +125,7 @@ def _randomness(noise: KeyedNoise, kernel: Kernel, like: Tensor) -> tuple[Kernel
     return kernel._replace(perturb_std=low * (high / low) ** size), drawn
 
 
-def build(fitted: SamplerInput) -> ProjectedImputer:
-    """The sampler `plmcmc`."""
-    flow = cast(Bijective, fitted.models[0])
-    return ProjectedImputer(flow, ModelStart(flow))
+def build(fitted: SamplerInput) -> Imputer:
+    """The sampler `plmcmc`; refits take turns."""
+    flows = [cast(Bijective, model) for model in fitted.models]
+    return in_turn([ProjectedImputer(flow, ModelStart(flow)) for flow in flows])

@@ -61,11 +61,17 @@ def _check_together(recipe: Recipe, settings: Settings, resumed: bool) -> list[P
 
 def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
     """Problems of refits that a method does not have."""
-    if not isinstance(recipe.bootstrap, int) or recipe.method.entry.traits.likelihood:
+    entry = recipe.method.entry
+    if not isinstance(recipe.bootstrap, int):
         return []
-    what = "has no bootstrap refits: they are EM fits to the observed cells, which it is not"
-    where = origin(settings, "bootstrap", "bootstrap")
-    return [Problem(where, f"method '{recipe.method.name}' {what}", "leave it out, or take --method em or vgi")]
+    where, name = origin(settings, "bootstrap", "bootstrap"), recipe.method.name
+    if not entry.traits.likelihood:
+        what = "has no bootstrap refits, which reweight rows of a likelihood of the observed cells: it has none"
+        return [Problem(where, f"method '{name}' {what}", "leave it out, or take --method em or vgi")]
+    gaussian = recipe.model.name == "auto" or "gaussian" in recipe.model.entry.provides
+    if gaussian or recipe.method.algorithm.refit is not None:
+        return []
+    return [Problem(where, f"method '{name}' has no bootstrap refits", "leave it out, or take --method vgi")]
 
 
 def _check_select(recipe: Recipe, settings: Settings) -> list[Problem]:

@@ -157,6 +157,13 @@ class Chains:
             filled.copy_(torch.where(missing, self._cells(piece, missing)[:, chain], filled))
         return out
 
+    def one_chain(self, chain: int, rows: Tensor) -> Chains:
+        """Some rows [m] of the table with one of their chains, as chains of their own (K = 1, on the device)."""
+        table = TensorTable(self.x[rows], self.missing[rows], self.layout)
+        own = Chains(table, 1)
+        own.set_chain(0, self.completed(chain, rows))
+        return own
+
     def set_chain(self, chain: int, x: Tensor) -> None:
         """Set one chain to the missing cells of a completed table x [N, D], wherever it is."""
         missing = self.missing.to(x.device)

@@ -16,7 +16,16 @@ from vgi_cli.chains.store.packed import Batch
 from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.base import Method, Resources
-from vgi_cli.methods.gradient import GradientState, Objective, Refresh, chains_of, log_likelihood, no_refresh, run
+from vgi_cli.methods.gradient import (
+    GradientState,
+    Objective,
+    Refresh,
+    chains_of,
+    log_likelihood,
+    no_refresh,
+    refit,
+    run,
+)
 from vgi_cli.methods.optimisation import ImputingConfig
 from vgi_cli.methods.start import empirical, initial_rows
 from vgi_cli.models.base import Marginal, Model
@@ -104,4 +113,4 @@ def exact_draws(state: GradientState, rows: Tensor, generator: torch.Generator) 
     return torch.cat(drawn)
 
 
-METHOD = Method(Config=McemConfig, init=init, run=run)
+METHOD = Method(Config=McemConfig, init=init, run=run, refit=refit)

@@ -12,6 +12,7 @@ taken at the accepted state, and the parameters of the last part of the main sta
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -20,9 +21,10 @@ from vgi_cli.chains.store.packed import make_chains
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
-from vgi_cli.methods.base import Events, Method, Resources
-from vgi_cli.methods.loop import Stage, batches, epochs
+from vgi_cli.methods.base import Events, Method, Resources, Tuning
+from vgi_cli.methods.loop import Stage, batches, epochs, refit_config
 from vgi_cli.methods.optimisation import rate_factor
+from vgi_cli.methods.reweighted import Reweighted
 from vgi_cli.methods.start import initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
 from vgi_cli.methods.vgi.build import check_scan
@@ -104,6 +106,16 @@ def begin(
     return VgiState(model, q, chains, config, seed, target, resources)
 
 
+def refit(state: VgiState, of: Reweighted) -> Tuning:
+    """A refit with weights (see Method): the main stage, in which the conditionals follow the model."""
+    config, chains = refit_config(state.settled(), of, state.lr), state.chains_for(of)
+    q = copy.deepcopy(state.q)
+    q.load_state_dict(of.conditionals or state.q.state_dict())
+    short = VgiState(state.model_for(of), q, chains, config, of.seed, state.target, stage=Stage.MAIN)
+    short.row_weight = of.weight.to(chains.x)
+    return short, run(short)
+
+
 def variant(
     check: Callable[[type[Model], VgiConfig], None], target_of: Callable[[type[Model], VgiConfig], Target]
 ) -> Method:
@@ -119,7 +131,7 @@ def variant(
         check(type(model), config)
         return begin(model, table, config, generator, resources, target_of(type(model), config))
 
-    return Method(VgiConfig, init, run, check, target_of, finetune.tune)
+    return Method(VgiConfig, init, run, check, target_of, finetune.tune, refit)
 
 
 def check_vbgi(family: type[Model], config: VgiConfig) -> None:
