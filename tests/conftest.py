@@ -2,6 +2,7 @@
 over the cores. No example of a property test has a time limit: machines are shared."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -12,9 +13,25 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
+REFIT = {"EPOCHS": 1, "STEPS": 2}
+"""How long refits by gradients are in tests that are not marked `full_refits`."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_refits() -> Iterator[dict[str, int]]:
+    """Refits by gradients of few steps; gives how long they are for users."""
+    from vgi_cli.methods import reweighted
+
+    usual = {name: getattr(reweighted, name) for name in REFIT}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in REFIT.items():
+            patch.setattr(reweighted, name, value)
+        yield usual
+
+
 @pytest.fixture(autouse=True)
-def short_refits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refits by gradients of two steps instead of a hundred, but in tests marked `full_refits`."""
-    if "full_refits" not in request.keywords:
-        monkeypatch.setattr("vgi_cli.methods.reweighted.EPOCHS", 1)
-        monkeypatch.setattr("vgi_cli.methods.reweighted.STEPS", 2)
+def full_refits(request: pytest.FixtureRequest, short_refits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refits as long as they are for users, in tests marked so."""
+    if "full_refits" in request.keywords:
+        for name, value in short_refits.items():
+            monkeypatch.setattr(f"vgi_cli.methods.reweighted.{name}", value)

@@ -61,7 +61,7 @@ ALLOWED["__init__"] = {"api", "registry.plugins", "version"}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
-_ASCENT = {"base", "loop", "optimisation", "gradient", "start"}
+_ASCENT = {"base", "loop", "optimisation", "gradient", "reweighted", "start"}
 INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),

@@ -468,7 +468,7 @@ def test_bootstrap_without_refits(vgi: Vgi, data: Path) -> None:
     flags = [*FA[:4], "--imputer", "mean", "--threads", "1", "--out", "other", "--epochs", "2"]
     assert vgi("fit", "data.csv", *flags).code == 0
     _, hint = refused(vgi, "impute", "--checkpoint", "other", "--uncertainty", "bootstrap")
-    assert hint == "leave it out: only fits of fa and mixture by em, vgi, vbgi, mcem, complete have refits"
+    assert hint == "leave it out: of fa only fits by em, vgi, vbgi, mcem, complete have refits"
 
 
 def test_parquet_to_stdout(vgi: Vgi, run: Path) -> None:

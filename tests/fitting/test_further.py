@@ -101,7 +101,9 @@ def test_every_size_of_table_has_refits(table: Path) -> None:
     recipe = load_run(fit().path, Silent()).recipe
     assert refits.refit_count(recipe) == 2
     assert refits.refit_count(recipe.replace(bootstrap="none")) == 0
-    assert refits.refit_count(recipe.with_model("flow")) == 0
+    assert refits.refit_count(recipe.with_model("flow").with_method("vgi")) == 2
+    assert refits.refit_count(recipe.with_model("flow").with_method("plmcmc")) == 0
+    assert refits.refit_count(recipe.with_method("impute-then-fit")) == 0
     assert refits.refit_count(recipe.replace(bootstrap=7)) == 7
 
 

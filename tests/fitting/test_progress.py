@@ -77,7 +77,9 @@ def test_the_stages_of_a_fit_of_a_flow(tmp_path: Path, monkeypatch: pytest.Monke
     set = {**QUICK, "model.steps": 1}
     vgi_cli.fit(frame(), model="flow", set=set, out=tmp_path / "run", threads=1, progress=seen.append)
     found = stages(seen)
-    assert list(found) == ["reading the table", "finding how long to train", "training", "saving"]
+    assert list(found) == [
+        *("reading the table", "finding how long to train", "training", "refitting to resampled rows", "saving")
+    ]
     assert any(p.note.startswith("held-out rows") for p in found["finding how long to train"])
     training = found["training"]
     assert {p.unit for p in training[1:-1]} == {"epochs"} and any("objective" in p.note for p in training)

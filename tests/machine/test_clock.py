@@ -170,7 +170,8 @@ def test_refits_that_were_made_are_kept_if_they_say_anything(
     recipe = Recipe(model=ModelChoice("mixture"), method=MethodChoice("em"), bootstrap=20)
     said: list[str] = []
     limit = TimeLimit(60.0)
-    named = bootstrap.refit(recipe, mixture(), table(), Work(Lines(said.append), limit)).tensors
+    fit = bootstrap.Fit(mixture(), table(), None, {}, [], lambda _: None)
+    named = bootstrap.refit(recipe, fit, Work(Lines(said.append), limit)).tensors
     assert len(named) == kept and limit.cut == ["refitting to resampled rows"]
     assert said[0].startswith(f"warning: {kept} of 20 refits were made within the time limit: ")
 
@@ -182,7 +183,8 @@ def test_a_pilot_that_is_cut_leaves_the_planned_epochs(monkeypatch: pytest.Monke
     """Whatever it has seen by then: not the one epoch that happened to be scored."""
     clock = ticking(monkeypatch, 0.1)
     said: list[str] = []
-    options: dict[str, Any] = {"model": "flow", "set": FLOW, "threads": 1, "say": said.append}
+    options: dict[str, Any] = {"model": "flow", "threads": 1, "say": said.append}
+    options["set"] = {**FLOW, "bootstrap": "none"}
     run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=20, **options)
     line = next(line for line in said if "the time limit left no time to find out how many are enough" in line)
     planned = int(line.split()[4])
@@ -203,13 +205,15 @@ def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe, planned = allowed(200.0, (), monkeypatch)
+    recipe, planned = allowed(200.0, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs, planned) == ({}, 195, 2000)  # after 15 epochs of warm-up
-    recipe, _ = allowed(10.0, (), monkeypatch)
+    recipe, planned = allowed(200.0, (), monkeypatch)
+    assert recipe.epochs == int(0.6 * 200.0 - 4.5)  # the rest is for refits; 4.5: warm-ups
+    recipe, _ = allowed(10.0, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 5, "warmup_model": 2}, 7)
-    recipe, _ = allowed(10.0, ("optim.warmup_model",), monkeypatch, optim={"warmup_model": 8})
+    recipe, _ = allowed(10.0, ("optim.warmup_model",), monkeypatch, bootstrap="none", optim={"warmup_model": 8})
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 4, "warmup_model": 8}, 6)
-    recipe, _ = allowed(0.5, (), monkeypatch)
+    recipe, _ = allowed(0.5, (), monkeypatch, bootstrap="none")
     assert (recipe.optim, recipe.epochs) == ({"warmup_conditionals": 0, "warmup_model": 0}, 1)
     recipe, planned = allowed(30.0, ("epochs",), monkeypatch, epochs=400)
     assert recipe.epochs == 400 and planned is None  # they were said
@@ -222,7 +226,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pilot, "needed", lambda *_: False)
     ticking(monkeypatch, 0.05)
     options: dict[str, Any] = {"model": "flow", "set": FLOW, "threads": 1}
-    run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=8, **options)
+    run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=14, **options)
     planned = run.manifest["time_limit"]["epochs_without"]
     assert run.manifest["stopped_by"] == "time_limit" and 3 < run.manifest["epochs"] < planned == 1000
     monkeypatch.undo()
@@ -231,7 +235,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     assert same_tensors(*(RunFolder.open(r.path).tensors("model") for r in (run, again)))
     monkeypatch.setattr("vgi_cli.fitting.pilot.needed", lambda *_: False)
     ticking(monkeypatch, 0.05)
-    more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=9)
+    more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=16)
     assert more.manifest["epochs"] > run.manifest["epochs"] and more.manifest["epochs_planned"] == planned
 
 

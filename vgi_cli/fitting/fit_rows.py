@@ -19,7 +19,7 @@ from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
-from vgi_cli.fitting.refits import NO_REFITS, Fit, refit, refit_count, split_bootstrap
+from vgi_cli.fitting.refits import NO_REFITS, TRAINING_SHARE, Fit, refit, refit_count, split_bootstrap
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
@@ -35,9 +35,6 @@ from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import ModelChoice, Recipe
-
-TIME_SHARE = 0.6
-"""Of the time that is left under a time limit, for training where refits come after it."""
 
 Keep: TypeAlias = Callable[[Mapping[str, Any]], AbstractContextManager[RunStore]]
 """Begins a run, given the first values of its manifest; what a fit that fails has made is kept or undone by it."""
@@ -273,7 +270,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         table=job.train.table,
         reporter=work.reporter,
         stop=work.stop,
-        deadline=work.limit.until(TIME_SHARE) if refit_count(recipe) > 0 else work.limit.end,
+        deadline=work.limit.until(TRAINING_SHARE) if refit_count(recipe) > 0 else work.limit.end,
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
         patience=recipe.patience,

@@ -21,6 +21,7 @@ from vgi_cli.data import spread_rows
 from vgi_cli.errors import FitError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import TRAINING_SHARE, refit_count
 from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import OutOfTime, TimeLimit, Work, giving_up
 from vgi_cli.methods.base import EpochEnd, State
@@ -155,7 +156,8 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     if not limit or "epochs" in said or not isinstance(config, AscentConfig) or not config.paced:
         return Allowance(recipe)
     optim = config.optim
-    room = limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
+    share = TRAINING_SHARE if refit_count(recipe) > 0 else 1.0
+    room = share * limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
     total = WARM_COST * sum(warm.values())
     if total > WARM_SHARE * room:

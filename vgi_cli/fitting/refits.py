@@ -33,6 +33,9 @@ PREFIX, TREES = "bootstrap/", "trees/"
 COUNT = COMMON
 """What `auto` makes and keeps; more imputations than that have theirs made when they are drawn (fitting/further.py)."""
 
+TRAINING_SHARE = 0.6
+"""Of the time that is left under a time limit, for training where refits come after it."""
+
 FEWEST = 2
 """Fewer refits than this say nothing of an uncertainty: where a time limit leaves no more, none are kept."""
 
@@ -79,9 +82,8 @@ def refitting(recipe: Recipe) -> Literal["em", "own"] | None:
     if not entry.traits.likelihood:
         return None
     gaussian = "gaussian" in recipe.model.entry.provides
-    if recipe.method.name == "em" or (gaussian and recipe.trees == "held-out"):
-        return "em"  # trees are chosen by rows that a resample left out, and weights leave none out
-    if recipe.method.algorithm.refit is not None:
+    own = recipe.method.algorithm.refit is not None
+    if own and not (gaussian and recipe.trees == "held-out"):  # rows that a resample left out choose the trees
         return "own"
     return "em" if gaussian else None
 

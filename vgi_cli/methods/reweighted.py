@@ -77,7 +77,7 @@ def size_of(n: int, scarcest: int, fit: float, count: int, *, stated: bool, long
 
     scarcest  observed cells of the column that has the fewest
     fit       work of the fit (`work_of`). All refits together take no more than that, or than COMMON refits of
-              FEWEST_ROWS rows: of large tables fewer rows are taken, and then fewer refits
+              FEWEST_ROWS rows: of large tables fewer rows are taken (whatever `count` is), then fewer refits
     count     how many
     stated    whether somebody wants as many, whatever they take
     longer    how many times the usual length (at most MOST_LONGER)
@@ -85,7 +85,7 @@ def size_of(n: int, scarcest: int, fit: float, count: int, *, stated: bool, long
     longer = min(max(longer, 1.0), MOST_LONGER)
     allowed = max(fit, (COMMON + 1) * _each(FEWEST_ROWS, longer).work)
     rows = min(n, MOST_ROWS)
-    while rows > FEWEST_ROWS and (count + 1) * _each(rows, longer).work > allowed:
+    while rows > FEWEST_ROWS and (COMMON + 1) * _each(rows, longer).work > allowed:
         rows = max(int(0.9 * rows), FEWEST_ROWS)
     rows = min(max(rows, math.ceil(n * min(CELLS / max(scarcest, 1), 1.0))), n)
     each = _each(rows, longer)
