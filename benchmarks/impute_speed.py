@@ -53,6 +53,7 @@ FLOW = {
     "method.hidden": [32, 32],
     "optim.warmup_conditionals": 1,
     "optim.warmup_model": 1,
+    "bootstrap": "none",
 }
 SETTINGS: dict[str, dict[str, Any]] = {"flow": FLOW, "fa": {"model.factors": FACTORS, "bootstrap": "none"}}
 PROGRAM = """

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logits = given.out / "faces.parquet"
     write(columns, x, None, logits)
     vgi_cli.fit(
-        logits, model="vae", method="complete", set={**MODEL, **OPTIM}, epochs=given.epochs, seed=given.seed, threads=1,
+        logits, model="vae", method="complete", set={**MODEL, **OPTIM, "bootstrap": "none"}, epochs=given.epochs, seed=given.seed, threads=1,
         out=given.out / "truth", force=True,
     )  # fmt: skip
     truth = load_run(given.out / "truth", Silent())

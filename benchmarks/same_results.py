@@ -61,9 +61,10 @@ FEW = "--model fa --set model.factors=2"
 FA = f"{FEW} {REFITS}"
 TWO = "--model mixture --set model.components=2"
 MIXTURE = f"{TWO} {REFITS}"
-FLOW = "--model flow --set model.steps=2 --set model.hidden=8 --set model.bins=4 --set model.blocks=1"
+SMALL_FLOW = "--set model.steps=2 --set model.hidden=8 --set model.bins=4 --set model.blocks=1"
+FLOW = f"--model flow --set bootstrap=none {SMALL_FLOW}"
 FLOW_AR = FLOW.replace("flow", "flow-ar")
-VAE = "--model vae --set model.latents=2 --set model.encoder=[8] --set model.decoder=[8]"
+VAE = "--model vae --set bootstrap=none --set model.latents=2 --set model.encoder=[8] --set model.decoder=[8]"
 SPLINE = "--set method.conditional=spline --set method.spline_bins=4"
 STEADY = "--set optim.schedule=constant --set optim.average=0"  # so that more epochs leave the first ones as they are
 

@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for method in given.methods:
             start = time.process_time()
             out = given.out / f"{path.stem}-{method}"
-            run = vgi_cli.fit(rows, model="vae", method=method, out=out, force=True, threads=1, seed=1)
+            options = {"out": out, "force": True, "threads": 1, "seed": 1, "set": {"bootstrap": "none"}}
+            run = vgi_cli.fit(rows, model="vae", method=method, **options)
             loglik = vgi_cli.evaluate(run, scored, threads=1)["loglik"]["mean"]
             epochs, seconds = run.manifest["epochs"], time.process_time() - start
             print(f"{path.stem} {method} epochs {epochs} {loglik:.3f} {seconds:.0f}s", flush=True)

@@ -146,6 +146,25 @@ def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(
     )
 
 
+def test_calibration_prints_coverage_bias_and_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calibration = module("calibration")
+    monkeypatch.setattr(calibration, "DRAWS", 3)
+    monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 3)
+    assert calibration.theory(4000, "mcar", 0) == pytest.approx((0.7333 / 2000 + 0.2667 / 4000) ** 0.5, rel=0.03)
+    assert calibration.theory(4000, "mar", 0) > calibration.theory(4000, "mcar", 0)
+    found = calibration.Cell(
+        np.array([[0.1, 0.0, 0.4], [-0.3, 0.0, 0.5]]), np.full((2, 3), 0.2), np.full((2, 3), 0.1), 1
+    )
+    first = "mean: coverage 0.500, bias/se -1.00, se 0.1000, spread 0.2828, theory 0.2000"
+    assert calibration.lines(found, 0.2)[0] == first
+    done = script("calibration", tmp_path, "--sizes", 60, "--repetitions", 2, "--models", "fa", "--mechanisms", "mar")
+    assert done.code == 0, done.err
+    number = r"-?\d+\.\d+"
+    said = rf"coverage {number}, bias/se [+-]{number}, se {number}, spread {number}.*"
+    each = rf"fa, mar, 60 rows, 2 tables, \w[\w ]*: {said}\n"
+    assert re.fullmatch(rf"({each}){{3}}fa, mar, 60 rows: {number} CPU s a table\n", done.out), done.out
+
+
 def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(module("bounds").fitted, set={"model.factors": 1, "bootstrap": 2})
     monkeypatch.setattr(module("bounds"), "fitted", quick)

@@ -225,7 +225,7 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     """What a clock decided is in the recipe, which repeats it without the clock; --resume goes on to the plan."""
     monkeypatch.setattr(pilot, "needed", lambda *_: False)
     ticking(monkeypatch, 0.05)
-    options: dict[str, Any] = {"model": "flow", "set": FLOW, "threads": 1}
+    options: dict[str, Any] = {"model": "flow", "set": {**FLOW, "bootstrap": 2}, "threads": 1}
     run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=14, **options)
     planned = run.manifest["time_limit"]["epochs_without"]
     assert run.manifest["stopped_by"] == "time_limit" and 3 < run.manifest["epochs"] < planned == 1000

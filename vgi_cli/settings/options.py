@@ -344,8 +344,8 @@ class ImputeOptions(CommonOptions, total=False):
     uncertainty: Annotated[
         str,
         Option(
-            "Uncertainty of the parameters, which Rubin's rules need: auto, bootstrap (a refit for each imputation; fa "
-            "and mixture have them) or none.",
+            "Uncertainty of the parameters, which Rubin's rules need: auto, bootstrap (a refit for each imputation, "
+            "made with the fit) or none.",
             "RULE",
             default="auto",
         ),
