@@ -52,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     columns, x = read_faces(given.faces)
     logits = given.out / "faces.parquet"
     write(columns, x, None, logits)
+    settings = {**MODEL, **OPTIM, "bootstrap": "none"}
     vgi_cli.fit(
-        logits, model="vae", method="complete", set={**MODEL, **OPTIM, "bootstrap": "none"}, epochs=given.epochs, seed=given.seed, threads=1,
+        logits, model="vae", method="complete", set=settings, epochs=given.epochs, seed=given.seed, threads=1,
         out=given.out / "truth", force=True,
     )  # fmt: skip
     truth = load_run(given.out / "truth", Silent())
