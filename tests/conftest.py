@@ -13,13 +13,13 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
-REFIT = {"EPOCHS": 1, "STEPS": 2}
-"""How long refits by gradients are in tests that are not marked `full_refits`."""
+REFIT = {"EPOCHS": 1, "STEPS": 2, "COMMON": 2}
+"""How long refits by gradients are, and how many, in tests that are not marked `full_refits`."""
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_refits() -> Iterator[dict[str, int]]:
-    """Refits by gradients of few steps; gives how long they are for users."""
+    """Few refits by gradients, of few steps; gives what they are for users."""
     from vgi_cli.methods import reweighted
 
     usual = {name: getattr(reweighted, name) for name in REFIT}

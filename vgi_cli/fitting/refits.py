@@ -19,18 +19,18 @@ from vgi_cli.errors import FitError
 from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
 from vgi_cli.machine.work import Work
+from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
-from vgi_cli.methods.reweighted import COMMON, Reweighted, Size, exponential_weights, moved
-from vgi_cli.methods.reweighted import size_of as reweighted_size
+from vgi_cli.methods.reweighted import Reweighted, Size, exponential_weights, moved
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import REFITS
 from vgi_cli.settings.recipe import Recipe
 
 PREFIX, TREES = "bootstrap/", "trees/"
-COUNT = COMMON
+COUNT = 20
 """What `auto` makes and keeps; more imputations than that have theirs made when they are drawn (fitting/further.py)."""
 
 TRAINING_SHARE = 0.6
@@ -92,7 +92,9 @@ def refit_count(recipe: Recipe) -> int:
     """How many refits a fit makes at most. `bootstrap` of the recipe: auto, none, or a number."""
     if recipe.bootstrap == "none" or refitting(recipe) is None:
         return 0
-    return COUNT if recipe.bootstrap == "auto" else recipe.bootstrap
+    if recipe.bootstrap != "auto":
+        return recipe.bootstrap
+    return COUNT if refitting(recipe) == "em" else min(COUNT, reweighted.COMMON)
 
 
 def refit(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
@@ -136,7 +138,7 @@ def own_size(recipe: Recipe, state: Any, used: TensorTable) -> Size:
     scarcest = int((~used.missing[:, [dims.start for dims in used.layout.slices]]).sum(0).min())
     slower = state.theta.learning_rate / state.lr
     stated = recipe.bootstrap != "auto"
-    return reweighted_size(used.N, scarcest, state.effort, refit_count(recipe), stated=stated, longer=slower)
+    return reweighted.size_of(used.N, scarcest, state.effort, refit_count(recipe), stated=stated, longer=slower)
 
 
 def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
