@@ -38,8 +38,8 @@ FEWEST_ROWS, MOST_ROWS = 1_000, 10_000
 CELLS = 200
 """A column keeps so many observed cells in a refit, where it has them."""
 COMMON = 20
-"""Refits where nobody said how many. So many of FEWEST_ROWS rows are always affordable: what they take is the least that
-all may take together."""
+"""Refits where nobody said how many. So many of FEWEST_ROWS rows are always affordable: what they take is the least
+that all may take together."""
 FEWEST_AFFORDABLE = 5
 """Of fewer refits than this none are made, where nobody said how many."""
 STEP = 100
