@@ -102,3 +102,35 @@ def test_a_table_in_which_nothing_can_shift_is_fitted_and_a_line_says_so(
     plain = fit(tmp_path / "plain", data=frame, set={"bootstrap": "none", "model.dependence": "none"})
     one, two = (load_run(each.path, Silent()).run.tensors("model") for each in (run, plain))
     assert all(torch.equal(value, two[key]) for key, value in one.items()) and one.keys() == two.keys()
+
+
+@pytest.mark.parametrize("components", [1, 2])
+def test_in_turn_every_second_refit_is_shifted_and_nothing_else(tmp_path: Path, few: None, components: int) -> None:
+    """The fit and the other refits are those of a fit without shifts."""
+    own = {"model.components": components, "trees": "none"}
+    run = fit(tmp_path / "run", set={**own, "model.dependence": "turn"})
+    plain = fit(tmp_path / "plain", set={**own, "model.dependence": "none"})
+    turned, other = (load_run(each.path, Silent()) for each in (run, plain))
+    assert turned.recipe.model.settings["dependence"] == "turn"
+    assert [shifted(model).places for model in (turned.model, *turned.refits)] == [(), (), (0, 1), ()] or (
+        shifted(turned.refits[1]).places == (0,) and not shifted(turned.refits[2]).places
+    )
+    x = torch.tensor([[0.3, -0.2, 1.0, 0.0], [-1.0, 0.5, 2.0, 1.0]]).double()
+    pairs = zip((turned.model, *turned.refits), (other.model, *other.refits), strict=True)
+    apart = [(a.double().log_prob(x) - b.double().log_prob(x)).abs().max().item() for a, b in pairs]
+    assert max(apart[0], apart[1], apart[3]) < 1e-6 and apart[2] > 1e-3
+    frame = table()
+    more, told = (
+        run.impute(m=5),
+        fit(tmp_path / "told", set={**own, "model.dependence": "turn", "bootstrap": 5}).impute(m=5),
+    )
+    for one, two in zip(vgi_cli.impute(run, frame, m=5), told, strict=True):
+        pd.testing.assert_frame_equal(one, two)
+        assert not one.isna().any().any()
+    assert len(more) == 5
+
+
+def test_without_refits_there_are_no_turns_and_a_line_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    fit(tmp_path / "run", set={"model.dependence": "turn", "bootstrap": "none"}, say=said.append)
+    assert any("model.dependence=turn has no effect: no bootstrap refits are made" in line for line in said)

@@ -215,10 +215,10 @@ def test_tables_without_numbers_or_levels_have_nothing_to_shift() -> None:
     config = MixtureConfig(components=2, dependence="linear")
     assert type(GaussianMixture.build(config, Layout.of("ab", levels=(2, 3))).gaussians) is Mixed
     assert not isinstance(GaussianMixture.build(config, Layout.plain(2)).gaussians, Mixed)
-    words = {levels: dict(config.idle(Layout.of("ab", levels=levels))) for levels in ((2, 3), (0, 0), (0, 2))}
+    words = {levels: dict(config.idle(Layout.of("ab", levels=levels), 20)) for levels in ((2, 3), (0, 0), (0, 2))}
     assert words == {
         (2, 3): {"dependence": "the table has no column of numbers, which levels could shift"},
         (0, 0): {"dependence": "the table has no column of levels, which could shift the numbers"},
         (0, 2): {},
     }
-    assert not MixtureConfig().idle(Layout.of("ab", levels=(2, 3)))
+    assert not MixtureConfig().idle(Layout.of("ab", levels=(2, 3)), 20)

@@ -75,7 +75,7 @@ def fit_rows(
     reporter = work.reporter
     recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
     recipe, layout = choose_blocks(recipe, rows.table, reporter)
-    for key, why in recipe.model_settings.idle(layout).items():
+    for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
         reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
     device = resolve_device(recipe.device, "device")
     if device.type != "cpu" and not recipe.method.entry.traits.gpu:

@@ -39,8 +39,9 @@ class ModelConfig(BaseModel):
         """Settings that do nothing beside the others, and why: refused where somebody changed them."""
         return {}
 
-    def idle(self, layout: Layout) -> Mapping[str, str]:
-        """Settings that do nothing for such a table, and why: a line of a fit, since one recipe serves many tables."""
+    def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
+        """Settings that do nothing for such a table and so many bootstrap refits, and why: a line of a fit, since one
+        recipe serves many tables."""
         return {}
 
 

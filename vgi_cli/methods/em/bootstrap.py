@@ -20,7 +20,8 @@ refit is sqrt(N / m) times as far from the fit as with all rows, and as far when
 bootstrap of a smooth estimate: Bickel, Goetze and van Zwet 1997). So beyond MOST_ROWS, and between FEWEST_ROWS and that
 where rows are dear, a refit is that of m rows, from the fitted parameters, its gap times sqrt(m / N). It takes more
 rows where a column would keep fewer than CELLS observed cells. A mixture of that many rows is no longer started anew:
-of two tops, the gap cannot be shrunk.
+of two tops, the gap cannot be shrunk. For the same reason refits of two kinds (`GaussianFamily.take_turn`) are made of
+all rows only.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def refits(
         generator = stream(number)
         refit = copy.deepcopy(fitted)
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
-        if several and all_rows:
+        if all_rows and (refit.take_turn(number) or several):
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
             refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)

@@ -229,6 +229,11 @@ class GaussianFamily(Marginal):
         self.gaussians.shrink_to(other.gaussians, share)
         self.set_weights(torch.lerp(others, mine, share).exp())
 
+    def take_turn(self, number: int) -> bool:
+        """Become of the kind that the bootstrap refit of this number is of, in place; True where that is not the kind
+        of the fit, so that the refit has to start anew."""
+        return False
+
     def refine(self, table: EmTable, penalty: Penalty) -> None:
         """Choose anew, between EM steps, what no parameter says (the shape of a forest), where the family has such; the
         objective does not fall."""

@@ -41,7 +41,8 @@ class MixtureConfig(ModelConfig):
     levels      how the discrete columns go together within a component: along a forest (each with one other at most),
                 or independently
     dependence  how the numbers depend on the levels within a component: not (`none`), or through a shift that is
-                linear in indicators of the levels (`linear`, see `shifted.py`)
+                linear in indicators of the levels (`linear`, see `shifted.py`); `turn`: not, but in every second
+                bootstrap refit, so that imputations are drawn from both kinds in turn
     """
 
     components: Components | None = None
@@ -49,14 +50,17 @@ class MixtureConfig(ModelConfig):
     factors: Factors | None = None
     outliers: bool | None = None
     levels: Literal["forest", "independent"] = "forest"
-    dependence: Literal["none", "linear"] = "none"
+    dependence: Literal["none", "linear", "turn"] = "none"
 
     def without_effect(self) -> Mapping[str, str]:
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
 
-    def idle(self, layout: Layout) -> Mapping[str, str]:
-        if self.dependence == "none" or (layout.discrete and layout.continuous):
+    def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
+        if self.dependence == "none":
             return {}
+        if layout.discrete and layout.continuous:
+            why = "no bootstrap refits are made, of which every second one would be shifted by the levels"
+            return {"dependence": why} if self.dependence == "turn" and refits < 2 else {}
         lacks = "levels, which could shift the numbers" if layout.continuous else "numbers, which levels could shift"
         return {"dependence": f"the table has no column of {lacks}"}
 
@@ -78,17 +82,18 @@ class GaussianMixture(GaussianFamily):
         broad: Gaussians | None = None,
         layout: Layout | None = None,
         edges: bool = True,
-        shifted: bool = False,
+        dependence: str = "none",
     ) -> None:
         """learnt: the K components; broad: those of fixed shape for outlying rows, if any; layout: of mixed rows (the
         Gaussians are then of their continuous dimensions); edges: whether levels depend on each other within a
-        component; shifted: whether they shift the numbers there."""
+        component; dependence: how the numbers depend on them there."""
         super().__init__()
         scales = SCALES if layout is None else MIXED_SCALES
         self.gaussians = learnt if broad is None else Widened(learnt, broad, scales)
         if layout is not None:
-            kind = Shifted if shifted and layout.continuous else Mixed
+            kind = Shifted if dependence != "none" and layout.continuous else Mixed
             self.gaussians = kind(self.gaussians, layout, edges=edges)
+        self._shifts, self._turns = dependence == "linear", dependence == "turn"
         self.logits = nn.Parameter(torch.zeros(len(self.gaussians.means())))
 
     @classmethod
@@ -103,8 +108,8 @@ class GaussianMixture(GaussianFamily):
 
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
-        mixed, shifted = layout if layout.discrete else None, config.dependence == "linear"
-        return cls(gaussians(K), broad, mixed, config.levels == "forest", shifted)
+        mixed = layout if layout.discrete else None
+        return cls(gaussians(K), broad, mixed, config.levels == "forest", config.dependence)
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
@@ -141,7 +146,7 @@ class GaussianMixture(GaussianFamily):
         if mixed is not None:
             unit = torch.cat([unit, mixed.spread(rows)], 1)
         label = _k_means(unit, K, generator)
-        if isinstance(mixed, Shifted):
+        if isinstance(mixed, Shifted) and self._shifts:
             self.double()
             mixed.choose(rows, label)
             x = mixed.centred(rows)
@@ -181,6 +186,10 @@ class GaussianMixture(GaussianFamily):
         pooling = 2.0 * (D + 2) if pooling is None else pooling
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
+
+    def take_turn(self, number: int) -> bool:
+        self._shifts = number % 2 == 1 if self._turns else self._shifts
+        return self._turns and self._shifts and isinstance(self.gaussians, Shifted)
 
     @torch.no_grad()
     def refine(self, table: EmTable, penalty: Penalty) -> None:
