@@ -11,6 +11,7 @@ from typing import NamedTuple
 # the stages that commands go through, by the names under which progress is told
 READING = "reading the table"
 SIZE = "choosing the size of the model"
+CONTEST = "comparing models on hidden cells"
 PILOT = "finding how long to train"
 TRAINING = "training"
 REFITS = "refitting to resampled rows"

@@ -126,9 +126,28 @@ def markdown(report: Mapping[str, Any], title: str) -> str:
         lines += ["", "## Distance from the truth", "", *truth_lines(truth)]
     if report.get("conditionals"):
         lines += ["", "## Conditionals", "", *conditional_lines(report["conditionals"])]
+    if report.get("contest"):
+        lines += ["", "## How the model was chosen", "", *_contest_lines(report["contest"])]
     if report.get("notes"):
         lines += ["", "## Notes", "", *(f"- {note}" for note in report["notes"])]
     return "\n".join(lines) + "\n"
+
+
+def _contest_lines(contest: Mapping[str, Any]) -> list[str]:
+    """The league table of the models that were compared before the fit."""
+    decides = "hidden cells" if contest["score"] == "cells" else "the log-likelihood"
+    lines = [
+        f"By {decides}, on {contest['rows']} rows of the fitted table. `cells`: score of hidden cells (1: what the "
+        "column alone would score; less is better); `log-likelihood`: of held-out rows, nats a row.",
+        "",
+        "| model | cells | log-likelihood | coverage of 90 % intervals | |",
+        "|---|---|---|---|---|",
+    ]
+    for entry in contest["candidates"]:
+        covered = f"{entry['coverage']:.2f}" if entry.get("coverage") is not None else ""
+        mark = "chosen" if entry["chosen"] else ""
+        lines.append(f"| {entry['title']} | {entry['cells']:.4f} | {entry['loglik']:.3f} | {covered} | {mark} |")
+    return lines
 
 
 def _loglik_table(loglik: Mapping[str, Any]) -> list[str]:

@@ -205,7 +205,16 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
     if open_size(family, config, table):
         until = limit.until(SIZE_SHARE)
         with reporter.stage(SIZE, until=until) as stage:
-            sizing = choose_size(family, config, table, em, generator, stop=lambda: limit.passed(until), progress=stage)
+            sizing = choose_size(
+                family,
+                config,
+                table,
+                em,
+                generator,
+                slack=0.0 if recipe.score == "loglik" else None,
+                stop=lambda: limit.passed(until),
+                progress=stage,
+            )
     else:
         sizing = choose_size(family, config, table, em, generator)
     if sizing.cut:

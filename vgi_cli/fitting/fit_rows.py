@@ -14,8 +14,9 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
-from vgi_cli.fitting import pilot, trees
+from vgi_cli.fitting import contest, pilot, trees
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
+from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
@@ -28,8 +29,9 @@ from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import PILOT, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.reporting import CONTEST, PILOT, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import new_manifest
+from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings import components
@@ -73,7 +75,11 @@ def fit_rows(
     if rows.table.D == 0:
         return _nothing_to_fit(rows, recipe, said, keep, work)
     reporter = work.reporter
+    undecided = recipe.model.name == "auto"
     recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
+    won = contest.hold(recipe, rows, held, said, work) if undecided and contest.wanted(recipe, rows.table) else None
+    if won is not None:
+        recipe, rows, held = won.recipe, won.rows, won.held
     recipe, layout = choose_blocks(recipe, rows.table, reporter)
     for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
         reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
@@ -93,7 +99,7 @@ def fit_rows(
         reporter.say(choice.reason)
         recipe = recipe.replace(epochs=choice.epochs)
     recipe, planned = pilot.allowance(recipe, train, device, work.limit, said)
-    job, state = start(Job(recipe, train, held, device, work, planned))
+    job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")
     if planned is not None:
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
@@ -118,7 +124,7 @@ def resume_rows(
 @dataclass(frozen=True)
 class Job:
     """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
-    room for fewer."""
+    room for fewer; `league`: how its model was chosen, where models were compared."""
 
     recipe: Recipe
     train: Rows
@@ -126,6 +132,7 @@ class Job:
     device: torch.device
     work: Work
     planned: int | None = None
+    league: League | None = None
 
 
 def stages(recipe: Recipe, train: Rows | None) -> list[str]:
@@ -137,7 +144,16 @@ def stages(recipe: Recipe, train: Rows | None) -> list[str]:
     piloted = train is not None and pilot.needed(named, train)
     refits = refit_count(named) > 0
     revised = refits and train is not None and trees.wanted(named, train.table)
-    there = {SIZE: sized, PILOT: piloted, TRAINING: True, REFITS: refits, TREES: revised, SAVING: True}
+    compared = train is None and recipe.model.name == "auto"
+    there = {
+        CONTEST: compared,
+        SIZE: sized and not compared,
+        PILOT: piloted,
+        TRAINING: True,
+        REFITS: refits,
+        TREES: revised,
+        SAVING: True,
+    }
     return [name for name, comes in there.items() if comes]
 
 
@@ -204,7 +220,8 @@ def _texts(job: Job) -> dict[str, str]:
     """Recipe and schema of a new run."""
     source = job.train.source
     schema = {} if source is None else {SCHEMA: source.schema.to_json()}
-    return {RECIPE: job.recipe.replace(time_limit=None).text(), **schema}
+    league = {} if job.league is None else {CONTEST_FILE: job.league.text()}
+    return {RECIPE: job.recipe.replace(time_limit=None).text(), **schema, **league}
 
 
 def _nothing_to_fit(rows: Rows, recipe: Recipe, said: Settings, keep: Keep, work: Work) -> Fitted:

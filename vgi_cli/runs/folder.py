@@ -193,6 +193,9 @@ class RunFolder(RunStore):
     def fitted(self) -> bool:
         return "model.safetensors" in self.manifest.get("files", {})
 
+    def holds(self, name: str) -> bool:
+        return name in self.manifest.get("files", {})
+
     def text(self, name: str) -> str:
         return self.file(name).read_text(encoding="utf-8")
 

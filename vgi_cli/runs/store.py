@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said
 
 RECIPE = "recipe.yaml"
 SCHEMA = "schema.json"
+CONTEST = "contest.json"
 STEMS = ("model", "conditionals", "imputations", "state")
 
 
@@ -40,7 +42,15 @@ class RunStore(ABC):
 
     @abstractmethod
     def text(self, name: str) -> str:
-        """The recipe or the schema, as they are written."""
+        """The recipe, the schema or the league table, as they are written."""
+
+    @abstractmethod
+    def holds(self, name: str) -> bool:
+        """Whether the run has such a file."""
+
+    def contest(self) -> dict[str, Any] | None:
+        """The league table of the models that were compared (`contest.json`); None where none were."""
+        return json.loads(self.text(CONTEST)) if self.holds(CONTEST) else None
 
     @abstractmethod
     def tensors(self, stem: str) -> dict[str, Tensor]:
@@ -120,6 +130,9 @@ class RunInMemory(RunStore):
 
     def text(self, name: str) -> str:
         return self._texts[name]
+
+    def holds(self, name: str) -> bool:
+        return name in self._texts
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         return dict(self._parts.get(stem, {}))

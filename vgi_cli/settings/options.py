@@ -258,6 +258,15 @@ class FitOptions(CommonOptions, total=False):
             "select",
         ),
     ]
+    score: Annotated[
+        str | None,
+        Option(
+            "What decides between models and sizes: cells (how well hidden cells are filled, default) or loglik (of "
+            "held-out rows).",
+            "RULE",
+            "score",
+        ),
+    ]
     epochs: Epochs
     time_limit: TimeLimit
     resume: Annotated[bool, Option("Continue the run in --out.")]

@@ -142,6 +142,7 @@ class Recipe(BaseModel):
     time_limit: float | str | None = None
     stop_after: StopAfter | None = None
     bootstrap: Literal["auto", "none"] | Refits = "auto"
+    score: Literal["cells", "loglik"] = "cells"
     trees: Literal["auto", "none", "held-out"] = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)
 

@@ -186,6 +186,8 @@ def make(
     )
     per_row = torch.full((table.N,), torch.nan, dtype=torch.float64)
     per_row[scored.rows] = loglik.values
+    if (league := fitted.run.contest()) is not None:
+        values["contest"] = league
     if limit:
         values["time_limit"] = limit.record()
     stop = end.stop

@@ -74,12 +74,13 @@ def choose_size(
     em: EmConfig,
     generator: torch.Generator,
     *,
+    slack: float | None = None,
     stop: Callable[[], bool] = never,
     progress: Callable[[float], None] = nothing,
 ) -> Sizing:
     """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
-    counted work that is done."""
+    counted work that is done. `slack`: nats a column by which a larger size may be behind (None: the family's)."""
     used = (~table.missing.all(1)).nonzero()[:, 0]
     paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
@@ -128,7 +129,8 @@ def choose_size(
             break
     if not tried:
         return Sizing(paths[0][0], f"{plain(paths[0][0])}: no time was left to try more", (), cut)
-    enough = overall - family.slack * table.D
+    slack = family.slack if slack is None else slack
+    enough = overall - slack * table.D
     near = [t for t in tried if t.score >= enough]
     winner = max(near, key=lambda t: family.build(t.config, table.layout).free_parameters())
     verb = "describes" if _single(winner.config) else "describe"
@@ -137,7 +139,7 @@ def choose_size(
     if cut:
         reason += "; the time limit ended the search, with more time another number may be chosen"
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
-    chosen = "the best" if winner.score == overall else f"the largest within {family.slack * table.D:.2f} of the best"
+    chosen = "the best" if winner.score == overall else f"the largest within {slack * table.D:.2f} of the best"
     scores = f"log-likelihood of held-out rows, nats a row, encoded: {every}; chosen: {chosen}"
     return Sizing(winner.config, reason, tuple(tried), cut, scores)
 

@@ -1,0 +1,218 @@
+"""`--model auto` compares candidates on rows that these have not seen, by hidden cells or by the log-likelihood."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import vgi_cli
+from tests.clocks import ticking
+from vgi_cli.columns.schema import Schema
+from vgi_cli.fitting import contest
+from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.reporting import Silent
+from vgi_cli.settings.gather import load_recipe
+from vgi_cli.settings.recipe import ModelChoice, Recipe
+from vgi_cli.table.frames import from_frame
+
+QUICK = {"bootstrap": "none", "trees": "none"}
+
+
+def normal(rows: int, seed: int, correlation: float = 0.9) -> pd.DataFrame:
+    """Three normal columns with equal correlations."""
+    rng = np.random.default_rng(seed)
+    shared, own = rng.normal(size=(rows, 1)), rng.normal(size=(rows, 3))
+    return pd.DataFrame(correlation**0.5 * shared + (1 - correlation) ** 0.5 * own, columns=["a", "b", "c"])
+
+
+def holes(frame: pd.DataFrame, share: float, seed: int) -> pd.DataFrame:
+    return frame.mask(np.random.default_rng(seed).random(frame.shape) < share)
+
+
+def recipe(model: str, transform: str = "linear", **settings: object) -> Recipe:
+    return Recipe(model=ModelChoice(model, settings)).with_method("em").with_table(transform=transform)
+
+
+def rows(frame: pd.DataFrame, of: Recipe) -> Rows:
+    table = from_frame(frame)
+    schema: Schema = new_schema(table, of, Silent())
+    return rows_of(table, schema, of.seed)
+
+
+def scored(frame: pd.DataFrame, of: Recipe) -> contest.Scores:
+    encoded = rows(frame, of)
+    generator = torch.Generator().manual_seed(0)
+    columns = contest.columns_of(encoded)
+    parts = torch.randint(contest.PARTS, (len(frame), len(columns)), generator=generator)
+    fold = torch.randperm(len(frame), generator=generator) % contest.FOLDS
+    *_, last = contest.score(contest.Candidate("one", of, encoded), columns, parts, fold)
+    assert isinstance(last, contest.Scores)
+    return last
+
+
+def fit(frame: pd.DataFrame, path: Path, more: dict | None = None, **options: object) -> tuple[dict, vgi_cli.Run]:
+    run = vgi_cli.fit(frame, out=path, threads=1, set=QUICK | (more or {}), **options)
+    file = path / "contest.json"
+    return (json.loads(file.read_text()) if file.exists() else {}), run
+
+
+# -- the scores ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_column_alone_scores_is_half_the_mean_distance_of_its_values_and_the_entropy_of_its_levels() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.exponential(size=60), "g": rng.choice(["p", "q", "r"], 60, p=[0.6, 0.3, 0.1])})
+    frame.loc[:9, "x"] = np.nan
+    first, second = contest.columns_of(rows(frame, recipe("mixture")))
+    x = frame["x"].dropna().to_numpy()
+    pairs = np.abs(x[:, None] - x[None]).sum() / (len(x) * (len(x) - 1))
+    assert first.levels == 0 and first.alone == pytest.approx(pairs / 2, rel=1e-6)
+    shares = frame["g"].value_counts().to_numpy() + contest.SMOOTHING
+    shares = shares / shares.sum()
+    assert second.levels == 3 and second.alone == pytest.approx(-(shares * np.log(shares)).sum(), rel=1e-6)
+
+
+def test_levels_score_minus_the_log_of_their_smoothed_share() -> None:
+    draws = torch.tensor([[0.0], [1.0], [1.0], [2.0]])
+    found = contest._losses(draws, torch.tensor([1.0]), 3)
+    assert found.item() == pytest.approx(-np.log((2 + contest.SMOOTHING) / (4 + 3 * contest.SMOOTHING)))
+
+
+def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
+    """One Gaussian of normal columns: log-likelihood and CRPS are known in closed form."""
+    N, r = 1_200, 0.9
+    found = scored(normal(N, 0, r), recipe("mixture", components=1, covariance="full", outliers=False))
+    covariance = np.full((3, 3), r) + (1 - r) * np.eye(3)
+    expected = -0.5 * (3 * np.log(2 * np.pi * np.e) + np.linalg.slogdet(covariance)[1])
+    error = float(found.loglik.std()) / N**0.5
+    assert float(found.loglik.mean()) == pytest.approx(expected, abs=4 * error)
+    # a quarter of the cells of a row is hidden at a time: given both others, one or none, the standard deviation is
+    sds = {2: (1 - 2 * r**2 / (1 + r)) ** 0.5, 1: (1 - r**2) ** 0.5, 0: 1.0}
+    shares = {2: 0.75**2, 1: 2 * 0.25 * 0.75, 0: 0.25**2}
+    assert found.crps == pytest.approx(sum(shares[n] * sds[n] for n in sds), rel=0.05)
+    assert found.coverage == pytest.approx(0.9, abs=0.02) and found.log_score is None
+    assert float(found.cells.mean()) == pytest.approx(found.crps, rel=1e-9)
+
+
+def test_a_model_of_independent_columns_scores_one() -> None:
+    rng = np.random.default_rng(1)
+    frame = normal(600, 1, 0.0).assign(g=rng.choice(["p", "q"], 600))
+    found = scored(frame, recipe("mixture", components=1, outliers=False))
+    count = np.arange(contest.DRAWS + 1)
+    binomial = np.array([math.comb(contest.DRAWS, k) for k in count]) / 2**contest.DRAWS
+    loss = -np.log((count + contest.SMOOTHING) / (contest.DRAWS + 2 * contest.SMOOTHING))
+    assert found.crps == pytest.approx(1.0, abs=0.03)
+    assert found.log_score == pytest.approx((binomial * loss).sum() / np.log(2), abs=0.03)  # few draws cost a little
+
+
+def test_a_column_that_follows_from_another_scores_next_to_nothing() -> None:
+    rng = np.random.default_rng(2)
+    g = rng.choice(["p", "q"], 400)
+    frame = pd.DataFrame({"g": g, "h": np.where(g == "p", "u", "v"), "k": g})
+    found = scored(frame, recipe("mixture"))
+    assert found.log_score is not None and found.log_score < 0.3 and found.crps is None and found.coverage is None
+
+
+# -- who wins --------------------------------------------------------------------------------------------------------
+
+
+def clusters(seed: int) -> pd.DataFrame:
+    """Three clusters far apart: what bends the columns to normal tears them."""
+    rng = np.random.default_rng(seed)
+    centres = np.array([[0, 0, 0], [6, 0, 8], [12, 9, 0]])[rng.integers(3, size=240)]
+    return holes(pd.DataFrame(centres + rng.normal(size=(240, 3)), columns=["a", "b", "c"]), 0.2, seed)
+
+
+def skewed(seed: int) -> pd.DataFrame:
+    """Columns whose logarithms are normal."""
+    return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
+
+
+@pytest.mark.parametrize("score", ["cells", "loglik"])
+@pytest.mark.parametrize(("make", "transform"), [(clusters, "linear"), (skewed, "normal")])
+def test_the_transform_that_suits_the_table_wins(make: object, transform: str, score: str, tmp_path: Path) -> None:
+    league, run = fit(make(3), tmp_path / "run", score=score)  # type: ignore[operator]
+    taken = load_recipe(tmp_path / "run" / "recipe.yaml")
+    assert taken.table.transform == transform and league["score"] == score
+    (winner,) = (entry for entry in league["candidates"] if entry["chosen"])
+    assert winner["transform"] == transform and winner["model"] == taken.model.name
+    assert winner["settings"] == dict(taken.model.settings)
+    key, sign = ("cells", 1) if score == "cells" else ("loglik", -1)
+    values = [sign * entry[key] for entry in league["candidates"]]
+    assert values == sorted(values)
+    schema = json.loads((tmp_path / "run" / "schema.json").read_text())
+    assert all(bool(column["scale"]["knots"]) == (transform == "normal") for column in schema["columns"])
+    assert len(run.impute(m=2)) == 2
+
+
+def test_a_recipe_of_a_contest_repeats_the_fit_without_one(tmp_path: Path) -> None:
+    frame = clusters(0)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    vgi_cli.fit(tmp_path / "t.csv", out=tmp_path / "one", threads=1, set=QUICK)
+    vgi_cli.fit(recipe=tmp_path / "one" / "recipe.yaml", out=tmp_path / "two")
+    vgi_cli.fit(tmp_path / "t.csv", out=tmp_path / "three", threads=1, set=QUICK)
+    files = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("one", "two", "three")]
+    assert files[0] == files[1] == files[2]
+    assert (tmp_path / "one/contest.json").read_bytes() == (tmp_path / "three/contest.json").read_bytes()
+    assert not (tmp_path / "two/contest.json").exists()
+
+
+def test_what_was_said_is_not_open(tmp_path: Path) -> None:
+    league, _ = fit(clusters(1), tmp_path / "run", {"table.transform": "normal"})
+    assert {entry["transform"] for entry in league["candidates"]} == {"normal"}
+    assert {entry["model"] for entry in league["candidates"]} == {"mixture", "fa"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"model": "mixture"}, {"model": "fa"}, {"method": "mcem", "epochs": 2}],
+    ids=["mixture", "fa", "another method"],
+)
+def test_no_contest_where_somebody_has_chosen(options: dict, tmp_path: Path) -> None:
+    league, _ = fit(clusters(1), tmp_path / "run", **options)
+    assert league == {}
+
+
+def test_no_contest_among_a_handful_of_rows_nor_without_holes(tmp_path: Path) -> None:
+    assert fit(clusters(1).head(contest.FEWEST - 2), tmp_path / "few")[0] == {}
+    assert fit(normal(100, 0), tmp_path / "whole")[0] == {}
+
+
+def test_rows_that_are_held_out_have_no_part_in_it(tmp_path: Path) -> None:
+    """Their values may be what they will."""
+    frame = clusters(2)
+    first, _ = fit(frame, tmp_path / "one", val=0.2)
+    apart = held_out(load_recipe(tmp_path / "one" / "recipe.yaml"), len(frame))
+    assert apart is not None and first["rows"] == int((~frame.iloc[apart[0].numpy()].isna().all(axis=1)).sum())
+    changed = frame.copy()
+    changed.iloc[apart[1].numpy()] *= 1.5
+    second, _ = fit(changed, tmp_path / "two", val=0.2)
+    assert second == first
+
+
+def test_a_time_limit_leaves_the_first_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticking(monkeypatch, 0.05)
+    league, run = fit(clusters(0), tmp_path / "run", time_limit="20s")
+    assert "comparing models on hidden cells" in run.manifest["time_limit"]["ended_early"]
+    assert len(league.get("candidates", [])) < 6
+
+
+def test_what_is_said_and_reported(tmp_path: Path) -> None:
+    said: list[str] = []
+    frame = clusters(0)
+    league, run = fit(frame, tmp_path / "run", say=said.append)
+    place = next(i for i, line in enumerate(said) if "models were compared on" in line)
+    shown = said[place + 1 : place + 1 + min(contest.LINES, len(league["candidates"]))]
+    assert [line[2:].split("  ")[0].strip() for line in shown] == [
+        entry["title"] for entry in league["candidates"][: contest.LINES]
+    ]
+    assert sum(line.startswith("→") for line in shown) == 1
+    report = run.evaluate(frame)
+    assert report["contest"] == league
+    assert "contest.json" in run.manifest["files"]

@@ -1,0 +1,431 @@
+"""Which model for a table that nobody named one for: candidates are fitted to part of the rows, and score on the rest.
+
+The rule. Rows are cut into folds. Each candidate (a model and a transform of the columns) is fitted to all folds but
+one, whose rows have no part in the statistics by which the columns are encoded either. The held-out rows then score it
+twice. *Cells*: parts of their observed cells are hidden in turn and drawn DRAWS times from the fit; of numbers the
+continuous ranked probability score counts, of levels the logarithmic score, each as a share of what draws from the
+column alone would score, so that 1 means that the model knows nothing but the column. *Log-likelihood*: the mean log
+density of the observed cells, in units of the data. `--score` says which of the two decides. The candidate with the
+fewest parameters wins of those that lie within the noise of the best: within NOISE standard errors of the difference,
+row by row.
+
+The first candidate has its size chosen as ever (`methods/em/sizing`). The other mixtures take its number of components;
+where one of them is best, it is scored once more with the size that is chosen for itself. Rows, folds and work are
+counted, so that the same table and seed give the same winner on every machine; only a time limit ends a contest by the
+clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.completers.base import GivenUp, ask
+from vgi_cli.data import TensorTable
+from vgi_cli.encoding.encoder import box, decode
+from vgi_cli.evaluation.imputation import fair_crps
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import em_settings
+from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.machine.work import Work
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.methods.em.em import completed
+from vgi_cli.methods.em.sizing import EPOCHS, TOLERANCE, choose_size, plain
+from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.base import built
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.mixture import FULL_UP_TO
+from vgi_cli.reporting import CONTEST, Silent, Stage
+from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.base import impute as impute_rows
+from vgi_cli.samplers.exact import ExactImputer
+from vgi_cli.settings.recipe import Recipe
+
+Score = Literal["cells", "loglik"]
+
+TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns as they are"}
+FEWEST = 30
+"""With fewer rows nothing is compared: the first candidate is taken."""
+ROWS = 1_500
+"""Rows that are compared, a random choice of more."""
+ANEW = 5_000
+"""Rows up to which the columns are encoded anew for each fold, by the statistics of the others."""
+FOLDS, PARTS, HIDDEN_PARTS = 4, 4, 2
+"""The observed cells of a held-out row are cut into PARTS, of which so many are hidden, one after the other."""
+DRAWS = 10
+NOISE = 0.25
+FEWEST_NUMBERS = 3
+"""Columns of numbers from which factors are an alternative."""
+FACTORS, MANY_NUMBERS = 3, 12
+"""Factors of each component of a mixture where it has so many columns of numbers, else 1."""
+LINES = 5
+SHARE = 0.4
+"""Of the time that is left under a time limit."""
+SMOOTHING = 0.5
+"""Draws that each level of a column has beside those that were drawn."""
+
+
+class Candidate(NamedTuple):
+    """What may win: a recipe that names a model, its size and a transform, and the rows as that encodes them."""
+
+    title: str
+    recipe: Recipe
+    rows: Rows
+
+
+class Scores(NamedTuple):
+    """What one candidate scored.
+
+    cells     [R] for each row: the sum over its hidden cells of their scores as shares of their columns', weighted so
+              that the mean over rows is the mean over columns
+    loglik    [R] log density of the observed cells of each row, in units of the data
+    crps      mean over the columns of numbers, in shares of their columns'; None: there are none
+    log_score the same of levels
+    coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, in units in which it should
+              be 0.9; None: there are no numbers
+    """
+
+    cells: Tensor
+    loglik: Tensor
+    crps: float | None
+    log_score: float | None
+    coverage: float | None
+
+
+class Column(NamedTuple):
+    """A column as it is scored: what draws from it alone would score, and its number of levels (0: numbers)."""
+
+    alone: float
+    levels: int
+
+
+def columns_of(rows: Rows) -> list[Column]:
+    """The modelled columns of encoded rows, by their observed cells."""
+    schema = rows.source.schema  # type: ignore[union-attr]
+    codes = torch.from_numpy(decode(rows.table.x, schema))
+    observed = ~rows.table.layout.of_columns(rows.table.missing)
+    found = []
+    for i, column in enumerate(schema.encoded):
+        cells = codes[observed[:, i], i]
+        levels = max(column.level_counts)
+        if levels:
+            shares = torch.bincount(cells.long(), minlength=levels) + SMOOTHING
+            shares = shares / shares.sum()
+            found.append(Column(float(-(shares * shares.log()).sum()), levels))
+        else:
+            found.append(Column(_half_mean_difference(cells), 0))
+    return found
+
+
+def _half_mean_difference(values: Tensor) -> float:
+    """Half the mean distance of two of the values: the CRPS of a law at its own draws."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    rank = 2.0 * torch.arange(1, n + 1, dtype=torch.float64) - n - 1
+    return float((rank * values.sort().values).sum() / (n * (n - 1)))
+
+
+def score(candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor) -> Iterator[Scores | float]:
+    """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
+    end the scores.
+
+    parts  [R, columns] to which part each cell belongs
+    fold   [R]
+    """
+    recipe, rows = candidate.recipe, candidate.rows
+    family = cast(type[GaussianFamily], recipe.model.family)
+    em = em_settings(recipe)
+    R, n = len(fold), len(columns)
+    cells, loglik = torch.zeros(R, dtype=torch.float64), torch.zeros(R, dtype=torch.float64)
+    losses, covered = torch.zeros(R, n, dtype=torch.float64), torch.zeros(R, n, dtype=torch.float64)
+    counts = torch.zeros(R, n, dtype=torch.float64)
+    for number in range(FOLDS):
+        kept, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
+        coded = rows.anew(recipe, kept) if rows.source is not None and rows.source.table.N <= ANEW else rows
+        schema = coded.source.schema  # type: ignore[union-attr]
+        table = coded.table.to(dtype=torch.float64)
+        train, held = table.rows(kept), table.rows(out)
+        train = train.rows(~train.missing.all(1))
+        generator = stream(recipe.seed, f"contest/{number}")
+        model = built(family, recipe.model_settings, table.layout).double()
+        model.initialise(completed(train, generator), generator)
+        penalty = model.penalty(em.pooling, em.floor)
+        climb(model, em_table(train.x, train.missing), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
+        yield (number + 0.5) / FOLDS
+        with torch.no_grad():
+            loglik[out] = model.marginal_log_prob(held.x, held.missing) + coded.log_volume()[out]
+        imputer, limits = ExactImputer([model]), Box(*box(schema))
+        truth = torch.from_numpy(decode(held.x, schema))
+        dims = torch.tensor([part.start for part in table.layout.slices])
+        absent = held.missing[:, dims]
+        for part in range(HIDDEN_PARTS):
+            hidden = (parts[out] == part) & ~absent
+            missing = _of_dimensions(absent | hidden, table.layout.slices, held.missing)
+            noise = KeyedNoise(recipe.seed, table.layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
+            drawn = impute_rows(imputer, torch.where(missing, 0.0, held.x), missing, noise, limits)
+            codes = torch.from_numpy(decode(drawn, schema))
+            for i, column in enumerate(columns):
+                where = hidden[:, i]
+                losses[out[where], i] = _losses(codes[:, where, i], truth[where, i], column.levels)
+                counts[out[where], i] = 1.0
+                if not column.levels:
+                    covered[out[where], i] = _covered(codes[:, where, i], truth[where, i])
+    used = [i for i, column in enumerate(columns) if column.alone > 0 and bool(counts[:, i].any())]
+    for i in used:
+        weight = R / (counts[:, i].sum() * columns[i].alone * len(used))
+        cells += losses[:, i] * weight
+    means = {i: float(losses[:, i].sum() / counts[:, i].sum()) / columns[i].alone for i in used}
+    numbers = [i for i in used if not columns[i].levels]
+    levels = [i for i in used if columns[i].levels]
+    inside = sum(float(covered[:, i].sum()) for i in numbers) / max(sum(float(counts[:, i].sum()) for i in numbers), 1)
+    yield Scores(
+        cells,
+        loglik,
+        sum(means[i] for i in numbers) / len(numbers) if numbers else None,
+        sum(means[i] for i in levels) / len(levels) if levels else None,
+        0.9 * inside / ((DRAWS - 1) / (DRAWS + 1)) if numbers else None,
+    )
+
+
+def _of_dimensions(holes: Tensor, slices: Sequence[slice], like: Tensor) -> Tensor:
+    """Holes [R, D] of dimensions from those [R, columns] of columns."""
+    out = torch.zeros_like(like)
+    for i, dims in enumerate(slices):
+        out[:, dims] = holes[:, i : i + 1]
+    return out
+
+
+def _losses(draws: Tensor, truth: Tensor, levels: int) -> Tensor:
+    """[C] the score of each cell by draws [n, C]: CRPS of numbers, minus the log of the smoothed share of a level."""
+    if not levels:
+        return fair_crps(draws, truth)
+    shares = ((draws == truth).sum(0) + SMOOTHING) / (len(draws) + SMOOTHING * levels)
+    return -shares.double().log()
+
+
+def _covered(draws: Tensor, truth: Tensor) -> Tensor:
+    """[C] 1 where a truth lies between the least and the greatest of draws [n, C], ties with these counted in part."""
+    low, high = draws.amin(0), draws.amax(0)
+    outermost = 1 / (1 + (draws == truth).sum(0).double())
+    inside = ((low <= truth) & (truth <= high)).double()
+    return inside - outermost * (truth == low) - outermost * (truth == high)
+
+
+class League(NamedTuple):
+    """How a contest ended: the candidates with their scores, best first; the place of the winner, and what decided."""
+
+    entries: tuple[tuple[Candidate, Scores], ...]
+    winner: int
+    by: Score
+
+    def lines(self) -> list[str]:
+        """The table in words: a line for each of the first LINES candidates."""
+        shown = self.entries[:LINES]
+        width = max(len(candidate.title) for candidate, _ in shown)
+        out = []
+        for place, (candidate, scores) in enumerate(shown):
+            mark = "→" if place == self.winner else " "
+            parts = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f} nats a row"]
+            if scores.coverage is not None:
+                parts.append(f"{scores.coverage:.0%} covered")
+            out.append(f"{mark} {candidate.title:<{width}}  {', '.join(parts)}")
+        return out
+
+    def text(self) -> str:
+        """JSON: `contest.json` of a run."""
+        candidates = [
+            {
+                "title": candidate.title,
+                "model": candidate.recipe.model.name,
+                "settings": dict(candidate.recipe.model.settings),
+                "transform": candidate.recipe.table.transform,
+                "cells": float(scores.cells.mean()),
+                "crps": scores.crps,
+                "log_score": scores.log_score,
+                "coverage": scores.coverage,
+                "loglik": float(scores.loglik.mean()),
+                "chosen": place == self.winner,
+            }
+            for place, (candidate, scores) in enumerate(self.entries)
+        ]
+        rows = len(self.entries[0][1].cells)
+        return json.dumps({"score": self.by, "rows": rows, "candidates": candidates}, indent=1) + "\n"
+
+
+class Won(NamedTuple):
+    """What a contest leaves: the recipe of the winner, with its size; the rows, and those that select the epoch, as it
+    encodes them; the league table."""
+
+    recipe: Recipe
+    rows: Rows
+    held: Rows | None
+    league: League
+
+
+def wanted(recipe: Recipe, table: TensorTable) -> bool:
+    """Whether the choice of a model matters: some row has a hole beside an observed cell, and EM fits."""
+    missing = table.missing
+    return recipe.method.name == "em" and bool((missing.any(1) & ~missing.all(1)).any())
+
+
+def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], work: Work) -> Won | None:
+    """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
+    compare by, or where a time limit left time for one candidate at most.
+
+    recipe  names `mixture` and its method
+    rows    all of the table; those of a fraction (`val`) take no part
+    said    keys of the settings that somebody gave
+    """
+    apart = held_out(recipe, rows.table.N)
+    used = torch.arange(rows.table.N) if apart is None else apart[0]
+    used = used[~rows.table.missing[used].all(1)]
+    transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
+    named = candidates(recipe, rows, transforms)
+    if rows.source is None or len(used) < FEWEST or len(named) < 2:
+        return None
+    limit = work.limit
+    until = limit.until(SHARE)
+    with work.reporter.stage(CONTEST, until=until) as stage:
+        contest = _Contest(recipe, rows, used, stage, lambda: limit.passed(until))
+        try:
+            for place, (title, one) in enumerate(named):
+                contest.enter(title, one, place / (len(named) + 1), 1 / (len(named) + 1))
+            contest.enter_sized(len(named) / (len(named) + 1))
+        except GivenUp:
+            limit.cut.append(CONTEST)
+    if len(contest.entries) < 2:
+        return None
+    league = contest.league()
+    rows_scored = len(league.entries[0][1].cells)
+    work.reporter.say(
+        f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
+        "column alone would score; less is better), log-likelihood of held-out rows, share of truths in 90 % intervals "
+        "of one fit"
+    )
+    for line in league.lines():
+        work.reporter.say(line)
+    winner = league.entries[league.winner][0]
+    if held is not None and held.source is not None:
+        schema = winner.rows.source.schema  # type: ignore[union-attr]
+        held = rows_of(held.source.table, schema, recipe.seed).at(held.places)
+    return Won(winner.recipe, winner.rows, held, league)
+
+
+def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tuple[str, Recipe]]:
+    """What may win, each with words for it; the first is what a fit takes that compares nothing."""
+    layout = rows.table.layout
+    numbers = layout.D - len(layout.discrete)
+    shapes: list[tuple[str, str, dict[str, Any]]] = []
+    if numbers < FEWEST_NUMBERS:
+        shapes.append(("mixture", "mixture", {}))
+    else:
+        full = [("mixture", "mixture", {"covariance": "full"})] if numbers <= FULL_UP_TO else []
+        factors = FACTORS if numbers >= MANY_NUMBERS else 1
+        factored = {"covariance": "factor", "factors": factors}
+        shapes += [*full, ("mixture", "mixture of factor models", factored)]
+    if not layout.discrete and numbers >= FEWEST_NUMBERS:
+        shapes.append(("fa", "factor analysis", {}))
+    return [
+        (f"{title}, {TRANSFORMS[transform]}", recipe.with_model(model, **more).with_table(transform=transform))
+        for model, title, more in shapes
+        for transform in transforms
+    ]
+
+
+class _Contest:
+    """The candidates that were scored so far."""
+
+    def __init__(self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, over: Callable[[], bool]) -> None:
+        """used: the rows that are fitted; over: whether the time is."""
+        generator = stream(recipe.seed, "contest")
+        self._recipe, self._rows, self._used, self._stage, self._over = recipe, rows, used, stage, over
+        self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
+        self._fold = torch.randperm(len(self._some), generator=generator) % FOLDS
+        shape = (len(self._some), len(rows.table.layout.columns))
+        self._parts = torch.randint(PARTS, shape, generator=generator)
+        self._encoded: dict[str, Rows] = {str(recipe.table.transform): rows}
+        self.entries: list[tuple[Candidate, Scores]] = []
+
+    def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
+        """Score a candidate, as a share of the stage. The number of components is chosen for the first one, whose
+        number the others take (`sized`: chosen anew); what else its size is made of is chosen for each."""
+
+        def tell(done: float) -> None:
+            self._stage(start + share * done)
+            ask(self._over)
+
+        every = self._coded(recipe)
+        if self.entries and not sized and recipe.model.name == "mixture":
+            first = self.entries[0][0].recipe.model.settings
+            recipe = recipe.with_model(components=first["components"], outliers=first["outliers"])
+        family = cast(type[GaussianFamily], recipe.model.family)
+        sizing = choose_size(
+            family,
+            recipe.model_settings,
+            every.table.rows(self._used),
+            em_settings(recipe),
+            stream(recipe.seed, "size"),
+            slack=0.0 if recipe.score == "loglik" else None,
+            stop=self._over,
+            progress=lambda done: self._stage(start + 0.5 * share * done),
+        )
+        ask(self._over)
+        recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
+        candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
+        if any(other.recipe == recipe for other, _ in self.entries):
+            return
+        some = Candidate(candidate.title, recipe, every.at(self._some))
+        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold):
+            if isinstance(scores, Scores):
+                self.entries.append((candidate, scores))
+            else:
+                tell(0.5 + 0.5 * scores)
+
+    def enter_sized(self, start: float) -> None:
+        """Where the best so far took its number of components from the first one: that candidate again, with its own
+        number."""
+        place = min(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
+        best = self.entries[place][0]
+        if place == 0 or best.recipe.model.name != "mixture":
+            return
+        title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
+        self.enter(title, named, start, 1 - start, sized=True)
+
+    def league(self) -> League:
+        """The entries, best first. Of those within the noise of the best the one with the fewest parameters wins."""
+        order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
+        near = [i for i in order if self._near(i, order[0])]
+        winner = min(near, key=self._parameters)
+        return League(tuple(self.entries[i] for i in order), order.index(winner), self._recipe.score)
+
+    def _losses(self, i: int) -> Tensor:
+        """[R] what decides, less is better."""
+        scores = self.entries[i][1]
+        return scores.cells if self._recipe.score == "cells" else -scores.loglik
+
+    def _near(self, i: int, best: int) -> bool:
+        """Whether a candidate lies within the noise of the best."""
+        gap = self._losses(i) - self._losses(best)
+        mean, error = float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
+        return bool(mean <= NOISE * error)
+
+    def _parameters(self, i: int) -> int:
+        candidate = self.entries[i][0]
+        family = cast(type[GaussianFamily], candidate.recipe.model.family)
+        return family.build(candidate.recipe.model_settings, candidate.rows.table.layout).free_parameters()
+
+    def _coded(self, recipe: Recipe) -> Rows:
+        """The rows by the transform of a recipe."""
+        name = str(recipe.table.transform)
+        if name not in self._encoded:
+            source = self._rows.source
+            assert source is not None
+            apart = held_out(recipe, source.table.N)
+            schema = new_schema(source.table, recipe, Silent(), None if apart is None else apart[0])
+            self._encoded[name] = rows_of(source.table, schema, recipe.seed).at(self._rows.places)
+        return self._encoded[name]
