@@ -115,9 +115,63 @@ def test_a_truth_in_another_spelling(vgi: Vgi, run: pd.DataFrame) -> None:
     assert unseen["columns"]["code"] == expected["columns"]["code"]
 
 
-def test_a_truth_model_is_about_numbers_only(vgi: Vgi, run: pd.DataFrame) -> None:
-    """A run with columns of levels has no density in data units to compare, on neither side."""
-    Path("law.json").write_text(json.dumps({"columns": ["size"], "mean": [0.0], "F": [[1.0]], "psi": [1.0]}))
-    for truth in ("law.json", "run"):
-        error, hint = refused(vgi, "evaluate", "--checkpoint", "run", "holes.csv", "--truth-model", truth)[:2]
-        assert "--truth-model: column 'sex' of run 'run' holds no numbers" in error and "--exclude" in hint
+def test_the_truth_may_be_a_run_with_levels(vgi: Vgi, run: pd.DataFrame) -> None:
+    """A run against itself is at distance 0; against another of which a category lists its levels in another order, KL
+    is the same whichever order was listed (nine in ten are of one sex: levels that are mixed up would show)."""
+    assert len(run)
+    ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--json", "--truth-model"]
+    done = vgi(*ask, "run")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)["truth"]
+    assert found["kl"] == pytest.approx(0, abs=1e-9) and found["kl_estimator"] == "monte carlo"
+    assert found["sliced_wasserstein"]["standardised"] < 0.1 and "rmse" not in found
+    more = table(60)
+    more.assign(sex=["Female" if i % 10 == 0 else "Male" for i in range(60)]).to_csv("more.csv", index=False)
+    gaps = {}
+    for out, listed in (("one", "Female,Male"), ("two", "Male,Female")):
+        kinds = [f"sex=categorical:{listed}" if word.startswith("sex=") else word for word in FIT]
+        done = vgi("fit", "more.csv", *kinds, "--out", out)
+        assert done.code == 0, done.err
+        done = vgi(*ask, out)
+        assert done.code == 0, done.err
+        gaps[out] = json.loads(done.out)["truth"]
+        assert gaps[out]["kl"] > 3 * gaps[out]["kl_se"] > 0
+    noise = gaps["one"]["kl_se"] + gaps["two"]["kl_se"]
+    assert abs(gaps["one"]["kl"] - gaps["two"]["kl"]) < 4 * noise
+
+
+def test_truth_models_that_cannot_be_compared(vgi: Vgi, run: pd.DataFrame) -> None:
+    """Parameters in a file are of numbers; the levels of both runs must be the same, of a scale in the same order."""
+    whole = table().assign(sex=run["sex"])
+    law = {"columns": list(whole), "mean": [0.0] * 4, "F": [[1.0]] * 4, "psi": [1.0] * 4}
+    Path("law.json").write_text(json.dumps(law))
+    ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--truth-model"]
+    error, hint = refused(vgi, *ask, "law.json")[:2]
+    assert "law.json is a law of numbers, and column 'sex' of run 'run' holds levels" in error and "run folder" in hint
+    for name, word, kind, what in (
+        ("turned", "grade=", "grade=ordinal:high,mid,low", "'grade' has its levels in another order in the two"),
+        ("wider", "grade=", "grade=ordinal:low,mid,high,top", "'grade' has different levels in the two"),
+        ("number", "code=", "code=integer", "'code' holds levels in one of the two, and numbers in the other"),
+    ):
+        kinds = [kind if one.startswith(word) else one for one in FIT]
+        done = vgi("fit", "whole.csv", *kinds, "--out", name)
+        assert done.code == 0, done.err
+        error, hint = refused(vgi, *ask, name)[:2]
+        if name != "number":
+            assert f"--truth-model: column {what} (runs '{name}' and 'run')" in error and "same levels" in hint
+        else:
+            assert "column 'code'" in error
+
+
+def test_a_truth_whose_dictionary_has_another_order(vgi: Vgi, run: pd.DataFrame) -> None:
+    """The order of a dictionary says nothing about a category: the scores are the same."""
+    assert len(run)
+    whole = table().assign(code=lambda t: t["code"].astype(str))
+    ask = ["evaluate", "--checkpoint", "run", "holes.csv", "--json", "--truth"]
+    expected = json.loads(vgi(*ask, "whole.csv").out)["imputation"]
+    for ordered in (False, True):
+        kind = pd.CategoricalDtype(["Male", "Female"], ordered), pd.CategoricalDtype(["7", "1", "2"], ordered)
+        whole.assign(sex=whole["sex"].astype(kind[0]), code=whole["code"].astype(kind[1])).to_parquet("turned.parquet")
+        done = vgi(*ask, "turned.parquet")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["imputation"] == expected

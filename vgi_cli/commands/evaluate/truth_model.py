@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
-from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals
+from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals, same_levels
 from vgi_cli.fitting.fitted import FittedTable, load_run
 from vgi_cli.reporting import Reporter
 
@@ -44,8 +45,17 @@ def load_truth(path: Path, fitted: FittedTable, reporter: Reporter) -> Truth:
         _require_density(run, "--truth-model: ")
         _refuse_spikes(run)
         _require_columns(path, run.schema.modelled, fitted)
-        return Truth(FittedLaw(run.model, run.schema, columns), FittedLaw(fitted.model, fitted.schema, columns))
+        _require_levels(run, fitted)
+        truth = FittedLaw(run.model, run.schema, columns, levels_of=fitted.schema)
+        return Truth(truth, FittedLaw(fitted.model, fitted.schema, columns))
     parameters = parse_truth(_read(path), str(path))
+    for column in fitted.schema.encoded:
+        if isinstance(column, Levelled):
+            raise UsageError(
+                f"--truth-model: {path} is a law of numbers, and column '{column.name}' of run "
+                f"'{fitted.run.name}' holds levels",
+                "give a run folder whose model is the truth, or --exclude the column from the fit",
+            )
     _require_columns(path, parameters.columns, fitted)
     index = torch.tensor([parameters.columns.index(name) for name in columns])
     factors = None if parameters.factors is None else parameters.factors.at(index)
@@ -54,9 +64,11 @@ def load_truth(path: Path, fitted: FittedTable, reporter: Reporter) -> Truth:
 
 
 def _refuse_spikes(fitted: FittedTable) -> None:
-    """UsageError where values of a column have a probability: a law of numbers has no density there."""
+    """UsageError where values of a column of numbers have a probability: their law has no density there."""
     run = f"run '{fitted.run.name}'"
     for column in fitted.schema.encoded:
+        if isinstance(column, Levelled):
+            continue
         if not isinstance(column, Number):
             what = f"column '{column.name}' of {run} holds no numbers"
         elif column.spikes:
@@ -69,6 +81,22 @@ def _refuse_spikes(fitted: FittedTable) -> None:
             f"--truth-model: {what}, so that its law has no density to compare",
             "leave --truth-model out, or --exclude the column from both fits",
         )
+
+
+def _require_levels(run: FittedTable, fitted: FittedTable) -> None:
+    """UsageError unless each column is one of numbers in both runs, or one of the same levels."""
+    for column in fitted.schema.encoded:
+        other = run.schema.encoded[run.schema.modelled.index(column.name)]
+        try:
+            if isinstance(column, Levelled):
+                same_levels(column, other)
+            elif isinstance(other, Levelled):
+                same_levels(other, column)
+        except ValueError as error:
+            raise UsageError(
+                f"--truth-model: column '{column.name}' {error} (runs '{run.run.name}' and '{fitted.run.name}')",
+                f"fit both with the same levels, `--column {column.name}=KIND:LEVEL,LEVEL`, or --exclude the column",
+            ) from None
 
 
 class Parameters(NamedTuple):

@@ -96,9 +96,9 @@ def _monte_carlo(truth: Law, fitted: FittedLaw, generator: torch.Generator) -> d
 
 
 def _sliced(truth: Law, fitted: FittedLaw, generator: torch.Generator) -> dict[str, float]:
-    """Between a sample of each, columns standardised; `noise`: between two samples of the truth."""
-    one, two = (fitted.rounded(truth.sample(SAMPLES, generator)) / fitted.sd for _ in range(2))
-    other = fitted.rounded(fitted.sample(SAMPLES, generator)) / fitted.sd
+    """Between a sample of each, numbers standardised, indicators of levels; `noise`: between two of the truth."""
+    one, two = (fitted.spread(fitted.rounded(truth.sample(SAMPLES, generator))) for _ in range(2))
+    other = fitted.spread(fitted.rounded(fitted.sample(SAMPLES, generator)))
     return {
         "standardised": sliced_wasserstein(one, other, generator),
         "noise": sliced_wasserstein(one, two, generator),

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.maths.gaussian import LOG_2PI
@@ -112,27 +113,38 @@ class KnownLaw(Law):
 
 @final
 class FittedLaw(Law):
-    """A fitted model carried to data units by the codecs of its schema, computed in float64 on the CPU.
+    """A fitted model carried to data units by the codecs of its schema, computed in float64 on the CPU. A column of
+    levels holds their numbers in the schema `levels_of`; log densities have the probabilities of levels in them.
 
     columns  the order of its columns: a permutation of `schema.modelled`
     steps    [D] resolution of the columns that are rounded and modelled as spread over it, 0 elsewhere
-    sd       [D] standard deviation of each column in the table that was fitted
+    sd       [D] standard deviation of each column in the table that was fitted; 1 of levels
     learnt   `normals` without the components of fixed shape, which come last (models/gaussian/widened.py)
     """
 
-    def __init__(self, model: Model, schema: Schema, columns: Sequence[str]) -> None:
+    def __init__(self, model: Model, schema: Schema, columns: Sequence[str], levels_of: Schema | None = None) -> None:
+        """ValueError for a column of neither numbers nor levels, or of other levels than in `levels_of`."""
         self._model = copy.deepcopy(model).to("cpu").double().eval()
         places = [schema.modelled.index(name) for name in columns]
         self._place = torch.tensor(places)
         self._back = torch.argsort(self._place)
-        self._columns = [column for column in (schema.encoded[place] for place in places) if isinstance(column, Number)]
-        if len(self._columns) < len(places):
-            raise ValueError("a law in data units is one of columns of numbers")
+        encoded = [schema.encoded[place] for place in places]
+        shared = schema if levels_of is None else levels_of
+        self._columns = [column for column in encoded if isinstance(column, Number)]
+        self._numbers = [i for i, column in enumerate(encoded) if isinstance(column, Number)]
+        self._levels = {
+            i: torch.tensor(same_levels(column, shared.encoded[shared.modelled.index(column.name)]))
+            for i, column in enumerate(encoded)
+            if isinstance(column, Levelled)
+        }
+        if len(self._numbers) + len(self._levels) < len(places):
+            raise ValueError("a law in data units is one of columns of numbers and of levels")
         self._codecs = [column.codec for column in self._columns]
         scales = [column.scale for column in self._columns]
-        self.sd = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
-        self.steps = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
-        self.obstacle = _obstacle(self._model, self._columns)
+        self.sd, self.steps = torch.ones(len(places)).double(), torch.zeros(len(places)).double()
+        self.sd[self._numbers] = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
+        self.steps[self._numbers] = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
+        self.obstacle = _obstacle(self._model, self._columns, [encoded[i].name for i in self._levels])
         self.normals, self.learnt, self.factors = None, None, None
         if self.obstacle is None and isinstance(self._model, GaussianFamily):
             centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
@@ -144,29 +156,60 @@ class FittedLaw(Law):
     def rounded(self, x: Tensor) -> Tensor:
         """Rows x [n, D] with the rounded columns at the nearest value of their resolution."""
         out = x.clone()
-        for i, column in enumerate(self._columns):
+        for i, column in zip(self._numbers, self._columns, strict=True):
             if column.step and column.lattice is not None:
                 out[:, i] = torch.from_numpy(column.lattice.snap(x[:, i].numpy()))
         return out
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
-            z = self._model.sample(n, generator).double()[:, self._place].numpy()
-        return torch.from_numpy(np.stack([c.decode(z[:, i]) for i, c in enumerate(self._codecs)], 1))
+            out: Tensor = self._model.sample(n, generator).double()[:, self._place]
+        for i, codec in zip(self._numbers, self._codecs, strict=True):
+            out[:, i] = torch.from_numpy(np.asarray(codec.decode(out[:, i].numpy())))
+        for i, codes in self._levels.items():
+            out[:, i] = codes[out[:, i].long()].double()
+        return out
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Rows x [n, D] for distances between them: numbers divided by `sd`, then for each level 1 where it holds, else
+        0."""
+        levels = [torch.nn.functional.one_hot(x[:, i].long(), len(codes)) for i, codes in self._levels.items()]
+        return torch.cat([(x / self.sd)[:, self._numbers], *(part.double() for part in levels)], 1)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        values = x.numpy()
-        z = np.stack([c.encode(values[:, i]) for i, c in enumerate(self._codecs)], 1)
-        volume = sum(c.log_det(z[:, i]) for i, c in enumerate(self._codecs))
-        encoded = torch.from_numpy(z)[:, self._back]
+        z, volume = x.clone(), torch.zeros(len(x), dtype=torch.float64)
+        for i, codec in zip(self._numbers, self._codecs, strict=True):
+            coded = codec.encode(x[:, i].numpy())
+            z[:, i] = torch.from_numpy(np.asarray(coded))
+            volume += torch.from_numpy(np.asarray(codec.log_det(coded)))
+        for i, codes in self._levels.items():
+            z[:, i] = codes.argsort()[x[:, i].long()].double()
+        encoded = z[:, self._back]
         with torch.no_grad():
-            return self._model.log_prob(encoded) + torch.from_numpy(np.asarray(volume))
+            return self._model.log_prob(encoded) + volume
 
 
-def _obstacle(model: Model, columns: Sequence[Number]) -> str | None:
+def same_levels(column: Levelled, other: object) -> list[int]:
+    """The number that each level of a column has in another one of the same levels. ValueError, as a clause, where they
+    are not the same, or in another order where either has one."""
+    if not isinstance(other, Levelled):
+        raise ValueError("holds levels in one of the two, and numbers in the other")
+    if any(one.level_counts[0] != len(one.texts) for one in (column, other)):
+        raise ValueError("pools its rare levels, which have no probability each")
+    if column.places.keys() != other.places.keys():
+        raise ValueError("has different levels in the two")
+    codes = [other.places[key] for key in column.places]
+    if (column.ordered or other.ordered) and codes != sorted(codes):
+        raise ValueError("has its levels in another order in the two")
+    return codes
+
+
+def _obstacle(model: Model, columns: Sequence[Number], levels: Sequence[str]) -> str | None:
     """Why a fitted density is no mixture of Gaussians in data units."""
     if not isinstance(model, GaussianFamily):
         return "the model is no mixture of Gaussians"
+    if levels:
+        return f"column '{levels[0]}' holds levels, so the law is no mixture of Gaussians"
     for column in columns:
         if column.scale.knots:
             why = "is bent by the normal transform"
