@@ -383,7 +383,7 @@ def test_finetune_keeps_the_bootstrap_refits(vgi: Vgi, data: Path) -> None:
     assert vgi("finetune", "--checkpoint", "run", "data.csv", "--epochs", "1", "--out", "tuned").code == 0
     assert same_tensors(RunFolder.open(Path("tuned")).tensors("model"), RunFolder.open(Path("run")).tensors("model"))
     done = vgi("impute", "--checkpoint", "tuned", "--m", "2", "--uncertainty", "bootstrap", "-o", "out.csv")
-    assert done.code == 0 and "the draws include the uncertainty of the fit: 2 bootstrap refits by em" in done.err
+    assert done.code == 0 and "the draws include the uncertainty of the fit: 2 bootstrap refits by vgi" in done.err
 
 
 def test_the_objective_is_reported_apart(vgi: Vgi, data: Path) -> None:

@@ -170,13 +170,14 @@ def test_imputers_take_the_draws_in_turn() -> None:
 
 def test_the_diagnostics_of_several_imputers_are_one() -> None:
     found = pooled([
-        {"chains": 1, "acceptance": 0.2, "longest_run": 3, "by_column": {"a": 0.5}, "memory": 0.1},
-        {"chains": 3, "acceptance": 0.6, "longest_run": 2, "by_column": {"a": 0.1}},
+        {"chains": 1, "acceptance": 0.2, "longest_run": 3, "sweeps": 9, "by_column": {"a": 0.5}, "memory": 0.1},
+        {"chains": 3, "acceptance": 0.6, "longest_run": 2, "sweeps": 9, "by_column": {"a": 0.1}},
     ])  # fmt: skip
     assert found == {
         "chains": 4,
         "acceptance": pytest.approx(0.5),
         "longest_run": 3,
+        "sweeps": 9,
         "by_column": {"a": pytest.approx(0.2)},
     }
     assert pooled([]) == {}

@@ -19,6 +19,7 @@ from vgi_cli.fitting.driver import Drive
 from vgi_cli.fitting.fit_rows import chain_context
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
+from vgi_cli.fitting.refits import refit_tensors
 from vgi_cli.fitting.rows import match, training_rows
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.memory import memory_for_chains, say_where
@@ -95,7 +96,7 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
                     raise TimeUp(f"stopped too early: {what}; nothing was kept", "give it more time, or fewer rows")
             claimed.commit()
             objective = drive.last_metrics.get("objective")
-            entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by}
+            entries: dict[str, object] = {"status": "finished", "stopped_by": outcome.stopped_by, **_refitted(fitted)}
             entries["timings"] = {"command_seconds": round(time.monotonic() - started, 3)}
             if limit:
                 limit.cut += [TRAINING] if outcome.stopped_by == "time_limit" else []
@@ -103,10 +104,17 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             if objective is not None:
                 entries["finetuned_objective"] = {"value": objective, "note": NOTE}
                 reporter.say(f"fine-tuned objective {objective:.6g} ({NOTE})")
-            parts = {"model": fitted.run.tensors("model")} if fitted.refits else {}  # unchanged, with its refits
+            beside = refit_tensors(fitted.run.tensors("model"))
+            parts = {"model": {**run.tensors("model"), **beside}} if beside else {}
             with reporter.stage(SAVING):
                 run.save(parts, entries)
             return run
+
+
+def _refitted(fitted: FittedTable) -> dict[str, Any]:
+    """What the manifest of a fit says of its refits, which the new run keeps."""
+    before = fitted.run.record
+    return {"bootstrap": before.bootstrap, "bootstrap_by": before.bootstrap_by}
 
 
 def _unchanged(fitted: FittedTable, manifest: dict[str, Any], request: FinetuneRequest, claimed: Claim) -> RunFolder:
@@ -115,6 +123,7 @@ def _unchanged(fitted: FittedTable, manifest: dict[str, Any], request: FinetuneR
         run = RunFolder(claimed.path, manifest)
         entries: dict[str, Any] = {"status": "finished", "stopped_by": "converged", "epochs": 0, "epochs_planned": 0}
         entries["timings"] = {"command_seconds": round(time.monotonic() - request.started, 3)}
+        entries |= _refitted(fitted)
         run.save({"model": fitted.run.tensors("model")}, entries, _texts(fitted, manifest, request))
     claimed.commit()
     return run

@@ -256,6 +256,11 @@ def em_settings(recipe: Recipe) -> EmConfig:
     return settings if isinstance(settings, EmConfig) else EmConfig()
 
 
+def refit_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Of the tensors of model.safetensors those of refits and their trees, under their names."""
+    return {name: value for name, value in tensors.items() if name.startswith((PREFIX, TREES))}
+
+
 def split_bootstrap(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[dict[str, Tensor]]]:
     """(parameters of the fit, parameters of each refit) from the tensors of model.safetensors, which may hold trees."""
     own: dict[str, Tensor] = {}

@@ -53,7 +53,8 @@ def _part(watch: Callable[[float], None], before: float, share: float, done: flo
 
 def pooled(found: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """The diagnostics of several imputers of one kind: counts are added, the longest of anything is the longest of all,
-    and a mean is the mean, each imputer weighing by its `chains`. What not all of them say is left out."""
+    and a mean (of each, or the sweeps of its chains) is the mean, each imputer weighing by its `chains`. What not all of
+    them say is left out."""
     if not found:
         return {}
     weights = [float(cast(int, one.get("chains", 1))) for one in found]
@@ -67,7 +68,7 @@ def pooled(found: Sequence[Mapping[str, object]]) -> dict[str, object]:
                 {**cast(Mapping[str, object], value), "chains": n} for value, n in zip(values, weights, strict=True)
             ]
             out[name] = {key: value for key, value in pooled(parts).items() if key != "chains"}
-        elif isinstance(values[0], int):
+        elif isinstance(values[0], int) and name != "sweeps":
             counts = cast(list[int], values)
             out[name] = max(counts) if name.startswith("longest") else sum(counts)
         else:
