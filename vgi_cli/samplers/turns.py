@@ -53,8 +53,8 @@ def _part(watch: Callable[[float], None], before: float, share: float, done: flo
 
 def pooled(found: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """The diagnostics of several imputers of one kind: counts are added, the longest of anything is the longest of all,
-    and a mean (of each, or the sweeps of its chains) is the mean, each imputer weighing by its `chains`. What not all of
-    them say is left out."""
+    and a mean (of each, or the sweeps of its chains) is the mean, each imputer weighing by its `chains`. What not all
+    of them say is left out."""
     if not found:
         return {}
     weights = [float(cast(int, one.get("chains", 1))) for one in found]
