@@ -69,7 +69,7 @@ INSIDE: dict[str, set[str]] = {
     "conditionals.families": set(),
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),
-    "evaluation.truth": {"imputation"},
+    "evaluation.truth": {"conditional_quality", "imputation"},
     "methods.em": _ASCENT,
     "methods.vgi": _ASCENT,
     "models.flows": {"base"},

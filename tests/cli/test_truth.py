@@ -138,6 +138,18 @@ def test_conditionals_by_column(vgi: Vgi, law: Path) -> None:
     assert f"| a | {part['columns']['a']['kl']['median']:.4g} |" in page and "| overall |" in page
     done = vgi(*ask, "--force", "--fail-if", "conditionals.columns.a.kl.median >= 0")
     assert done.code == 3
+    with_truth = [*ask, "--truth-model", "law.json", "--force"]
+    report = json.loads(vgi(*with_truth, "--json").out)
+    truth = report["conditionals"].pop("truth")
+    assert report["conditionals"] == part and report["truth"]["model"] == "law.json"
+    assert (truth["rows"], truth["estimator"], list(truth["columns"])) == (300, "closed form", ["a", "b"])
+    assert truth["kl"]["median"] != part["kl"]["median"] and "warning" not in truth
+    page = vgi(*with_truth).out
+    assert "The same q against the truth's p(column | rest), KL(q ‖ truth): on the same rows, closed form." in page
+    assert f"| a | {truth['columns']['a']['kl']['median']:.4g} |" in page
+    assert vgi(*with_truth, "--fail-if", "conditionals.truth.columns.b.kl.q90 >= 0").code == 3
+    error, hint = refused(vgi, *ask, "--fail-if", "conditionals.truth.kl.median > 1")
+    assert "the report has no number 'conditionals.truth.kl.median'" in error and hint == "--truth-model adds it"
 
 
 @pytest.mark.parametrize("model", ["flow", "mixture"])

@@ -1,4 +1,5 @@
-"""How well each conditional q(x_j | rest) matches the model's own p(x_j | rest), on completed rows.
+"""How well each conditional q(x_j | rest) matches another law's p(x_j | rest), on completed rows: that of the fitted
+model, or that of the truth (paper, section 4.7).
 
 Both are univariate: closed form where both are normal, a sum over the levels of a discrete column, quadrature
 elsewhere. q is read off as the map T from a standard
@@ -10,8 +11,9 @@ units: standard deviations of the column where the encoding is linear.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -26,7 +28,7 @@ from vgi_cli.evaluation.likelihood.refit import refit_encoder
 from vgi_cli.maths.divergences import Transport, compare_univariate, normal_kl, normal_wasserstein2
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.models.base import Latent, Model
-from vgi_cli.models.gaussian.family import ColumnLaw, GaussianFamily, column_law
+from vgi_cli.models.gaussian.family import ColumnLaw, Components, GaussianFamily, column_law
 
 HIGH_KL = 0.5
 """Nats: a column whose median KL(q || p) is above this makes a warning. Between normals of equal spread it is a mean
@@ -70,6 +72,106 @@ def require_comparable(model: Model, q: Conditionals, D: int) -> None:
         )
 
 
+class Numbers(NamedTuple):
+    """A column of numbers of R rows: KL(q || p) and the 2-Wasserstein distance, each [R]; whether both are from the
+    formulas for two normals; effective draws [R] of the latents behind p, where p takes draws."""
+
+    kl: Tensor
+    wasserstein: Tensor
+    closed_form: bool
+    ess: Tensor | None = None
+
+
+class Reference(ABC):
+    """Conditionals p(x_j | rest) that others are compared with, of rows x [R, D] (encoded, float64)."""
+
+    @abstractmethod
+    def numbers(self, x: Tensor, column: int, q: Transport) -> Numbers:
+        """How far q is from p in a column of numbers."""
+
+    @abstractmethod
+    def levels(self, x: Tensor, column: int, log_q: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(log p [R, most levels], effective draws [R] or None) of the levels of a column; log_q is -inf, and so may p
+        be, beyond its own levels."""
+
+
+@final
+class OfGaussians(Reference):
+    """Of a mixture of Gaussians over columns of numbers: closed form where both sides are normal, else quadrature."""
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+
+    def numbers(self, x: Tensor, column: int, q: Transport) -> Numbers:
+        law = column_law(self._components, x, torch.full((len(x),), column))
+        line = _line(q)
+        if len(self._components.mean) == 1 and line is not None:
+            kl = normal_kl(*line, law.mean[:, 0], law.sd[:, 0])
+            return Numbers(kl, normal_wasserstein2(*line, law.mean[:, 0], law.sd[:, 0]), True)
+        return Numbers(*compare_univariate(q, mixture_log_prob(law), over(law)), False)
+
+    def levels(self, x: Tensor, column: int, log_q: Tensor) -> tuple[Tensor, Tensor | None]:
+        raise ValueError(f"dimension {column} of a mixture of Gaussians holds numbers")
+
+
+@final
+class OfDensity(Reference):
+    """Of a joint density, by quadrature along x_j and by sums over levels.
+
+    log_prob   log density [n], up to a constant, of rows [n, D]
+    low, high  [D] where it has its mass
+    """
+
+    def __init__(self, log_prob: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> None:
+        self._log_prob, self._low, self._high = log_prob, low, high
+
+    def numbers(self, x: Tensor, column: int, q: Transport) -> Numbers:
+        points = _around(x[:, column], self._low[column], self._high[column])
+        return Numbers(*compare_univariate(q, self._along(x, column), points), False)
+
+    def levels(self, x: Tensor, column: int, log_q: Tensor) -> tuple[Tensor, Tensor | None]:
+        possible = log_q > -torch.inf
+        level = torch.arange(possible.shape[1], dtype=x.dtype).expand(len(x), -1)
+        log_p = self._along(x, column)(torch.where(possible, level, 0.0)).masked_fill(~possible, -torch.inf)
+        return log_p.log_softmax(1), None
+
+    def _along(self, x: Tensor, column: int) -> Callable[[Tensor], Tensor]:
+        """log p(x_j, rest) [R, P] at values [R, P] of x_j."""
+
+        def log_prob(values: Tensor) -> Tensor:
+            P = values.shape[1]
+            rows, cells = torch.arange(len(x)).repeat_interleave(P), values.flatten()
+            out = []
+            for some, own in zip(rows.split(BATCH), cells.split(BATCH), strict=True):
+                filled = x[some]
+                filled[:, column] = own
+                out.append(self._log_prob(filled).to(values))
+            return torch.cat(out).view(-1, P)
+
+        return log_prob
+
+
+@final
+class OfLatents(Reference):
+    """Of a model with latents, by importance sampling of these from a proposal; low, high as of OfDensity."""
+
+    def __init__(self, model: Latent, proposal: EncoderProposal, low: Tensor, high: Tensor) -> None:
+        self._model, self._proposal, self._low, self._high = model, proposal, low, high
+
+    def numbers(self, x: Tensor, column: int, q: Transport) -> Numbers:
+        points, parts = _around(x[:, column], self._low[column], self._high[column]), []
+        for some, (law, draws) in latent_column_laws(self._model, self._proposal, x, column):
+            part = Transport(q.value[some], q.slope[some])
+            parts.append((*compare_univariate(part, mixture_log_prob(law), points[some]), draws))
+        kl, wasserstein, ess = (torch.cat(values) for values in zip(*parts, strict=True))
+        return Numbers(kl, wasserstein, False, ess)
+
+    def levels(self, x: Tensor, column: int, log_q: Tensor) -> tuple[Tensor, Tensor | None]:
+        pieces = [part for _, part in latent_level_laws(self._model, self._proposal, x, column, log_q.shape[1])]
+        log_p, draws = (torch.cat(values) for values in zip(*pieces, strict=True))
+        return log_p, draws
+
+
 @torch.no_grad()
 def conditional_quality(
     model: Model,
@@ -86,57 +188,49 @@ def conditional_quality(
     its density only. q is in float64 on the CPU, and so is a model of the Gaussian family; both in evaluation mode.
     Raises UsageError as `require_comparable`.
     """
-    R, D = x.shape
-    require_comparable(model, q, D)
-    components = model.components() if isinstance(model, GaussianFamily) and not q.mixed else None
-    kl, wasserstein, ess, closed = [], [], [], not isinstance(model, Latent)
-    proposal, start = None, 0.0
+    require_comparable(model, q, x.shape[1])
     if isinstance(model, Latent):
         start = 0.5  # of the progress
         proposal = _tuned(model, x, lambda done: progress(start * done))
+        own: Reference = OfLatents(model, proposal, low, high)
+        return compare_conditionals(own, q, x, lambda done: progress(start + (1 - start) * done), columns)
+    if isinstance(model, GaussianFamily) and not q.mixed:
+        return compare_conditionals(OfGaussians(model.components()), q, x, progress, columns)
+    like = next(itertools.chain(model.parameters(), model.buffers()))  # its own precision and device
+    own = OfDensity(lambda rows: model.log_prob(rows.to(like)), low, high)
+    return compare_conditionals(own, q, x, progress, columns)
+
+
+@torch.no_grad()
+def compare_conditionals(
+    reference: Reference,
+    q: Conditionals,
+    x: Tensor,
+    progress: Progress = silent,
+    columns: Sequence[int] | None = None,
+) -> Quality:
+    """The conditionals q of single columns of completed rows x [R, D] (encoded, float64), against those of a reference.
+
+    columns: which to compare; none: all. q is in float64 on the CPU, in evaluation mode.
+    """
+    R, D = x.shape
+    kl, wasserstein, ess, closed = [], [], [], True
     columns = range(D) if columns is None else columns
     for done, column in enumerate(columns, 1):
-        j = torch.full((R,), column)
         if bool(q.discrete[column]):
             log_q = _log_levels(q, x, column)
-            if isinstance(model, Latent) and proposal is not None:
-                pieces = [part for _, part in latent_level_laws(model, proposal, x, column, log_q.shape[1])]
-                log_p, draws = (torch.cat(values) for values in zip(*pieces, strict=True))
-                ess.append(draws)
-            else:
-                log_p = _levels_of_density(model, x, column, log_q > -torch.inf)
+            log_p, draws = reference.levels(x, column, log_q)
             kl.append(torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).sum(1).clamp(min=0.0))
             wasserstein.append(torch.full_like(kl[-1], torch.nan))
             closed = False
-            progress(start + (1 - start) * done / len(columns))
-            continue
-        transport = _transport(q, x, j)
-        if isinstance(model, Latent) and proposal is not None:
-            points, parts = _around(x[:, column], low[column], high[column]), []
-            for some, (law, draws) in latent_column_laws(model, proposal, x, column):
-                part = Transport(transport.value[some], transport.slope[some])
-                parts.append((*compare_univariate(part, _mixture_log_prob(law), points[some]), draws))
-            first, second, own = (torch.cat(values) for values in zip(*parts, strict=True))
-            both = first, second
-            ess.append(own)
-        elif components is None:
-            points = _around(x[:, column], low[column], high[column])
-            both = compare_univariate(transport, _black_box(model, x, column), points)
-            closed = False
         else:
-            law = column_law(components, x, j)
-            line = _line(transport)
-            if len(components.mean) == 1 and line is not None:
-                both = (
-                    normal_kl(*line, law.mean[:, 0], law.sd[:, 0]),
-                    normal_wasserstein2(*line, law.mean[:, 0], law.sd[:, 0]),
-                )
-            else:
-                both = compare_univariate(transport, _mixture_log_prob(law), _over(law))
-                closed = False
-        kl.append(both[0])
-        wasserstein.append(both[1])
-        progress(start + (1 - start) * done / len(columns))
+            found = reference.numbers(x, column, _transport(q, x, torch.full((R,), column)))
+            kl.append(found.kl)
+            wasserstein.append(found.wasserstein)
+            closed, draws = closed and found.closed_form, found.ess
+        if draws is not None:
+            ess.append(draws)
+        progress(done / len(columns))
     return Quality(torch.stack(kl, 1), torch.stack(wasserstein, 1), closed, torch.stack(ess, 1) if ess else None)
 
 
@@ -145,13 +239,6 @@ def _log_levels(q: Conditionals, x: Tensor, column: int) -> Tensor:
     law = q.law(x, torch.arange(x.shape[1]) == torch.full((len(x), 1), column), torch.full((len(x),), column))
     assert isinstance(law, MixedLaw)
     return law.levels.log_probs
-
-
-def _levels_of_density(model: Model, x: Tensor, column: int, possible: Tensor) -> Tensor:
-    """The same of p(x_j | rest), from the density at every level that is `possible` [R, most levels]."""
-    level = torch.arange(possible.shape[1], dtype=x.dtype).expand(len(x), -1)
-    log_p = _black_box(model, x, column)(torch.where(possible, level, 0.0)).masked_fill(~possible, -torch.inf)
-    return log_p.log_softmax(1)
 
 
 def _tuned(model: Latent, x: Tensor, progress: Progress) -> EncoderProposal:
@@ -189,7 +276,7 @@ def _line(transport: Transport) -> tuple[Tensor, Tensor] | None:
     return None
 
 
-def _mixture_log_prob(law: ColumnLaw) -> Callable[[Tensor], Tensor]:
+def mixture_log_prob(law: ColumnLaw) -> Callable[[Tensor], Tensor]:
     """log p(x_j | rest) [R, P] at values [R, P]."""
 
     def log_prob(values: Tensor) -> Tensor:
@@ -200,28 +287,10 @@ def _mixture_log_prob(law: ColumnLaw) -> Callable[[Tensor], Tensor]:
     return log_prob
 
 
-def _over(law: ColumnLaw) -> Tensor:
+def over(law: ColumnLaw) -> Tensor:
     """[R, P] points over every component."""
     t = torch.linspace(-SPREAD, SPREAD, 33, dtype=law.mean.dtype)
     return (law.mean[:, :, None] + law.sd[:, :, None] * t).flatten(1)
-
-
-def _black_box(model: Model, x: Tensor, column: int) -> Callable[[Tensor], Tensor]:
-    """log p(x_j, rest) [R, P] at values [R, P] of x_j, in the model's own precision and on its device."""
-
-    like = next(itertools.chain(model.parameters(), model.buffers()))
-
-    def log_prob(values: Tensor) -> Tensor:
-        P = values.shape[1]
-        rows, cells = torch.arange(len(x)).repeat_interleave(P), values.flatten()
-        out = []
-        for some, own in zip(rows.split(BATCH), cells.split(BATCH), strict=True):
-            filled = x[some]
-            filled[:, column] = own
-            out.append(model.log_prob(filled.to(like)).to(values))
-        return torch.cat(out).view(-1, P)
-
-    return log_prob
 
 
 def _around(own: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -236,23 +305,9 @@ def _around(own: Tensor, low: Tensor, high: Tensor) -> Tensor:
 def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
     """The `conditionals` object of the report: medians and 90 % quantiles over rows, by column and over all; a warning
     that names the columns whose median KL is above HIGH_KL."""
-    columns: dict[str, Mapping[str, Mapping[str, float]]] = {}
-    bad = []
-    numbers = ~quality.wasserstein.isnan().all(0)
-    for c, name in enumerate(names):
-        kl = _quantiles(quality.kl[:, c])
-        columns[name] = {"kl": kl}
-        if bool(numbers[c]):
-            columns[name] = {"kl": kl, "wasserstein": _quantiles(quality.wasserstein[:, c])}
-        if not kl["median"] <= HIGH_KL:
-            bad.append(f"{name} {kl['median']:.2g}")
-    out: dict[str, Any] = {
-        "rows": len(quality.kl),
-        "estimator": _estimator(quality),
-        "kl": _quantiles(quality.kl.flatten()),
-        **({"wasserstein": _quantiles(quality.wasserstein[:, numbers].flatten())} if bool(numbers.any()) else {}),
-        "columns": columns,
-    }
+    out = distances(quality, names)
+    medians = {name: column["kl"]["median"] for name, column in out["columns"].items()}
+    bad = [f"{name} {median:.2g}" for name, median in medians.items() if not median <= HIGH_KL]
     if quality.ess is not None:
         out["ess"] = {"median": _quantile(quality.ess.flatten(), 0.5), "q10": _quantile(quality.ess.flatten(), 0.1)}
         if not out["ess"]["median"] >= FEW:
@@ -269,6 +324,23 @@ def conditional_part(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
             f"draws by --sampler gibbs are not to be trusted{slow}"
         )
     return out
+
+
+def distances(quality: Quality, names: Sequence[str]) -> dict[str, Any]:
+    """Rows, estimator, KL and Wasserstein distance: medians and 90 % quantiles over rows, over all and by column."""
+    columns: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    numbers = ~quality.wasserstein.isnan().all(0)
+    for c, name in enumerate(names):
+        columns[name] = {"kl": _quantiles(quality.kl[:, c])}
+        if bool(numbers[c]):
+            columns[name] = {**columns[name], "wasserstein": _quantiles(quality.wasserstein[:, c])}
+    return {
+        "rows": len(quality.kl),
+        "estimator": _estimator(quality),
+        "kl": _quantiles(quality.kl.flatten()),
+        **({"wasserstein": _quantiles(quality.wasserstein[:, numbers].flatten())} if bool(numbers.any()) else {}),
+        "columns": columns,
+    }
 
 
 def _estimator(quality: Quality) -> str:

@@ -73,7 +73,7 @@ def numbers(report: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
     """UsageError for a path that the report cannot have, as far as that is known before it is made.
 
-    absent  parts that were not asked for, and the flags that add them
+    absent  dotted paths of the parts that were not asked for, and the flags that add them
     """
     for condition in conditions:
         part = condition.path.partition(".")[0]
@@ -83,8 +83,9 @@ def foresee(conditions: Sequence[Condition], absent: Mapping[str, str]) -> None:
         known = _known(condition.path)
         if known and condition.path not in known:
             raise UsageError(message, nearest(condition.path, known))
-        if part in absent:
-            raise UsageError(message, f"{absent[part]} adds it")
+        for prefix, flag in absent.items():
+            if f"{condition.path}.".startswith(f"{prefix}."):
+                raise UsageError(message, f"{flag} adds it")
 
 
 def _known(path: str) -> list[str]:

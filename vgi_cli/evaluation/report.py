@@ -316,20 +316,14 @@ def _units(values: Mapping[str, float]) -> str:
 
 
 def conditional_lines(part: Mapping[str, Any]) -> list[str]:
-    """The `conditionals` object as lines: one table, overall first."""
+    """The `conditionals` object as lines: one table, overall first; another one of the truth's."""
     filled = f", holes filled by sampler {part['sampler']}" if "sampler" in part else ""
     lines = [
         f"Each fitted q(column | rest) against the model's own p(column | rest) on {part['rows']} rows{filled}, "
         f"{part['estimator']}.",
         "KL(q ‖ p) in nats, 2-Wasserstein distance in encoded units; median and 90 % quantile over rows.",
-        "",
-        "| column | KL median | KL 90 % | Wasserstein median | Wasserstein 90 % |",
-        "|---|---|---|---|---|",
+        *_distance_table(part),
     ]
-    for name, column in {"overall": part, **part.get("columns", {})}.items():
-        numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
-        cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
-        lines.append(f"| {name} | {cells} |")
     if "left_out" in part:
         names = ", ".join(part["left_out"])
         lines += ["", f"Left out, as without a hole in the fit no conditional is trained: {names}."]
@@ -338,6 +332,24 @@ def conditional_lines(part: Mapping[str, Any]) -> list[str]:
         lines += ["", f"Effective draws of the latents: median {ess['median']:.4g}, 10 % {ess['q10']:.4g}."]
     if "warning" in part:
         lines += ["", f"**warning**: {part['warning']}"]
+    if "truth" in part:
+        how = f"on the same rows, {part['truth']['estimator']}."
+        lines += ["", f"The same q against the truth's p(column | rest), KL(q ‖ truth): {how}"]
+        lines += _distance_table(part["truth"])
+    return lines
+
+
+def _distance_table(part: Mapping[str, Any]) -> list[str]:
+    """KL and Wasserstein distance of conditionals, overall first."""
+    lines = [
+        "",
+        "| column | KL median | KL 90 % | Wasserstein median | Wasserstein 90 % |",
+        "|---|---|---|---|---|",
+    ]
+    for name, column in {"overall": part, **part.get("columns", {})}.items():
+        numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
+        cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
+        lines.append(f"| {name} | {cells} |")
     return lines
 
 

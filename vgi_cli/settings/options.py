@@ -385,7 +385,10 @@ class EvaluateOptions(CommonOptions, total=False):
         Any,  # a path or a Run
         Option("The law behind the data, a run or JSON with parameters: add KL, Wasserstein distance, RMSE.", "FILE"),
     ]
-    conditionals: Annotated[bool, Option("Compare the fitted conditionals with the model's own, by column.")]
+    conditionals: Annotated[
+        bool,
+        Option("Compare the fitted conditionals with the model's own, by column; with --truth-model with its too."),
+    ]
     per_row: Annotated[str | Path | None, Option("Write log p(observed cells) of each row.", "FILE")]
     samples: Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
     rows: Annotated[

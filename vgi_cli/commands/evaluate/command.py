@@ -174,8 +174,10 @@ def make(
         notes += remarked
     if request.conditionals:
         parts["conditionals"] = in_time(
-            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, end.over)
+            "the conditionals", lambda: diagnose(fitted, table, seed, device, reporter, end.over, known)
         )
+        if known is not None and parts["conditionals"] and bool((known.fitted.steps > 0).any()):
+            notes.append("conditionals.truth: rounded columns are compared as spread over their resolution")
     objective = None
     if request.objective:
         objective = in_time("the objective", lambda: _objective(fitted, table, seed, device, reporter, end.over))
@@ -274,6 +276,7 @@ def _absent(request: EvaluateRequest) -> dict[str, str]:
         "objective": (request.objective, "--objective"),
         "truth": (request.truth_model is not None, "--truth-model"),
         "conditionals": (request.conditionals, "--conditionals"),
+        "conditionals.truth": (request.truth_model is not None, "--truth-model"),
     }
     return {part: flag for part, (there, flag) in asked.items() if not there}
 

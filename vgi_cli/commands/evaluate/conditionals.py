@@ -1,4 +1,5 @@
-"""`vgi evaluate --conditionals`: the run's conditionals against its model's own, on completed rows of the table."""
+"""`vgi evaluate --conditionals`: the run's conditionals against its model's own, and with `--truth-model` against those
+of the truth, on the same completed rows of the table."""
 
 from __future__ import annotations
 
@@ -9,13 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vgi_cli.commands.evaluate.truth_model import Truth
 from vgi_cli.commands.finetune import require_conditionals
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.commands.samplers import make_imputer
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.encoding.encoder import box
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.conditional_quality import conditional_part, conditional_quality, require_comparable
+from vgi_cli.evaluation.conditional_quality import (
+    compare_conditionals,
+    conditional_part,
+    conditional_quality,
+    distances,
+    require_comparable,
+)
+from vgi_cli.evaluation.truth.conditionals import takes_quadrature, truth_reference
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows
@@ -68,13 +77,15 @@ def diagnose(
     device: torch.device,
     reporter: Reporter,
     over: Callable[[], bool] = lambda: False,
+    known: Truth | None = None,
 ) -> dict[str, Any]:
-    """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw. OutOfTime
-    where `over` says so."""
+    """The `conditionals` object of the report: at most ROWS seeded rows of a table, holes filled by one draw. With a
+    known truth its `truth` has the distances from that one's conditionals, on the same rows. OutOfTime where `over`
+    says so."""
     q = comparable_conditionals(fitted)
     rows = fitted.rows(table)
-    index = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))[: rows_to_compare(fitted, table.N)]
-    rows = rows.at(index.sort().values)
+    order = torch.randperm(table.N, generator=stream(seed, "conditionals/rows"))
+    rows = rows.at(order[: rows_to_compare(fitted, table.N, known)].sort().values)
     holes = bool(rows.table.missing.any())
     sampler = fitted.sampler("auto")
     x = _completed(fitted, rows, sampler, seed, device, giving_up(over)) if holes else rows.table.x
@@ -84,10 +95,16 @@ def diagnose(
     q = copy.deepcopy(q).to("cpu").double().eval()
     low, high = _range(fitted, model, x, seed)
     columns = trained_columns(fitted)
-    with reporter.stage(COMPARING) as stage:
-        quality = conditional_quality(model, q, x, low, high, giving_up(over, stage), columns)
     names = [fitted.layout.label(i) for i in range(fitted.layout.d)]
-    part = conditional_part(quality, [names[column] for column in columns])
+    compared = [names[column] for column in columns]
+    share = 1.0 if known is None else 0.5  # of the stage, for the model's own conditionals
+    with reporter.stage(COMPARING) as stage:
+        own = giving_up(over, lambda done: stage(share * done))
+        part = conditional_part(conditional_quality(model, q, x, low, high, own, columns), compared)
+        if known is not None:
+            reference = truth_reference(known.law, known.fitted, x, stream(seed, "conditionals/truth"))
+            true = giving_up(over, lambda done: stage(share + (1 - share) * done))
+            part["truth"] = distances(compare_conditionals(reference, q, x, true, columns), compared)
     untrained = [name for column, name in enumerate(names) if column not in columns]
     if untrained:
         part["left_out"] = untrained
@@ -98,9 +115,10 @@ def diagnose(
     return part
 
 
-def rows_to_compare(fitted: FittedTable, N: int) -> int:
-    """How many of N rows to look at: few where each takes quadrature over the model's density."""
-    affordable = ROWS if isinstance(fitted.model, GaussianFamily) else max(FEWEST, CELLS // fitted.layout.d)
+def rows_to_compare(fitted: FittedTable, N: int, known: Truth | None = None) -> int:
+    """How many of N rows to look at: few where each takes quadrature over the density of the model or of the truth."""
+    plain = isinstance(fitted.model, GaussianFamily) and not (known is not None and takes_quadrature(known.law))
+    affordable = ROWS if plain else max(FEWEST, CELLS // fitted.layout.d)
     return min(N, ROWS, affordable)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
+from vgi_cli.columns.scale import LinearCodec
 from vgi_cli.columns.schema import Schema
 from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.models.base import Model
@@ -117,6 +118,8 @@ class FittedLaw(Law):
     levels holds their numbers in the schema `levels_of`; log densities have the probabilities of levels in them.
 
     columns  the order of its columns: a permutation of `schema.modelled`
+    centre   [D] what each column is centred at, where all are numbers that are encoded as (x - centre) / sd; else
+             None
     steps    [D] resolution of the columns that are rounded and modelled as spread over it, 0 elsewhere
     sd       [D] standard deviation of each column in the table that was fitted; 1 of levels
     learnt   `normals` without the components of fixed shape, which come last (models/gaussian/widened.py)
@@ -144,10 +147,12 @@ class FittedLaw(Law):
         self.sd, self.steps = torch.ones(len(places)).double(), torch.zeros(len(places)).double()
         self.sd[self._numbers] = torch.tensor([scale.sd for scale in scales], dtype=torch.float64)
         self.steps[self._numbers] = torch.tensor([column.step for column in self._columns], dtype=torch.float64)
+        bent = any(scale.knots for scale in scales)
+        centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
+        self.centre = None if bent or self._levels else centre
         self.obstacle = _obstacle(self._model, self._columns, [encoded[i].name for i in self._levels])
         self.normals, self.learnt, self.factors = None, None, None
         if self.obstacle is None and isinstance(self._model, GaussianFamily):
-            centre = torch.tensor([scale.mean for scale in scales], dtype=torch.float64)
             normals, factors = _parameters(self._model)
             self.normals = normals.at(self._place).moved(centre, self.sd)
             self.learnt = self.normals.first(self._model.gaussians.K)
@@ -163,12 +168,38 @@ class FittedLaw(Law):
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
-            out: Tensor = self._model.sample(n, generator).double()[:, self._place]
+            return self.decode(self._model.sample(n, generator).double())
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Rows in data units [n, D] of encoded rows z [n, D], dimensions in the order of the schema."""
+        out = z[:, self._place]
         for i, codec in zip(self._numbers, self._codecs, strict=True):
             out[:, i] = torch.from_numpy(np.asarray(codec.decode(out[:, i].numpy())))
         for i, codes in self._levels.items():
             out[:, i] = codes[out[:, i].long()].double()
         return out
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse of `decode`, and log |d encoded / d data| [n], of the numbers."""
+        z, volume = x.clone(), torch.zeros(len(x), dtype=torch.float64)
+        for i, codec in zip(self._numbers, self._codecs, strict=True):
+            coded = codec.encode(x[:, i].numpy())
+            z[:, i] = torch.from_numpy(np.asarray(coded))
+            volume += torch.from_numpy(np.asarray(codec.log_det(coded)))
+        for i, codes in self._levels.items():
+            z[:, i] = codes.argsort()[x[:, i].long()].double()
+        return z[:, self._back], volume
+
+    def log_det(self, z: Tensor) -> Tensor:
+        """log |d encoded / d data| [n], of the numbers, at encoded rows z [n, D]."""
+        placed, volume = z[:, self._place], torch.zeros(len(z), dtype=torch.float64)
+        for i, codec in zip(self._numbers, self._codecs, strict=True):
+            volume += torch.from_numpy(np.asarray(codec.log_det(placed[:, i].numpy())))
+        return volume
+
+    def codec(self, column: int) -> LinearCodec:
+        """The map between data units and encoded ones of a column of numbers."""
+        return self._codecs[self._numbers.index(column)]
 
     def spread(self, x: Tensor) -> Tensor:
         """Rows x [n, D] for distances between them: numbers divided by `sd`, then for each level 1 where it holds, else
@@ -177,14 +208,7 @@ class FittedLaw(Law):
         return torch.cat([(x / self.sd)[:, self._numbers], *(part.double() for part in levels)], 1)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        z, volume = x.clone(), torch.zeros(len(x), dtype=torch.float64)
-        for i, codec in zip(self._numbers, self._codecs, strict=True):
-            coded = codec.encode(x[:, i].numpy())
-            z[:, i] = torch.from_numpy(np.asarray(coded))
-            volume += torch.from_numpy(np.asarray(codec.log_det(coded)))
-        for i, codes in self._levels.items():
-            z[:, i] = codes.argsort()[x[:, i].long()].double()
-        encoded = z[:, self._back]
+        encoded, volume = self.encode(x)
         with torch.no_grad():
             return self._model.log_prob(encoded) + volume
 
