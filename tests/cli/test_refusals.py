@@ -431,7 +431,7 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
         (["--format", "single", "--m", "3"], "--format single is one draw, --m 3 asks for more", "--point mean"),
         (["--format", "files", "-o", "-"], "--format files cannot go to stdout", "name a file with -o"),
         (["--no-original"], "--no-original belongs to --format long", "leave it out"),
-        (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap or none, got 'bayes'", ""),
+        (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap, posterior or none, got 'bayes'", ""),
         (
             ["--sampler", "mice"],
             "unknown sampler 'mice'",

@@ -31,6 +31,7 @@ FITS = {
     "mvae": ["--model", "vae", "--method", "mvae", "--epochs", "1", "--val", "0.5", "--select", "objective"],
 }
 NOT_USED = {"mask", "table.delimiter", "table.decimal", "table.blocks", "val", "time_limit", "stop_after"}
+NOT_USED |= {"posterior_components"}
 """Null means here: there is none."""
 OF_THE_MACHINE = {"compile", "method.chains"}
 """How and where a fit computes changes no result."""

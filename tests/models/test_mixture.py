@@ -12,7 +12,7 @@ from torch.distributions import MultivariateNormal
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.steps import climb
-from vgi_cli.models.gaussian.family import _sorted_chunks, column_law, em_table
+from vgi_cli.models.gaussian.family import column_law, em_table, sorted_chunks
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
 
@@ -209,7 +209,7 @@ def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str, monkeypat
     table = em_table(x, missing)
     row = model.gaussians.footprint().row
     monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 50 * row)
-    pieces = list(_sorted_chunks(table.patterns, model.gaussians.footprint()))
+    pieces = list(sorted_chunks(table.patterns, model.gaussians.footprint()))
     assert len(pieces) == -(-len(x) // 50) and max(len(patterns.of_row) for _, patterns in pieces) == 50
     values = []
     for memory in (50 * row, 2**24):

@@ -21,7 +21,7 @@ from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import READING, REFITS, SAVING, TRAINING, Reporter, Silent
+from vgi_cli.reporting import POSTERIOR, READING, REFITS, SAVING, TRAINING, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -137,7 +137,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
     used = plugins.require(recipe.plugins, names, f"run '{run.path}'", reporter)
     recipe = make_plan(as_settings(recipe.replace(plugins=used)), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
-    reporter.plan([READING, TRAINING, *([REFITS] if refit_count(recipe) else []), SAVING])
+    refits = POSTERIOR if recipe.uncertainty == "posterior" else REFITS
+    reporter.plan([READING, TRAINING, *([refits] if refit_count(recipe) else []), SAVING])
     with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
         check_same_data(run, table)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 LAYOUTS = ("files", "long", "single")
 POINTS = ("mean", "median", "mode")
-UNCERTAINTY = ("auto", "bootstrap", "none")
+UNCERTAINTY = ("auto", "bootstrap", "posterior", "none")
 DRAWS = 5
 
 

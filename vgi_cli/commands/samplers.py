@@ -12,7 +12,7 @@ from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits, refitted_by
-from vgi_cli.fitting.refits import refitting
+from vgi_cli.fitting.refits import refitting, uncertainty_words
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
@@ -22,6 +22,9 @@ from vgi_cli.samplers.base import Imputer, SamplerInput
 NOT_INCLUDED = (
     "the draws do not include the uncertainty of the fit: Rubin's rules would give standard errors that are too small"
 )
+
+KINDS = {"bootstrap": "bootstrap refits", "posterior": "posterior draws"}
+"""What `--uncertainty` may name, in words."""
 
 Capture: TypeAlias = Callable[[Any], Any]
 """Makes a step of a chain, a function of tensors, faster."""
@@ -60,14 +63,14 @@ def make_imputer(
     work     of the refits that are made here; TimeUp where its limit is over first
     """
     refits, uncertainty, sampler = fitted.refits, request.uncertainty, sampler_of(fitted, request)
-    if uncertainty == "bootstrap" and not refits:
-        raise UsageError(
-            f"--uncertainty bootstrap: run '{fitted.run.name}' holds no bootstrap refits", _refit_hint(fitted)
-        )
     traits = registry.SAMPLERS[sampler].traits
-    if uncertainty == "bootstrap" and not traits.refits:
-        able = " or ".join(name for name, entry in registry.SAMPLERS.items() if entry.traits.refits)
-        raise UsageError(f"--uncertainty bootstrap needs --sampler {able}, got '{sampler}'", "leave out --sampler")
+    if uncertainty in KINDS:
+        _require(fitted, uncertainty)
+        if not traits.refits:
+            able = " or ".join(name for name, entry in registry.SAMPLERS.items() if entry.traits.refits)
+            raise UsageError(
+                f"--uncertainty {uncertainty} needs --sampler {able}, got '{sampler}'", "leave out --sampler"
+            )
     held_out = fitted.run.record.data.rows_held_out
     if traits.stored and held_out:
         other = fitted.sampler("auto")
@@ -92,7 +95,21 @@ def parameter_uncertainty(fitted: FittedTable, sampler: str, uncertainty: str) -
     """What carries the uncertainty of the parameters into the draws, in words; None: nothing does."""
     if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
-    return f"{len(fitted.refits)} bootstrap refits by {refitted_by(fitted)}"
+    return uncertainty_words(len(fitted.refits), refitted_by(fitted))
+
+
+def _require(fitted: FittedTable, uncertainty: str) -> None:
+    """UsageError where a run does not hold what `--uncertainty` names."""
+    holds = None
+    if fitted.refits:
+        holds = "posterior" if refitted_by(fitted) == "posterior" else "bootstrap"
+    if holds == uncertainty:
+        return
+    what = f"--uncertainty {uncertainty}: run '{fitted.run.name}' holds"
+    if holds is not None:
+        raise UsageError(f"{what} {KINDS[holds]} instead", f"use --uncertainty {holds}, or leave it out")
+    hint = _refit_hint(fitted) if uncertainty == "bootstrap" else "fit again with --set uncertainty=posterior"
+    raise UsageError(f"{what} no {KINDS[uncertainty]}", hint)
 
 
 def _refit_hint(fitted: FittedTable) -> str:

@@ -318,17 +318,17 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
 
 def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tuple[str, Recipe]]:
     """What may win, each with words for it; the first is what a fit takes that compares nothing."""
-    layout = rows.table.layout
+    layout, full_only = rows.table.layout, recipe.uncertainty == "posterior"
     numbers = layout.D - len(layout.discrete)
     shapes: list[tuple[str, str, dict[str, Any]]] = []
-    if numbers < FEWEST_NUMBERS:
+    if numbers < FEWEST_NUMBERS or full_only:
         shapes.append(("mixture", "mixture", {}))
     else:
         full = [("mixture", "mixture", {"covariance": "full"})] if numbers <= FULL_UP_TO else []
         factors = FACTORS if numbers >= MANY_NUMBERS else 1
         factored = {"covariance": "factor", "factors": factors}
         shapes += [*full, ("mixture", "mixture of factor models", factored)]
-    if not layout.discrete and numbers >= FEWEST_NUMBERS:
+    if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
         shapes.append(("fa", "factor analysis", {}))
     return [
         (f"{title}, {TRANSFORMS[transform]}", recipe.with_model(model, **more).with_table(transform=transform))

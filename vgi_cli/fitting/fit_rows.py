@@ -20,7 +20,16 @@ from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
-from vgi_cli.fitting.refits import NO_REFITS, TRAINING_SHARE, Fit, refit, refit_count, split_bootstrap
+from vgi_cli.fitting.refits import (
+    NO_REFITS,
+    TRAINING_SHARE,
+    Fit,
+    check_kinds,
+    refit,
+    refit_count,
+    settled_uncertainty,
+    split_bootstrap,
+)
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
@@ -29,7 +38,7 @@ from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import CONTEST, PILOT, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.reporting import CONTEST, PILOT, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
@@ -77,6 +86,7 @@ def fit_rows(
     reporter = work.reporter
     undecided = recipe.model.name == "auto"
     recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
+    check_kinds(recipe, rows.table.layout)
     won = contest.hold(recipe, rows, held, said, work) if undecided and contest.wanted(recipe, rows.table) else None
     if won is not None:
         recipe, rows, held = won.recipe, won.rows, won.held
@@ -93,7 +103,10 @@ def fit_rows(
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "the table had been read")
     size = model_size(recipe, train.table, work)
+    open_size = won is not None or recipe.model.settings.get("components") is None
     recipe = trees.settled(components.in_full(recipe, **size).replace(device=str(device)), train.table)
+    some = int((~train.table.missing.all(1)).sum())
+    recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     if pilot.needed(recipe, train):
         choice = pilot.choose_epochs(recipe, train, device, work)
         reporter.say(choice.reason)
@@ -150,7 +163,7 @@ def stages(recipe: Recipe, train: Rows | None) -> list[str]:
         SIZE: sized and not compared,
         PILOT: piloted,
         TRAINING: True,
-        REFITS: refits,
+        POSTERIOR if named.uncertainty == "posterior" else REFITS: refits,
         TREES: revised,
         SAVING: True,
     }
@@ -383,10 +396,10 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         if refits.tensors and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)
     except Interrupted as error:
-        done = f"{error.message} in the bootstrap refits; the fit is saved in {run.name}"
+        done = f"{error.message} in the {_phase(recipe)}; the fit is saved in {run.name}"
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
     made = len({name.split("/")[1] for name in refits.tensors})
-    if REFITS in limit.cut or recipe.bootstrap == "auto":
+    if {REFITS, POSTERIOR} & set(limit.cut) or recipe.bootstrap == "auto":
         recipe = recipe.replace(bootstrap=made or "none")
     if TREES in limit.cut:
         recipe = recipe.replace(trees="none")
@@ -415,6 +428,10 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if found is not None:
         work.reporter.warn(found)
     return fitted_of(run, recipe, job.train.table.layout)
+
+
+def _phase(recipe: Recipe) -> str:
+    return "posterior draws" if recipe.uncertainty == "posterior" else "bootstrap refits"
 
 
 def _trees(job: Job, recipe: Recipe, refits: Mapping[str, Tensor]) -> dict[str, Tensor]:

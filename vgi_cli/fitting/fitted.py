@@ -16,7 +16,7 @@ from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.choosing import layout_of
-from vgi_cli.fitting.refits import split_bootstrap
+from vgi_cli.fitting.refits import posterior_config, split_bootstrap
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.fitting.trees import trees_in
 from vgi_cli.layout import Layout
@@ -39,7 +39,7 @@ class Fitted:
     recipe        its settings, all of them
     layout        columns, dimensions and blocks of the rows that the model sees
     model         the fitted density over encoded rows
-    refits        models of the bootstrap, empty where none were made
+    refits        models of the bootstrap or from the posterior, empty where none were made
     conditionals  None where the method fits none
     trees         of each refit, by which draws are revised (fitting/trees.py); empty where none were learnt
     """
@@ -154,7 +154,10 @@ def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
     tensors, refits = split_bootstrap(kept)
     model = build_model(recipe, layout, tensors, run.name)
     conditionals = _conditionals(recipe, layout, model, run)
-    models = tuple(build_model(recipe, layout, tensors, run.name) for tensors in refits)
+    drawn = recipe
+    if run.record.bootstrap_by == "posterior":  # of another number of components than the fit
+        drawn = recipe.with_model(**posterior_config(recipe).model_dump(mode="json"))
+    models = tuple(build_model(drawn, layout, tensors, run.name) for tensors in refits)
     return Fitted(run, recipe, layout, model, models, conditionals, trees_in(kept))
 
 

@@ -1,12 +1,16 @@
-"""Refits by EM beyond those of the fit, where more imputations are drawn than it made refits: one for each, from the
-table that was fitted. They are made anew each time and not kept."""
+"""Refits by EM or posterior draws beyond those of the fit, where more imputations are drawn than it made of them: one
+for each, from the table that was fitted. They are made anew each time and not kept."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from torch import Tensor
+
+from vgi_cli.data import TensorTable
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits, trees
 from vgi_cli.fitting.fitted import FittedTable
@@ -42,14 +46,14 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         return Refits(fitted.refits, fitted.trees, "")
     if m <= refits.COUNT:
         return Refits(fitted.refits, fitted.trees, f" (they are reused: {m} draws were asked for)")
+    by = refitted_by(fitted)
     try:
-        by = refitted_by(fitted)
-        if by != "em":
+        if by not in ("em", "posterior"):
             raise _NotAtHand(f"refits by {by} go on from the end of its fit, and are made there")
         found = _fitted_table(fitted, table)
     except _NotAtHand as error:
         work.reporter.warn(
-            f"draws {have + 1} to {m} use the {have} bootstrap refits again: {error}; "
+            f"draws {have + 1} to {m} use the {have} {_kind(by)} again: {error}; "
             f"a fit with --set bootstrap={m} has one for each"
         )
         return Refits(fitted.refits, fitted.trees, "")
@@ -58,9 +62,9 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     apart = held_out(recipe, found.N)
     rows = rows if apart is None else rows.at(apart[0])
     models = list(fitted.refits)
-    for made in refits.made_refits(recipe, fitted.model, rows.table, range(have, m), work):
+    for parameters in _made(fitted, rows.table, m, work):
         models.append(copy.deepcopy(fitted.refits[0]))
-        models[-1].load_state_dict(made.parameters)
+        models[-1].load_state_dict(parameters)
     if len(models) < m:
         raise TimeUp(
             f"stopped while further refits were made: {work.limit.words()} was over; nothing was written",
@@ -78,8 +82,22 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     return Refits(tuple(models), grown, f", and {m - have} made now for the further draws")
 
 
+def _kind(by: str) -> str:
+    return "posterior draws" if by == "posterior" else "bootstrap refits"
+
+
+def _made(fitted: FittedTable, table: TensorTable, m: int, work: Work) -> Iterator[dict[str, Tensor]]:
+    """The parameters beyond those of the run, up to m. Posterior draws are those of one chain, which is run again."""
+    recipe, have = fitted.recipe, len(fitted.refits)
+    if refitted_by(fitted) == "posterior":
+        yield from islice(refits.posterior_draws(recipe, fitted.model, table, m, work), have, None)
+        return
+    for made in refits.made_refits(recipe, fitted.model, table, range(have, m), work):
+        yield made.parameters
+
+
 def refitted_by(fitted: FittedTable) -> str:
-    """The method that made the refits of a run; runs that do not say it have them by EM."""
+    """The method that made the refits of a run, or `posterior`; runs that do not say it have them by EM."""
     return fitted.run.record.bootstrap_by or "em"
 
 

@@ -1,7 +1,9 @@
-"""Bootstrap refits of a fit: when they are made and how, and where they lie in a run (`bootstrap/<b>/<parameter>`).
+"""Bootstrap refits of a fit, or draws from its posterior: when they are made and how, and where they lie in a run
+(`bootstrap/<b>/<parameter>`).
 
 A fit by `em` is refitted by EM (methods/em/bootstrap.py), one that climbs by gradients by its own method, to reweighted
-rows (methods/reweighted.py).
+rows (methods/reweighted.py). A mixture that was fitted by `em` to numbers may have posterior draws instead
+(methods/em/posterior.py).
 """
 
 from __future__ import annotations
@@ -15,18 +17,23 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import FitError
+from vgi_cli.errors import FitError, UsageError
 from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
+from vgi_cli.layout import Layout
+from vgi_cli.machine.device import one_thread
 from vgi_cli.machine.work import Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
 from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.methods.em.posterior import components, draws
+from vgi_cli.methods.em.posterior import size_of as size_of_chain
 from vgi_cli.methods.reweighted import Reweighted, Size, exponential_weights, moved
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
-from vgi_cli.reporting import REFITS
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
+from vgi_cli.reporting import POSTERIOR, REFITS
 from vgi_cli.settings.recipe import Recipe
 
 PREFIX, TREES = "bootstrap/", "trees/"
@@ -43,7 +50,7 @@ FEWEST = 2
 class Refitted(NamedTuple):
     """Parameters of all refits under their names in the run; empty where none are.
 
-    by         the method that made them; None: none were made
+    by         the method that made them, or `posterior`; None: none were made
     unsettled  how many had not settled (by EM)
     work       of all of them, in the work of the fit (by other methods)
     """
@@ -101,6 +108,8 @@ def refit(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     """Make the refits of a fit. Those that a time limit leaves no time for are left out, and a line says so."""
     if refit_count(recipe) == 0:
         return NO_REFITS
+    if recipe.uncertainty == "posterior":
+        return _posterior(recipe, fit, work)
     return _by_em(recipe, fit, work) if refitting(recipe) == "em" else _by_own_method(recipe, fit, work)
 
 
@@ -120,14 +129,89 @@ def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     return _enough(Refitted(tensors, "em", unsettled), done, count, work)
 
 
+def _posterior(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
+    """Draws from the posterior in place of refits."""
+    tensors: dict[str, Tensor] = {}
+    done, count = 0, refit_count(recipe)
+    for one in posterior_draws(recipe, fit.model, fit.table, count, work):
+        tensors |= named(done, one)
+        done += 1
+    return _enough(Refitted(tensors, "posterior"), done, count, work)
+
+
+def posterior_draws(
+    recipe: Recipe, model: Model, table: TensorTable, count: int, work: Work
+) -> Iterator[dict[str, Tensor]]:
+    """So many draws of the parameters from their posterior, as far as a time limit allows; the first ones are the same
+    whatever the count. On one thread, so that the chain is the same by any number of them."""
+    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    config, reporter, limit = posterior_config(recipe), work.reporter, work.limit
+    size = size_of_chain(config, table)
+    reporter.say(
+        f"the uncertainty of the fit: {count} draws from the posterior of {config.components} components or fewer, "
+        f"{size.thin} sweeps apart after {size.burn}"
+    )
+    generator = stream(recipe.seed, "posterior")
+    done = 0
+    with reporter.stage(POSTERIOR, "draws", limit.end) as stage, one_thread():
+
+        def progress(share: float) -> None:
+            stage(share, done, count)
+
+        for one in draws(
+            cast(GaussianMixture, model), config, table, count, generator, stop=limit.over, progress=progress
+        ):
+            done += 1
+            yield one
+
+
+def posterior_config(recipe: Recipe) -> MixtureConfig:
+    """The settings of the models that are drawn from a posterior."""
+    config = cast(MixtureConfig, recipe.model_settings)
+    return config.model_copy(update={"components": recipe.posterior_components})
+
+
+def check_kinds(recipe: Recipe, layout: Layout) -> None:
+    """UsageError for posterior draws of a table that does not hold numbers alone."""
+    if recipe.uncertainty == "posterior" and layout.discrete:
+        label = layout.label(layout.discrete[0])
+        raise UsageError(
+            f"uncertainty=posterior takes tables of numbers: column '{label}' is of another kind",
+            "leave it out: bootstrap refits take every kind",
+        )
+
+
+def settled_uncertainty(recipe: Recipe, layout: Layout, N: int, *, chosen: bool) -> Recipe:
+    """The recipe with what carries the uncertainty of the fit; `chosen`: whether the rows, of which there are N, chose
+    the number of components. UsageError where it was said and cannot be."""
+    if recipe.uncertainty != "posterior":
+        return recipe.replace(uncertainty="bootstrap")
+    config = cast(MixtureConfig, recipe.model_settings)
+    if config.covariance != "full":
+        raise UsageError(
+            f"uncertainty=posterior needs full covariances, and those of {layout.D} columns are factor-analytic",
+            "leave it out, or add --set model.covariance=full",
+        )
+    if recipe.posterior_components is not None:
+        return recipe
+    K = cast(int, config.components)
+    return recipe.replace(posterior_components=components(K, N) if chosen else K)
+
+
+def uncertainty_words(count: int, by: str) -> str:
+    """What carries the uncertainty of a fit into draws: so many models, and what made them."""
+    return f"{count} posterior draws" if by == "posterior" else f"{count} bootstrap refits by {by}"
+
+
 def _enough(made: Refitted, done: int, count: int, work: Work) -> Refitted:
     """The refits that were made, if a time limit left enough of them."""
     if done == count:
         return made if count else NO_REFITS
-    work.limit.cut.append(REFITS)
+    posterior = made.by == "posterior"
+    work.limit.cut.append(POSTERIOR if posterior else REFITS)
     kept = done if done >= FEWEST else 0
     work.reporter.warn(
-        f"{kept} of {count} refits were made within the time limit: "
+        f"{kept} of {count} {'posterior draws' if posterior else 'refits'} were made within the time limit: "
         + ("they carry the uncertainty of the parameters" if kept else "imputations will not include it")
     )
     return made if kept else NO_REFITS

@@ -8,6 +8,8 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -84,6 +86,17 @@ def set_threads(threads: int) -> None:
         )
     torch.set_num_threads(threads)
     _keep_freed_memory()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread inside torch, whose rounding then depends on no number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _startable(count: int) -> int:

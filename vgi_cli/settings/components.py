@@ -42,7 +42,8 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
         problems += _check_pairing(settings["table.blocks"], recipe)
     if named and not problems:
         problems += _check_together(recipe, settings, resumed)
-    return problems + _check_bootstrap(recipe, settings) + _check_select(recipe, settings)
+    problems += _check_bootstrap(recipe, settings) + _check_posterior(recipe, settings)
+    return problems + _check_select(recipe, settings)
 
 
 def _check_together(recipe: Recipe, settings: Settings, resumed: bool) -> list[Problem]:
@@ -72,6 +73,23 @@ def _check_bootstrap(recipe: Recipe, settings: Settings) -> list[Problem]:
     if gaussian or recipe.method.algorithm.refit is not None:
         return []
     return [Problem(where, f"method '{name}' has no bootstrap refits", "leave it out, or take --method vgi")]
+
+
+def _check_posterior(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of posterior draws: of a model or a method that has none, or of settings that ask for none."""
+    if recipe.uncertainty != "posterior":
+        what, hint = "has no effect without uncertainty=posterior", "leave it out, or add --set uncertainty=posterior"
+        alone = recipe.posterior_components is not None and recipe.uncertainty == "bootstrap"
+        return [Problem(origin(settings, "posterior_components", ""), what, hint)] if alone else []
+    where = origin(settings, "uncertainty", "uncertainty")
+    able = "posterior draws are those of a mixture with full covariances that is fitted by em"
+    hint = "leave it out, or take --model mixture --method em"
+    if recipe.model.name not in ("auto", "mixture") or recipe.method.name not in (None, "em"):
+        fit = f"--model {recipe.model.name} --method {recipe.method.named}"
+        return [Problem(where, f"posterior: {fit}: {able}", hint)]
+    if recipe.model.settings.get("covariance") == "factor" or recipe.model.settings.get("factors") is not None:
+        return [Problem(where, f"posterior: {able}, model.covariance or model.factors says otherwise", "leave one out")]
+    return []
 
 
 def _check_select(recipe: Recipe, settings: Settings) -> list[Problem]:

@@ -353,8 +353,8 @@ class ImputeOptions(CommonOptions, total=False):
     uncertainty: Annotated[
         str,
         Option(
-            "Uncertainty of the parameters, which Rubin's rules need: auto, bootstrap (a refit for each imputation, "
-            "made with the fit) or none.",
+            "Uncertainty of the parameters, which Rubin's rules need: auto (what the run has), bootstrap (a refit for "
+            "each imputation, made with the fit), posterior (a posterior draw for each) or none.",
             "RULE",
             default="auto",
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from vgi_cli.ranges import Epochs, Patience, Refits, Seed, StopAfter, Threads
+from vgi_cli.ranges import Components, Epochs, Patience, Refits, Seed, StopAfter, Threads
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits, ModelTraits
 from vgi_cli.settings import yaml_strict
@@ -142,6 +142,8 @@ class Recipe(BaseModel):
     time_limit: float | str | None = None
     stop_after: StopAfter | None = None
     bootstrap: Literal["auto", "none"] | Refits = "auto"
+    uncertainty: Literal["auto", "bootstrap", "posterior"] = "auto"
+    posterior_components: Components | None = None
     score: Literal["cells", "loglik"] = "cells"
     trees: Literal["auto", "none", "held-out"] = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)

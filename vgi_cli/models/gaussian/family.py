@@ -198,7 +198,7 @@ class GaussianFamily(Marginal):
         whole = patterns_of(missing)
         order = torch.argsort(whole.of_row, stable=True)
         parts = []
-        for rows, patterns in _sorted_chunks(whole._replace(of_row=whole.of_row[order]), self.gaussians.footprint()):
+        for rows, patterns in sorted_chunks(whole._replace(of_row=whole.of_row[order]), self.gaussians.footprint()):
             observed = self.gaussians.observe(x[order[rows]].to(self.gaussians.means().dtype), patterns)
             parts.append(torch.logsumexp(observed.log_prob + self.log_weights(), -1))
         return torch.cat(parts)[torch.argsort(order)] if parts else x.new_zeros(0)
@@ -243,7 +243,7 @@ class GaussianFamily(Marginal):
         """[N, K] the probability of each component given the observed cells of a row, rows as in the table."""
         parts = [
             torch.softmax(self.gaussians.observe(table.x[rows], patterns).log_prob + self.log_weights(), -1)
-            for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint())
+            for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint())
         ]
         return torch.cat(parts)
 
@@ -251,7 +251,7 @@ class GaussianFamily(Marginal):
     def objective(self, table: EmTable, penalty: Penalty) -> EmValue:
         """What EM climbs, and the log-likelihood of the observed cells."""
         log_weights, loglik = self.log_weights(), table.x.new_zeros(())
-        for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint()):
+        for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
             joint = self.gaussians.observe(table.x[rows], patterns).log_prob + log_weights
             loglik = loglik + (torch.logsumexp(joint, -1) * table.weights[rows]).sum()
         return EmValue(self._penalised(loglik, log_weights, table, penalty), loglik)
@@ -266,7 +266,7 @@ class GaussianFamily(Marginal):
         loglik = table.x.new_zeros(())
         totals: tuple[Tensor, ...] = ()
         weights = torch.zeros_like(log_weights)
-        for rows, patterns in _sorted_chunks(table.patterns, self.gaussians.footprint()):
+        for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
             observed = self.gaussians.observe(table.x[rows], patterns)
             joint = observed.log_prob + log_weights
             log_prob = torch.logsumexp(joint, -1)
@@ -286,7 +286,7 @@ def step_work(model: GaussianFamily, N: int) -> float:
     return N * model.gaussians.work()
 
 
-def _sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
+def sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
     """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
     step = max(1, MEMORY // max(footprint.pattern, 1))

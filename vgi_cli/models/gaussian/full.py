@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
 from vgi_cli.models.gaussian.gaussians import (
+    MEMORY,
     Footprint,
     Gaussians,
     Moments,
@@ -55,8 +56,8 @@ class FullGaussians(Gaussians):
         logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
 
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        return _FullObserved(self.mean, self.cholesky(), x, patterns)
+    def observe(self, x: Tensor, patterns: Patterns) -> FullObserved:
+        return FullObserved(self.mean, self.cholesky(), x, patterns)
 
     def footprint(self) -> Footprint:
         K, D = self.mean.shape
@@ -137,8 +138,8 @@ class FullGaussians(Gaussians):
         return K * (D + D * (D + 1) // 2)
 
 
-class _FullObserved(Observed):
-    """In float64 inside, whatever the rows come in: the quadratic form is a difference."""
+class FullObserved(Observed):
+    """Rows seen through their holes, in float64 inside whatever they come in: the quadratic form is a difference."""
 
     def __init__(self, mean: Tensor, factor: Tensor, x: Tensor, patterns: Patterns) -> None:
         self.x, self.patterns, self.means, self.factor = x.double(), patterns, mean.double(), factor.double()
@@ -167,6 +168,19 @@ class _FullObserved(Observed):
         pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
         moved = apply_by_pattern(self.holes.padded[k], self.patterns.of_row, pull)
         return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
+
+    def draw_own(self, component: Tensor, columns: Tensor) -> Tensor:
+        """[R, D] a draw of the missing cells of each row under a component [R] of its own, from noise [R, D]: as
+        `draw_each`, but for rounding, without those under all the others."""
+        free = by_component(self.factor, columns, component)
+        pull = by_component(self.precision, torch.where(self.missing, 0.0, free), component)
+        drawn = self.x.clone()
+        for rows in torch.arange(len(self.x)).split(max(1, MEMORY // self.covariance[0].numel())):
+            k, of_row = component[rows], self.patterns.of_row[rows]
+            moved = (self.holes.padded[k, of_row] @ pull[rows][:, :, None])[:, :, 0]
+            away = torch.stack([delta[rows] for delta in self.delta])[k, torch.arange(len(rows))]
+            drawn[rows] = torch.where(self.missing[rows], self.means[k] + away + free[rows] + moved, self.x[rows])
+        return drawn
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
