@@ -21,6 +21,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+import vgi_cli
 from vgi_cli.cli.app import main
 from vgi_cli.fitting.refits import COUNT
 from vgi_cli.methods.em.bootstrap import MOST_ROWS
@@ -249,6 +250,7 @@ def sample_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_hidden_cells_of_readme(sample_folder: Path) -> None:
     fit, evaluate = (shlex.split(line)[1:] for line in readme_block("sh", "penguins.mask.csv").strip().splitlines())
     code, _, err = vgi(*fit)
@@ -259,7 +261,10 @@ def test_hidden_cells_of_readme(sample_folder: Path) -> None:
     near(out, "overall", 5, within=0.06)
 
 
-def test_python_of_readme(sample_folder: Path) -> None:
+def test_python_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block as it stands, its fit without refits: the command line above is run whole."""
+    fit, quick = vgi_cli.fit, {"bootstrap": "none", "trees": "none"}
+    monkeypatch.setattr(vgi_cli, "fit", lambda *data, **more: fit(*data, **more, model="mixture", set=quick))
     names: dict[str, Any] = {}
     exec(readme_block("python", "vgi_cli.fit"), names)
     assert [table.shape for table in names["tables"]] == [(344, 14)] * 20

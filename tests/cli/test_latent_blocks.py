@@ -13,6 +13,7 @@ from tests.program import Vgi
 from vgi_cli.runs.folder import RunFolder
 
 VAE = [
+    *("--set", "bootstrap=none"),
     *("--model", "vae", "--epochs", "2", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
     *("--set", "optim.warmup_model=1"),
 ]

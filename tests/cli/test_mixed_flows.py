@@ -16,7 +16,7 @@ from vgi_cli.runs.folder import RunFolder
 __all__ = ["vgi"]
 
 SIZES = ("steps=2", "hidden=8", "bins=4", "blocks=1", "level_hidden=8", "embedding=4")
-SMALL = [argument for size in SIZES for argument in ("--set", f"model.{size}")]
+SMALL = ["--set", "bootstrap=none", *(word for size in SIZES for word in ("--set", f"model.{size}"))]
 KINDS = ["--column", "sex=categorical", "--column", "grade=categorical"]
 
 

@@ -9,7 +9,11 @@ import pytest
 
 from tests.program import Vgi
 
-FIT = ["--model", "flow", "--set", "model.blocks=1", "--epochs", "2", "--seed", "1", "--column", "sex=categorical"]
+FIT = [
+    *("--set", "bootstrap=none"),
+    *("--model", "flow", "--set", "model.blocks=1", "--epochs", "2", "--seed", "1"),
+    *("--column", "sex=categorical"),
+]
 
 
 @pytest.fixture

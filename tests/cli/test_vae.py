@@ -14,6 +14,7 @@ from tests.program import Vgi
 from vgi_cli.runs.folder import RunFolder
 
 VAE = [
+    *("--set", "bootstrap=none"),
     *("--model", "vae", "--method", "vgi", "--epochs", "3", "--threads", "1"),
     *("--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
     *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1"),

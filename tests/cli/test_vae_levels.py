@@ -16,6 +16,7 @@ from vgi_cli.reporting import Silent
 
 KINDS = ["--column", "sex=categorical", "--column", "kind=categorical", "--column", "grade=ordinal:low,mid,high"]
 SMALL = [
+    *("--set", "bootstrap=none"),
     *("--model", "vae", "--epochs", "2", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
     *("--set", "optim.batch_size=16", "--set", "model.latents=2"),
 ]

@@ -15,6 +15,7 @@ from vgi_cli.fitting.fitted import load_run
 from vgi_cli.reporting import Silent
 
 SMALL = [
+    *("--set", "bootstrap=none"),
     *("--epochs", "3", "--threads", "1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"),
     *("--set", "optim.batch_size=16"),
 ]

@@ -23,7 +23,7 @@ NETS = ["--set", "method.trunk=[4]", "--set", "method.hidden=[4]", "--set", "opt
 WARM = ["--set", "optim.warmup_conditionals=1"]
 FLOW = ["--model", "flow", "--epochs", "1", "--set", "model.hidden=4", "--set", "model.steps=1", *NETS, *WARM]
 FITS = {
-    "mixture": ["--set", "bootstrap=1"],
+    "mixture": ["--model", "mixture", "--set", "bootstrap=1"],
     "fa": ["--model", "fa"],
     "flow": FLOW,
     "objective": [*FLOW, "--val", "0.5", "--select", "objective"],

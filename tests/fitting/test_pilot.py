@@ -17,6 +17,7 @@ from vgi_cli.fitting import pilot
 from vgi_cli.machine.work import TimeUp
 
 SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
+SMALL |= {"bootstrap": "none"}
 
 
 def frame(rows: int) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -468,5 +469,11 @@ def looks_long(texts: list[str]) -> bool:
 
 def like(texts: list[str]) -> list[str | None]:
     """Of each text the first format that it has, None where it has none: for messages."""
-    every = [(what, format) for what in FORMATS for format in FORMATS[what]]
-    return [next((f for _, f in every if _compiled(f).match(text)), None) for text in texts]
+    return [_first(text) for text in texts]
+
+
+@lru_cache(maxsize=10_000)
+def _first(text: str) -> str | None:
+    """The first format that a text has: a column is asked about more than once where a table is encoded anew."""
+    every = (format for formats in FORMATS.values() for format in formats)
+    return next((format for format in every if _compiled(format).match(text)), None)

@@ -130,12 +130,15 @@ def _half_mean_difference(values: Tensor) -> float:
     return float((rank * values.sort().values).sum() / (n * (n - 1)))
 
 
-def score(candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor) -> Iterator[Scores | float]:
+def score(
+    candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor, coded_by: dict[int, Rows]
+) -> Iterator[Scores | float]:
     """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
     end the scores.
 
     parts  [R, columns] to which part each cell belongs
     fold   [R]
+    coded_by  fold -> the rows, encoded by the statistics of the other folds: what is not there yet is added
     """
     recipe, rows = candidate.recipe, candidate.rows
     family = cast(type[GaussianFamily], recipe.model.family)
@@ -146,7 +149,10 @@ def score(candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: 
     counts = torch.zeros(R, n, dtype=torch.float64)
     for number in range(FOLDS):
         kept, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
-        coded = rows.anew(recipe, kept) if rows.source is not None and rows.source.table.N <= ANEW else rows
+        if number not in coded_by:
+            few = rows.source is not None and rows.source.table.N <= ANEW
+            coded_by[number] = rows.anew(recipe, kept) if few else rows
+        coded = coded_by[number]
         schema = coded.source.schema  # type: ignore[union-attr]
         table = coded.table.to(dtype=torch.float64)
         train, held = table.rows(kept), table.rows(out)
@@ -349,6 +355,7 @@ class _Contest:
         shape = (len(self._some), len(rows.table.layout.columns))
         self._parts = torch.randint(PARTS, shape, generator=generator)
         self._encoded: dict[str, Rows] = {str(recipe.table.transform): rows}
+        self._by_fold: dict[str, dict[int, Rows]] = {}
         self.entries: list[tuple[Candidate, Scores]] = []
 
     def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
@@ -380,7 +387,8 @@ class _Contest:
         if any(other.recipe == recipe for other, _ in self.entries):
             return
         some = Candidate(candidate.title, recipe, every.at(self._some))
-        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold):
+        coded_by = self._by_fold.setdefault(str(recipe.table.transform), {})
+        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, coded_by):
             if isinstance(scores, Scores):
                 self.entries.append((candidate, scores))
             else:

@@ -87,6 +87,7 @@ def fit_rows(
     undecided = recipe.model.name == "auto"
     recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
     check_kinds(recipe, rows.table.layout)
+    trees.settled(recipe, rows.table)  # refuses at once what cannot be
     won = contest.hold(recipe, rows, held, said, work) if undecided and contest.wanted(recipe, rows.table) else None
     if won is not None:
         recipe, rows, held = won.recipe, won.rows, won.held
