@@ -173,6 +173,10 @@ CASES: dict[str, Case] = {
     "vae-vbgi-metropolis": Case(f"""
         fit plain.csv {VAE} {LATENT} --set method.trunk=[8] --set method.accept=metropolis \
             --set model.variance=latent -o run"""),
+    "vae-vbgi-extended": Case(f"""
+        fit plain.csv {VAE} {LATENT} --set method.trunk=[8] --set method.kernel=extended -o run
+        impute --checkpoint run --m 1 -o draws
+        impute --checkpoint run --m 1 --sampler gibbs -o gibbs"""),
     "vae-vbgi-m": Case(f"""
         fit plain.csv {VAE} {LATENT.replace("vbgi", "vbgi-m")} -o run
         impute --checkpoint run --m 2 -o draws"""),

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgi_cli.chains.scans import FEWEST_PARTS, block_scan, holes_scan, random_scan, whole_sweep
+from vgi_cli.chains.scans import FEWEST_PARTS, block_scan, holes_scan, random_scan, repeated, whole_sweep
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6), st.integers(1, 7))
@@ -17,6 +17,22 @@ def test_holes_scan_visits_distinct_holes(holes, G):
         assert int(active.sum()) == min(G, 5, int(row.sum()))
         visited = j[active]
         assert len(set(visited.tolist())) == len(visited) and bool(row[visited].all())
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=6), st.integers(1, 8))
+def test_a_row_with_fewer_holes_than_steps_begins_again(holes, G):
+    """G steps of every row with a hole, each hole as often as any other up to one; none of a row without."""
+    holes = torch.tensor(holes)
+    first = holes_scan(holes, 1, torch.rand(len(holes), min(G, 3)))
+    scan = repeated(first, G)
+    assert scan.j.shape == scan.active.shape == (len(holes), G)
+    for j, active, row, once in zip(scan.j, scan.active, holes, first.j, strict=True):
+        count = int(row.sum())
+        assert bool(active.all() if count else ~active.any())
+        if count:
+            assert bool(row[j].all()) and torch.equal(j[: min(G, count)], once[: min(G, count)])
+            times = torch.bincount(j, minlength=3)[row]
+            assert int(times.max() - times.min()) <= 1
 
 
 @pytest.mark.parametrize("S", [4, 20])

@@ -157,8 +157,8 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "--method vbgi-m works with --model vae",
         ),
         (
-            ["data.csv", "--model", "vae", "--method", "vbgi", "--set", "method.kernel=extended"],
-            "method.kernel=extended means nothing for 'vbgi' on a model with latents",
+            ["data.csv", "--model", "vae", "--method", "vbgi-m", "--set", "method.kernel=extended"],
+            "method.kernel=extended means nothing for 'vbgi-m' on a model with latents",
             "--set method.kernel=standard",
         ),
         (

@@ -53,8 +53,9 @@ def inference(target: Target, vae: Model, q: Any, moves: Moves) -> Inference:
     return Inference(vae, q, log_p, 1, LAYOUT.with_latents(1), moves, Estimate(1))
 
 
-def block_conditionals(target: BlockLatents) -> LatentBlocks:
-    q = target.conditionals(cast(Model, SimpleNamespace(latents=1)), VgiConfig(trunk=(6,)), LAYOUT)
+def block_conditionals(target: BlockLatents, kernel: str = "standard") -> LatentBlocks:
+    config = VgiConfig.model_validate({"trunk": (6,), "kernel": kernel})
+    q = target.conditionals(cast(Model, SimpleNamespace(latents=1)), config, LAYOUT)
     return cast(LatentBlocks, spoilt(q.double()))
 
 
@@ -102,6 +103,7 @@ def test_the_objective_of_the_missing_cells_sums_over_their_levels() -> None:
 CHAINS: dict[str, tuple[Target, Moves]] = {
     "blocks": (BlockLatents(marginal=False), Moves(True, False, 2)),
     "blocks, path": (BlockLatents(marginal=False), Moves(True, True, 2)),
+    "blocks, extended": (BlockLatents(marginal=False), Moves(True, False, 2)),
     "blocks of the decoder": (BlockLatents(marginal=True), Moves(True, False, 2)),
     "columns": (CarriedLatents(), Moves(True, False, 3)),
     "columns, path": (CarriedLatents(), Moves(True, True, 3)),
@@ -114,7 +116,7 @@ def test_corrected_chains_keep_the_model_whatever_q_is(name: str) -> None:
     products with levels, as in fresh rows of the model."""
     (target, moves), vae = CHAINS[name], mixed_vae()
     if isinstance(target, BlockLatents):
-        q = block_conditionals(target)
+        q = block_conditionals(target, "extended" if "extended" in name else "standard")
     else:
         q = spoilt(build_conditionals(VgiConfig(hidden=(6,), trunk=(6,)), LAYOUT).double())
     of = inference(target, vae, q, moves)

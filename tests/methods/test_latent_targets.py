@@ -40,13 +40,10 @@ def inference(target, model, q, moves):
     return Inference(model, q, lambda x, missing: model.log_prob(x), 1, layout, moves, Estimate(1))
 
 
-def block_conditionals(marginal, seed=1):
+def block_conditionals(marginal, seed=1, kernel="standard"):
     """Rough q(x_mis | z, x_obs)."""
-    q = (
-        BlockLatents(marginal=marginal)
-        .conditionals(SimpleNamespace(latents=L), VgiConfig(trunk=(6,)), Layout.plain(D))
-        .double()
-    )
+    config = VgiConfig(trunk=(6,), kernel=kernel)
+    q = BlockLatents(marginal=marginal).conditionals(SimpleNamespace(latents=L), config, Layout.plain(D)).double()
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in q.parameters():
@@ -93,8 +90,17 @@ def swept(target, of, xz, missing, g, sweeps):
 @pytest.mark.parametrize("exact_encoder", [True, False])
 @pytest.mark.parametrize("moves", [Moves(True, False, 3), Moves(True, True, 3), Moves(True, False, 3, 2)])
 def test_a_chain_that_carries_latents_keeps_the_model(exact_encoder, moves):
+    carried_latents_keep_the_model(exact_encoder, moves, extended=False)
+
+
+@pytest.mark.parametrize("moves", [Moves(True, False, 3), Moves(True, True, 3)])
+def test_so_does_one_of_the_extended_kernel(moves):
+    carried_latents_keep_the_model(False, moves, extended=True)
+
+
+def carried_latents_keep_the_model(exact_encoder, moves, extended):
     model, law, xz, missing, g = rows_of_the_model(exact_encoder)
-    target, q = CarriedLatents(), conditionals("gaussian", "shared", False, seed=1)
+    target, q = CarriedLatents(), conditionals("gaussian", "shared", extended, seed=1)
     out, moved = swept(target, inference(target, model, q, moves), xz, missing, g, 6)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
@@ -129,11 +135,11 @@ def test_carried_latents_are_those_of_the_last_accepted_step():
         torch.testing.assert_close(z[row], (law.mean + step * law.scale)[0])
 
 
-@pytest.mark.parametrize("marginal", [False, True])
+@pytest.mark.parametrize(("marginal", "kernel"), [(False, "standard"), (True, "standard"), (False, "extended")])
 @pytest.mark.parametrize("scan", ["step", "path"])
-def test_block_chains_keep_the_model(marginal, scan):
+def test_block_chains_keep_the_model(marginal, kernel, scan):
     model, law, xz, missing, g = rows_of_the_model(False)
-    target, q = BlockLatents(marginal=marginal), block_conditionals(marginal)
+    target, q = BlockLatents(marginal=marginal), block_conditionals(marginal, kernel=kernel)
     out, moved = swept(target, inference(target, model, q, Moves(True, scan == "path", 2)), xz, missing, g, 6)
     assert moved.float().mean() > 0.05  # q is rough
     assert_distributed_as_the_model(out, model, law)
@@ -190,6 +196,43 @@ def test_the_objective_of_an_incomplete_row_is_half_of_each_block():
     assert all(bool((p.grad != 0).any()) for p in [*q.parameters(), *model.encoder.parameters()])
 
 
+def test_only_the_extended_kernel_sees_the_previous_values_of_the_holes():
+    """And neither one while they are hidden; every input has a gradient."""
+    model, _, xz, missing, _ = rows_of_the_model(False)
+    xz, missing = xz[:40], missing[:40]
+    moved = torch.where(missing & (torch.arange(D + L) < D), xz + 1.0, xz)
+    cells = torch.zeros(40, dtype=torch.int64)
+    for kernel in ("standard", "extended"):
+        q = block_conditionals(False, kernel=kernel)
+        q.bind(model)
+        assert q.extended == (kernel == "extended")
+        for hidden in (False, True):
+            one, two = (q.law(x, missing, cells, hidden=hidden).law.mean for x in (xz, moved))
+            assert torch.equal(one, two) == (hidden or kernel == "standard")
+        target = BlockLatents(marginal=False)
+        of = inference(target, model, q, Moves(False, False, 2))
+        noise = target.draw_noise(of, 40, 40, LIKE, torch.Generator().manual_seed(0))
+        target.objective(of, xz, missing, torch.ones(40, dtype=torch.float64), noise).backward()
+        first = next(q.network.parameters())
+        assert first.shape[1] == L + D * (1 + q.extended) and bool((first.grad != 0).any(0).all())
+
+
+def test_pseudo_gibbs_of_the_extended_kernel_draws_given_the_previous_values():
+    """z first, by the encoder of the row as it was; the cells given that z and the row as it was."""
+    model, _, xz, missing, g = rows_of_the_model(False)
+    target, q = BlockLatents(marginal=False), block_conditionals(False, kernel="extended")
+    of = inference(target, model, q, Moves(False, False, 2))
+    noise = target.sweep_noise(of, R, LIKE, g)
+    swept = target.update(of, xz, missing, noise)
+    x, holes = xz[:, :D], missing[:, :D]
+    with torch.no_grad():
+        z = model.encode(x).draw(noise.latents)
+        inputs = torch.cat([z, torch.where(holes, 0.0, x), torch.where(holes, x, 0.0)], 1)
+        mean, raw = q.network(inputs).chunk(2, 1)
+    drawn = mean + (7 * torch.tanh(raw / 7)).exp() * noise.normal
+    torch.testing.assert_close(swept.x, torch.cat([torch.where(holes, drawn, x), z], 1))
+
+
 METHODS = {
     "vgi": (vgi.METHOD, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
     "vgi-path": (
@@ -201,6 +244,10 @@ METHODS = {
         {"accept": "metropolis", "scan": "block", "block_columns": 2},
     ),
     "vbgi": (VBGI, {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,)}),
+    "vbgi-extended": (
+        VBGI,
+        {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,), "kernel": "extended"},
+    ),
     "vbgi-m": (VBGI_M, {"accept": "gibbs", "gibbs_steps": 2, "blocks_per_row": 2}),
 }
 
@@ -259,7 +306,7 @@ def test_the_first_imputations_are_of_the_columns_and_latents_are_of_the_prior(i
     assert float(x.abs().max()) < 6
 
 
-@pytest.mark.parametrize("name", ["vgi", "vbgi"])
+@pytest.mark.parametrize("name", ["vgi", "vbgi", "vbgi-extended"])
 def test_finetuning_changes_the_conditionals_and_the_encoder_alone(name):
     state = begin(name)
     for _ in vgi.run(state):
@@ -288,7 +335,6 @@ def test_targets_follow_the_type_of_the_model():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kernel": "extended"}, "method.kernel=extended means nothing for 'vbgi' on a model with latents"),
         ({"gibbs_steps": 3}, "method.gibbs_steps=3 means nothing"),
         ({"gradient": "accepted"}, "method.gradient=accepted means nothing"),
         ({"optim": {"warmup_conditionals": 4}}, "got optim.warmup_conditionals=4"),
@@ -299,3 +345,9 @@ def test_settings_that_mean_nothing_are_refused(settings, message):
     with pytest.raises(UsageError) as caught:
         begin("vbgi", **settings)
     assert message in caught.value.message and caught.value.hint
+
+
+def test_the_decoder_sees_no_previous_value():
+    with pytest.raises(UsageError) as caught:
+        begin("vbgi-m", kernel="extended")
+    assert "method.kernel=extended means nothing for 'vbgi-m' on a model with latents" in caught.value.message

@@ -21,7 +21,7 @@ from vgi_cli.methods.optimisation import restore_optimiser
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
-from vgi_cli.methods.vgi.warm_ups import warm_up_loss
+from vgi_cli.methods.vgi.warm_ups import ALL_UP_TO, scored, warm_up_loss
 from vgi_cli.models.base import Model, ModelConfig
 
 SIGMA = torch.tensor([[1.0, 0.7, -0.3], [0.7, 1.5, 0.2], [-0.3, 0.2, 0.8]], dtype=torch.float64)
@@ -127,20 +127,34 @@ def test_objective_averages_over_the_holes_of_a_row():
     torch.testing.assert_close(one, all_blocks, atol=0.02, rtol=0)
 
 
-def test_warm_up_loss_is_the_cross_entropy_of_observed_cells():
-    x, missing, _ = rows(500, 3)
-    keep = ~missing.all(1)
-    x, missing = x[keep], missing[keep]
+def test_warm_up_loss_is_that_of_algorithm_2_whatever_choice_of_columns_estimates_it():
+    """Each column counts alike, however few rows have it: J_phi = sum_j of the weighted mean over the rows with x_j,
+    here divided by the number of columns. Of M < 3 columns a row the mean over choices is the same."""
+    x, missing, g = rows(60, 3)
+    missing |= torch.rand(60, 3, generator=g) < torch.tensor([0.6, 0.3, 0.0])
+    x, missing = x[~missing.all(1)], missing[~missing.all(1)]
+    weight = torch.rand(len(x), generator=g, dtype=torch.float64)
     q = ExactConditionals(SIGMA)
-    n = len(x)
-    estimates = [
-        warm_up_loss(q, x, missing, x.new_full((n,), 1 / n), 3, torch.Generator().manual_seed(s)) for s in range(3)
-    ]
-    j = torch.arange(3).expand(n, 3)
-    log_q = q.law(x, ~missing, j).log_prob(x)
-    expected = -((log_q * ~missing).sum(1) / (~missing).sum(1)).mean()
-    for estimate in estimates:
-        torch.testing.assert_close(estimate, expected)
+    log_q = q.law(x, ~missing, torch.arange(3).expand(len(x), 3)).log_prob(x)
+    share = weight[:, None] * ~missing
+    expected = -((share * log_q).sum(0) / share.sum(0)).mean()
+    for seed in range(3):
+        got = warm_up_loss(q, x, missing, weight, 3, torch.Generator().manual_seed(seed))
+        torch.testing.assert_close(got, expected)
+    for M in (1, 2):
+        some = torch.stack([warm_up_loss(q, x, missing, weight, M, g) for _ in range(2000)])
+        assert abs(float(some.mean() - expected)) < 4 * float(some.std() / 2000**0.5)
+        assert float(some.std()) > 1e-3
+    missing[:, 0] = True  # a column that the batch lacks takes no part
+    expected = -((share * log_q).sum(0) / share.sum(0))[1:].mean()
+    whole = ~missing.all(1)
+    got = warm_up_loss(q, x[whole], missing[whole], weight[whole], 3, g)
+    torch.testing.assert_close(got, expected)
+
+
+def test_few_columns_are_all_scored_in_the_warm_up_and_of_many_some():
+    assert scored(ALL_UP_TO, Estimate(1)) == ALL_UP_TO and scored(ALL_UP_TO + 1, Estimate(1)) == 2
+    assert scored(100, Estimate(5)) == 5 and scored(100, Estimate(1, 8)) == 8
 
 
 def test_gibbs_updates_count_and_box():
@@ -150,7 +164,7 @@ def test_gibbs_updates_count_and_box():
     two, three = (Moves(metropolis=False, path=False, G=G) for G in (2, 3))
     noise = [sweep_noise(q, 300, moves, x, g) for moves in (two, three)]
     free = sweep(noise[0], q, x, missing, OfRows(log_p), two)
-    assert float(free.tried.sum()) == float(missing.sum(1).clamp(max=2).sum())
+    assert float(free.tried.sum()) == 2 * 300  # also of the rows with one hole
     assert torch.equal(free.tried, free.accepted)
     assert torch.equal(free.x[~missing], x[~missing])
     inside = torch.tensor([[-0.5] * 3, [0.5] * 3], dtype=torch.float64)

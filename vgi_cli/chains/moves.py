@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vgi_cli.chains.scans import Scan, block_scan, holes_scan, random_scan
+from vgi_cli.chains.scans import Scan, block_scan, holes_scan, random_scan, repeated
 from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.conditionals.latent_blocks import Autoencoder
 from vgi_cli.maths.laws import WIDE_SHARE, LatentLaw
@@ -306,12 +306,16 @@ def sweep(
     K: int = 1,
     box: Tensor | None = None,
 ) -> Swept:
-    """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction.
+    """G updates of each row's missing blocks (Algorithm 5), with or without a Metropolis correction: in random order
+    without replacement, and on from the first one where a row has fewer than G. Of a path, and of B columns together,
+    a row with few holes has fewer.
 
     x, missing  [R, D], K chains of a row next to each other
     box         [2, D] updates that leave it are rejected (Algorithm 6, line 7); there is none for paths
     """
     scan = scan_of(q, missing, K, noise.order, moves.G, moves.B)
+    if moves.B == 1 and not moves.path:
+        scan = repeated(scan, moves.G)
     x, z, kept = along(noise, q, x, missing, density, moves, scan, box)
     return Swept(x, z, _count(q, scan.j, scan.active, x), _count(q, scan.j, kept, x), kept)
 
@@ -361,9 +365,9 @@ def order_noise(q: Conditionals, R: int, G: int, B: int, like: Tensor, generator
 
 def sweep_noise(q: Conditionals, R: int, moves: Moves, like: Tensor, generator: torch.Generator) -> SweepNoise:
     """Randomness of one sweep."""
-    G = min(moves.G, q.S)
+    G = min(moves.G, q.S) if moves.path or moves.B > 1 else moves.G
     log_uniform = uniform((R, G), like, generator).log()
-    order = order_noise(q, R, G, moves.B, like, generator)
+    order = order_noise(q, R, min(G, q.S), moves.B, like, generator)
     shape = (R, G, moves.width(q)) if moves.B == 1 else (R, G, moves.B, moves.width(q))
     return SweepNoise(order, normal(shape, like, generator), log_uniform, like.new_empty(R, G, 0))
 

@@ -65,6 +65,16 @@ def holes_scan(holes: Tensor, K: int, uniform: Tensor) -> Scan:
     return Scan(j, torch.arange(G, device=holes.device) < count[:, None])
 
 
+def repeated(scan: Scan, G: int) -> Scan:
+    """G steps of every row with a hole: a row with fewer holes than that begins again with its first one.
+
+    scan.j [R, steps], steps the lesser of G and S. Not symmetric under reversal: not for paths.
+    """
+    count = scan.active.sum(1, keepdim=True)
+    place = torch.arange(G, device=count.device) % count.clamp(min=1)
+    return Scan(scan.j.gather(1, place), (count > 0).expand(-1, G))
+
+
 def block_scan(allowed: Tensor, keys: Tensor, G: int, B: int) -> Scan:
     """The holes of each row by falling key, cut into G parts of at most B columns.
 

@@ -88,11 +88,11 @@ class LatentBlocks(Conditionals):
     d, L    data columns and latents
     hidden  widths of the hidden layers of the network that gives q(x_mis | z, x_obs) from z and the row with its
             missing cells set to 0; None: q(x_mis | z, x_obs) is the decoder's p(x_mis | z)
+    extended  whether that network also sees the previous values of the missing cells (paper, appendix E). The encoder
+            sees no previous z in either kernel: it is the model's own q(z | x), which bounds and fills new rows
     """
 
-    extended = False
-
-    def __init__(self, layout: Layout, L: int, hidden: Sequence[int] | None) -> None:
+    def __init__(self, layout: Layout, L: int, hidden: Sequence[int] | None, *, extended: bool = False) -> None:
         d = layout.d
         super().__init__(Blocks((tuple(range(d)), tuple(range(d, d + L)))), joint=True)
         self.d, self.L = d, L
@@ -100,7 +100,9 @@ class LatentBlocks(Conditionals):
         levels = layout.level_counts[:d]
         self.indicators, self.kinds = Indicators(levels), CellKinds(levels, layout.ordered)
         outputs = 2 * self.kinds.c + self.kinds.numbers
-        self.network = None if hidden is None else MLP(self.indicators.F + L, hidden, outputs)
+        self.extended = extended
+        inputs = self.indicators.F * (2 if extended else 1) + L
+        self.network = None if hidden is None else MLP(inputs, hidden, outputs)
 
     def bind(self, model: Autoencoder) -> None:
         """Take encoder and decoder from this model from now on. They are no part of this module: their parameters are
@@ -128,16 +130,20 @@ class LatentBlocks(Conditionals):
             if bool(latents.all()):
                 return self._latents(x)
             if not bool(latents.any()):
-                return self._cells(x, missing)
-        return Either(latents, self._latents(x), self._cells(x, missing))
+                return self._cells(x, missing, hidden)
+        return Either(latents, self._latents(x), self._cells(x, missing, hidden))
 
-    def cells(self, row: Tensor, z: Tensor, missing: Tensor) -> CellsLaw:
-        """q(x_mis | z, x_obs) of rows [.., d] with holes missing [.., d] given their latents z [.., L]; what it says of
-        observed cells means nothing."""
+    def cells(self, row: Tensor, z: Tensor, missing: Tensor, *, hidden: bool = False) -> CellsLaw:
+        """q(x_mis | z, x_obs) of rows [.., d] with holes missing [.., d] given their latents z [.., L], and in the
+        extended kernel the values in the holes, unless they are `hidden`; what it says of observed cells means
+        nothing."""
         if self.network is None:
             return self._decode(z)
-        given = self.indicators(row) * self.indicators.spread(~missing).to(row.dtype)
-        out, levels = self.kinds.split(self.network(torch.cat([z, given], -1)))
+        cells, known = self.indicators(row), self.indicators.spread(~missing).to(row.dtype)
+        inputs = [z, cells * known]
+        if self.extended:
+            inputs.append(torch.zeros_like(cells) if hidden else cells * (1 - known))
+        out, levels = self.kinds.split(self.network(torch.cat(inputs, -1)))
         mean, raw = out.chunk(2, -1)
         normal = DiagonalNormal(mean, MAX_LOG_STD * torch.tanh(raw / MAX_LOG_STD))
         return self.kinds.law(normal, levels)
@@ -145,6 +151,6 @@ class LatentBlocks(Conditionals):
     def _latents(self, x: Tensor) -> Law:
         return LatentsOf(self._encode(x[..., : self.d]), self.L, self.W)
 
-    def _cells(self, x: Tensor, missing: Tensor) -> Law:
+    def _cells(self, x: Tensor, missing: Tensor, hidden: bool) -> Law:
         row, holes = x[..., : self.d], missing[..., : self.d]
-        return MissingCells(self.cells(row, x[..., self.d :], holes), row, holes, self.W)
+        return MissingCells(self.cells(row, x[..., self.d :], holes, hidden=hidden), row, holes, self.W)

@@ -70,7 +70,8 @@ class BlockLatents(Target):
 
     def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
         """The partition is that of the method: all missing cells, all latents."""
-        return LatentBlocks(layout, self.latents(model), None if self.marginal else config.trunk)
+        trunk, extended = None if self.marginal else config.trunk, config.kernel == "extended"
+        return LatentBlocks(layout, self.latents(model), trunk, extended=extended)
 
     def bind(self, q: Conditionals, model: Model) -> None:
         cast(LatentBlocks, q).bind(cast(Latent, model))
@@ -157,11 +158,12 @@ def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
     needed = {
         "gibbs_steps": (config.gibbs_steps, 2, "a sweep redraws the latents and the missing cells once"),
         "blocks_per_row": (config.blocks_per_row, 2, "the objective has a term for each of these two"),
-        "kernel": (config.kernel, "standard", "the encoder and the decoder see no previous value"),
         "layout": (config.layout, "auto", "the conditionals are the encoder and one network of the missing cells"),
         "conditional": (config.conditional, "gaussian", "the conditionals are independent normals and levels"),
         "gradient": (config.gradient, "objective", "the log density of a row has no closed form"),
     }
+    if marginal:
+        needed["kernel"] = (config.kernel, "standard", "the encoder and the decoder see no previous value")
     for key, (value, only, why) in needed.items():
         if value != only:
             message = f"method.{key}={value} means nothing for '{method}' on a model with latents: {why}"

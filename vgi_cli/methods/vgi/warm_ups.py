@@ -13,13 +13,17 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Events
 from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend, held_fixed
+from vgi_cli.methods.vgi.objective import Estimate
 from vgi_cli.methods.vgi.state import VgiState
+
+ALL_UP_TO = 16
+"""Blocks of which each step of the conditionals' warm-up scores all."""
 
 
 def warm_up_conditionals(state: VgiState) -> Events:
     """Algorithm 2: phi climbs the log density of observed cells given the rest of their rows, imputed by f0."""
     config, layout = state.config, state.chains.layout
-    M = max(2, *state.estimate)
+    M = scored(state.q.S, state.estimate)
     for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
         for batch in batches(state):  # 2
             x, missing = layout.data(batch.x), layout.data(batch.missing)
@@ -28,6 +32,11 @@ def warm_up_conditionals(state: VgiState) -> Events:
             state.total -= loss.detach()
             yield state.step_end()
         yield state.epoch_end()
+
+
+def scored(S: int, estimate: Estimate) -> int:
+    """How many observed blocks of a row one step scores: all of few, as the paper does; of more a random choice."""
+    return S if S <= ALL_UP_TO else max(2, *estimate)
 
 
 def warm_up_model(state: VgiState) -> Events:
@@ -51,12 +60,17 @@ def warm_up_model(state: VgiState) -> Events:
 def warm_up_loss(
     q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
 ) -> Tensor:
-    """Minus the mean log q(x_j | rest) of M observed blocks per row (Algorithm 2): scalar, nats.
+    """Minus log q(x_j | rest) of observed blocks, averaged over the rows that have each, then over blocks: the
+    J_phi of Algorithm 2, divided by the number of blocks; scalar, nats. Of each row M blocks are scored, which stand
+    for all that are observed: its mean over these choices is J_phi, and where M is S so is each.
 
-    The block is hidden from its own input in both kernels. Missing inputs hold imputations.
+    The block is hidden from its own input in both kernels. Missing inputs hold imputations; weight [R] of the rows.
     """
-    scan = random_scan(q.blocks(~missing), uniform((x.shape[0], q.S), x, generator), M)
-    active = scan.active.to(x.dtype)
+    observed = q.blocks(~missing)
+    scan = random_scan(observed, uniform((x.shape[0], q.S), x, generator), M)
     law = q.law(x, ~missing, scan.j, hidden=True)
     log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
-    return -(weight * log_q.sum(1) / active.sum(1).clamp(min=1.0)).sum()
+    total = (weight[:, None] * observed).sum(0)  # of the rows in which a block is observed
+    stand = weight * observed.sum(1) / scan.active.sum(1).clamp(min=1)
+    scored = torch.where(scan.active, stand[:, None] / total[scan.j], 0.0) * log_q
+    return -scored.sum() / (total > 0).sum().clamp(min=1)
