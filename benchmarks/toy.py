@@ -59,10 +59,10 @@ def fit(
     folder: Path, table: Path, method: str, name: str, settings: dict[str, str], recipe: Path | None
 ) -> dict[str, Any]:
     """Fit once and keep the figures beside the run."""
-    kept = folder / "results" / f"{table.origin.stem}-{name}.json"
+    kept = folder / "results" / f"{table.stem}-{name}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    run = folder / "runs" / f"{table.origin.stem}-{name}"
+    run = folder / "runs" / f"{table.stem}-{name}"
     run.parent.mkdir(exist_ok=True)
     chosen = {"model.factors": 2, **settings}
     started, cpu = time.perf_counter(), time.process_time()

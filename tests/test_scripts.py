@@ -33,6 +33,22 @@ def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
     assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
 
 
+def test_a_factorised_posterior_is_set_beside_em(tmp_path: Path) -> None:
+    assert script("make_toy", tmp_path, "--rows", 600, "--test-rows", 200, "--masks", 1, "--sixths", 5).code == 0
+    ask = [tmp_path, "--masks", 1, "--sixths", 5]
+    done = script("factorised", *ask)
+    assert done.code == 0, done.err
+    rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["`em`", "`em-factorised`"]
+    for name, cell in rows:
+        kept = tmp_path / "results" / f"train-5-1-{name.strip('`')}.json"
+        found = json.loads(kept.read_text())
+        truth = json.loads((tmp_path / "truth.json").read_text())["test_loglik"]
+        assert cell == f"{found['kl']:.5f}; {100 * abs(found['loses'] / truth):.4f} %"
+    kept.write_text(json.dumps(found | {"kl": 7.0}))  # read, not made anew
+    assert "| `em-factorised` | 7.00000;" in script("factorised", *ask).out
+
+
 def test_few_rows_are_scored_with_a_hold_and_without() -> None:
     done = script("few_rows", "--seeds", 1, "--columns", 5, "--ratios", 1)
     rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]

@@ -537,7 +537,7 @@ def test_selection_by_the_objective_needs_a_method_that_has_one(vgi: Vgi, data: 
     ("setting", "error", "hint"),
     [
         ("model.factors=2", "model.factors needs a named model", "say --model fa or mixture"),
-        ("method.tolerance=2", "method.tolerance needs a named method", "say --method em"),
+        ("method.tolerance=2", "method.tolerance needs a named method", "say --method em or em-factorised"),
         ("method.gibbs_steps=2", "method.gibbs_steps needs a named method", "say --method vgi or vbgi or vbgi-m"),
         ("method.samples=2", "method.samples needs a named method", "say --method miwae"),
         ("optim.lt=2", "unknown key 'optim.lt'", "did you mean 'optim.lr'?"),

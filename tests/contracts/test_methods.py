@@ -26,6 +26,7 @@ SMALL = {
         "optim": {"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1},
     },
     "em": {"epochs": 4},
+    "em-factorised": {"epochs": 4},
     "complete": {"epochs": 2, "optim": {"batch_size": 32}},
     "mvae": {"epochs": 2, "optim": {"batch_size": 32}},
     "miwae": {"epochs": 2, "samples": 3, "optim": {"batch_size": 32}},

@@ -20,6 +20,7 @@ CAPABILITIES: Mapping[str, str] = {
     "bijective": "an invertible map",
     "discrete": "a density over levels beside numbers",
     "gaussian": "EM steps in closed form (a mixture of Gaussians)",
+    "factors": "one Gaussian with factors",
     "latent": "latent variables with an encoder",
     "relaxable": "latent variables that may hold a category",
     "conditionals": "fitted conditionals (a fit by vgi)",
@@ -37,7 +38,7 @@ MODELS = ExtensionPoint(
             "factor analysis: a Gaussian with a few factors and a noise variance per column",
             "vgi_cli.models.gaussian.fa:FactorAnalysis",
             ModelTraits("em", "exact for this model", "linear"),
-            provides=frozenset({"bound", "density", "marginal", "gaussian"}),
+            provides=frozenset({"bound", "density", "marginal", "gaussian", "factors"}),
         ),
         "mixture": Entry(
             "Gaussian mixture, full or factor-analytic covariances",
@@ -75,6 +76,12 @@ METHODS = ExtensionPoint(
             "vgi_cli.methods.em.em:METHOD",
             MethodTraits(precision="float64", gpu=False),
             needs=frozenset({"gaussian"}),
+        ),
+        "em-factorised": Entry(
+            "expectation maximisation with missing cells taken for independent, which biases the fit, for fa",
+            "vgi_cli.methods.em.factorised:METHOD",
+            MethodTraits(precision="float64", gpu=False, likelihood=False, like="em"),
+            needs=frozenset({"gaussian", "factors"}),
         ),
         "vgi": Entry(
             "variational Gibbs inference, for every model",

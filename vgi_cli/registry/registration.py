@@ -15,6 +15,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Method, MethodConfig
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.models.base import Bijective, Latent, Marginal, Model, ModelConfig, Relaxable
+from vgi_cli.models.gaussian.fa import FactorAnalysis
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.registry.entries import Entry, ExtensionPoint, MethodTraits, ModelTraits, SamplerTraits, collected
 from vgi_cli.registry.names import CAPABILITIES, FAMILIES, KINDS, METHODS, MODELS, SAMPLERS
@@ -24,6 +25,7 @@ TYPES: dict[str, Any] = {
     "marginal": Marginal,
     "bijective": Bijective,
     "gaussian": GaussianFamily,
+    "factors": FactorAnalysis,
     "latent": Latent,
     "relaxable": Relaxable,
 }

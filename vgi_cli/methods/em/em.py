@@ -38,7 +38,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
-from vgi_cli.methods.em.steps import REFINED, iteration
+from vgi_cli.methods.em.steps import REFINED, Step, em_step, iteration
 from vgi_cli.methods.start import gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
@@ -81,10 +81,11 @@ class Nearness:
 
 
 class EmState(State):
-    """Parameters, the last objective and how far the fit came: EM has no other memory."""
+    """Parameters, the last objective and how far the fit came: EM has no other memory. `step`: one EM step."""
 
-    def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig) -> None:
+    def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig, step: Step = em_step) -> None:
         self.model: GaussianFamily = model
+        self.step = step
         self.table = table
         self.config = config
         self.penalty = model.penalty(config.pooling, config.floor)
@@ -116,6 +117,11 @@ class EmState(State):
 
 
 def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
+    """State before the first step of exact EM. Raises FitError when nothing is observed."""
+    return begin(model, table, config, generator, em_step)
+
+
+def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
     """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter.
 
     The model starts from rows completed by draws under one Gaussian. Raises FitError when nothing is observed.
@@ -126,7 +132,7 @@ def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Ge
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
     family.initialise(completed(table, generator), generator)
-    return EmState(family, em_table(table.x, table.missing), config)
+    return EmState(family, em_table(table.x, table.missing), config, step)
 
 
 def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
@@ -140,7 +146,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
     rows = state.table.weights.sum()
     while state.epoch < state.epochs and not state.converged:
-        value = iteration(state.model, state.table, state.penalty, state.config.accelerate)
+        value = iteration(state.model, state.table, state.penalty, state.config.accelerate, state.step)
         if not bool(torch.isfinite(value.objective)):
             raise FitError(
                 f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,25 +11,35 @@ from torch import Tensor
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
 from vgi_cli.models.gaussian.gaussians import Penalty
 
+Step: TypeAlias = Callable[[GaussianFamily, EmTable, Penalty], EmValue]
+"""A step in place, which never lowers an objective; its value at the parameters before it."""
+
+
+def em_step(model: GaussianFamily, table: EmTable, penalty: Penalty) -> EmValue:
+    """The exact one: of the penalised log-likelihood of the observed cells."""
+    return model.em_step(table, penalty)
+
 
 @torch.no_grad()
-def iteration(model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool) -> EmValue:
+def iteration(
+    model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool, step: Step = em_step
+) -> EmValue:
     """One iteration in place: an EM step, or two and a safeguarded extrapolation that ends in a third.
 
     The value returned is that of the last state that was evaluated, one EM step behind the parameters.
     """
     before = _flat(model)
-    value = model.em_step(table, penalty)
+    value = step(model, table, penalty)
     if not accelerate:
         return value
     once = _flat(model)
-    value = model.em_step(table, penalty)
+    value = step(model, table, penalty)
     twice = _flat(model)
-    step, curve = once - before, (twice - once) - (once - before)
-    length = -(step.norm() / curve.norm().clamp(min=1e-300))
+    change, curve = once - before, (twice - once) - (once - before)
+    length = -(change.norm() / curve.norm().clamp(min=1e-300))
     if length > -1 or not bool(torch.isfinite(length)):
         return value
-    reached = _evaluated(model, before - 2 * length * step + length.square() * curve, table, penalty)
+    reached = _evaluated(model, before - 2 * length * change + length.square() * curve, table, penalty, step)
     if reached is not None and bool(reached.objective >= value.objective):
         return reached
     _unflatten(model, twice)
@@ -153,11 +164,13 @@ def ascend(
     return False
 
 
-def _evaluated(model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty) -> EmValue | None:
+def _evaluated(
+    model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty, step: Step = em_step
+) -> EmValue | None:
     """An EM step from these parameters; None where they are no parameters."""
     _unflatten(model, values)
     try:
-        value = model.em_step(table, penalty)
+        value = step(model, table, penalty)
     except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
         return None
     return value if bool(torch.isfinite(value.objective)) and bool(torch.isfinite(_flat(model)).all()) else None

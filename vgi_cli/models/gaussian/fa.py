@@ -11,7 +11,7 @@ from torch import Tensor
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, sorted_chunks
 from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.ranges import Factors
 
@@ -90,3 +90,21 @@ class FactorAnalysis(GaussianFamily):
 
     def free_parameters(self) -> int:
         return self.gaussians.free_parameters()
+
+    @torch.no_grad()
+    def factorised_step(self, table: EmTable, penalty: Penalty) -> EmValue:
+        """One step of EM in place whose E step takes the missing cells of a row for independent given its observed ones
+        (`FactorObserved.factorised`; paper, section 2.2). The objective is the penalised bound of the log-likelihood at
+        the parameters before the step, which never lowers it; `loglik` is the log-likelihood itself."""
+        objective, loglik = table.x.new_zeros(()), table.x.new_zeros(())
+        totals: tuple[Tensor, ...] = ()
+        for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
+            weight = table.weights[rows]
+            observed = self._factors.observe(table.x[rows], patterns)
+            statistics, bound = observed.factorised(weight)
+            objective = objective + (bound * weight).sum()
+            loglik = loglik + (observed.log_prob[:, 0] * weight).sum()
+            totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
+        objective = objective + self.gaussians.log_penalty(table.scale, penalty)
+        self.gaussians.maximise(totals, table.scale, penalty)
+        return EmValue(objective, loglik)

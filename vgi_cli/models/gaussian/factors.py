@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,17 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
+
+
+class Factorised(NamedTuple):
+    """What the best factorised posterior of the missing cells makes of R rows under one factor model.
+
+    statistics  those of `FactorObserved.statistics`, of one component, with every column taken for observed
+    bound       [R] nats: log p(x_obs) less the divergence of the factorised posterior from p(x_mis | x_obs)
+    """
+
+    statistics: tuple[Tensor, ...]
+    bound: Tensor
 
 
 class FactorGaussians(Gaussians):
@@ -48,8 +59,8 @@ class FactorGaussians(Gaussians):
         logdet = self.log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        return _FactorObserved(self.F, self.mean, self.log_psi, x, patterns)
+    def observe(self, x: Tensor, patterns: Patterns) -> FactorObserved:
+        return FactorObserved(self.F, self.mean, self.log_psi, x, patterns)
 
     def footprint(self) -> Footprint:
         K, D, L = self.F.shape
@@ -159,7 +170,9 @@ class FactorGaussians(Gaussians):
         return K * (2 * D + D * L - L * (L - 1) // 2)
 
 
-class _FactorObserved(Observed):
+class FactorObserved(Observed):
+    """Rows seen through their holes by factor models: what the factors are given the observed cells."""
+
     def __init__(self, F: Tensor, mean: Tensor, log_psi: Tensor, x: Tensor, patterns: Patterns) -> None:
         self.F, self.means, self.log_psi, self.x, self.patterns = F, mean, log_psi, x, patterns
         self.missing = patterns.missing[patterns.of_row]
@@ -207,3 +220,39 @@ class _FactorObserved(Observed):
             added = [part.new_zeros(J, part.shape[1]).index_add_(0, place, part) for part in parts]
             sums.append(torch.stack(added, -1))
         return torch.stack(sums)
+
+    def factorised(self, weight: Tensor) -> Factorised:
+        """One factor model with q(x_mis | x_obs) = prod_j q_j(x_j | x_obs) in place of p(x_mis | x_obs); `weight` [R].
+
+        Of all such q the one nearest to p, in KL(q || p), has its means and the variances 1 / Q_jj, Q the precision of
+        a whole row: with L = Q_mm, that of x_mis given x_obs, the divergence is 1/2 (sum_m log Q_jj - log|Q_mm|)
+        (Bishop 2006, section 10.1.2). Given the completed row the factors have their exact law, so that
+
+            E z = B (x - mean),   Cov z = I - B F + B V B',   Cov(z, x) = B V,   B = F' Q,   V = diag(1 / Q_jj) at holes
+
+        are the moments of a row; no cell tells more of another than through its mean.
+        """
+        F, log_psi, mean = self.F[0], self.log_psi[0], self.means[0]
+        L = F.shape[1]
+        holes = self.missing.to(F.dtype)
+        scaled = F * torch.exp(-log_psi)[:, None]
+        cholesky = torch.linalg.cholesky(torch.eye(L, dtype=F.dtype, device=F.device) + scaled.mT @ F)
+        B = torch.cholesky_solve(scaled.mT, cholesky)
+        alone = torch.exp(-log_psi) * (1 - (F * B.mT).sum(1))  # [D] the diagonal of Q
+        pattern = self.patterns.missing.to(F.dtype)
+        logdet = 2 * self.posterior.cholesky[0].diagonal(dim1=-2, dim2=-1).log().sum(-1) - pattern @ log_psi
+        logdet = logdet - 2 * cholesky.diagonal().log().sum()  # [U] of Q_mm
+        divergence = 0.5 * (pattern @ alone.log() - logdet)
+
+        x = self.mean(0)
+        z = torch.cat([(x - mean) @ B.mT, torch.ones_like(weight)[:, None]], 1)
+        spread = (weight @ holes) / alone  # [D] sums of V
+        total = weight.sum()
+        second = (z * weight[:, None]).mT @ z
+        second[:L, :L] += total * (torch.eye(L, dtype=F.dtype, device=F.device) - B @ F) + (B * spread) @ B.mT
+        first = (x * weight[:, None]).mT @ z
+        first[:, :L] += (B * spread).mT
+        square = weight @ x.square() + spread
+        D = len(mean)
+        statistics = (second.expand(1, D, L + 1, L + 1), first[None], square[None], total.expand(1, D), second[None])
+        return Factorised(statistics, self.log_prob[:, 0] - divergence[self.patterns.of_row])
