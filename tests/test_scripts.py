@@ -49,6 +49,46 @@ def test_a_factorised_posterior_is_set_beside_em(tmp_path: Path) -> None:
     assert "| `em-factorised` | 7.00000;" in script("factorised", *ask).out
 
 
+def test_turned_and_mirrored_loadings_have_a_mean_after_alignment() -> None:
+    """Copies of one F by orthogonal matrices are brought together, whichever comes first; a plain mean is none."""
+    averaging, make_toy = module("averaging"), module("make_toy")
+    rng = np.random.default_rng(0)
+    quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
+    turns = [np.eye(2), -np.eye(2), quarter, quarter @ np.diag([1.0, -1.0]), stats.ortho_group.rvs(2, random_state=1)]
+    plain = np.stack([make_toy.F @ turn for turn in turns])
+    turned = averaging.aligned(plain)
+    assert averaging.spread(turned) < 1e-10 < 1 < averaging.spread(plain)
+    mean = turned.mean(0)
+    np.testing.assert_allclose(mean @ mean.T, make_toy.F @ make_toy.F.T, atol=1e-9)
+    assert not np.allclose(plain.mean(0) @ plain.mean(0).T, make_toy.F @ make_toy.F.T, atol=1.0)
+    fits = [averaging.Factors(F, make_toy.MEAN, make_toy.PSI) for F in plain]
+    assert abs(averaging.averaged(fits, turned).kl()) < 1e-9 < 0.1 < averaging.averaged(fits, plain).kl()
+    noisy = np.stack([(make_toy.F + rng.normal(size=(6, 2))) @ turn for turn in turns])
+    best = averaging.aligned(noisy)
+    for k, F in enumerate(best):  # at the top no turn of one brings it nearer to the mean of the others
+        product = F.T @ np.delete(best, k, 0).mean(0)
+        np.testing.assert_allclose(product, product.T, atol=1e-6)
+        assert np.linalg.eigvalsh(product).min() > 0
+        np.testing.assert_allclose(F @ F.T, noisy[k] @ noisy[k].T, atol=1e-9)
+
+
+def test_fits_to_imputations_are_averaged(tmp_path: Path) -> None:
+    assert script("make_toy", tmp_path, "--rows", 400, "--test-rows", 10, "--masks", 1, "--sixths", 3).code == 0
+    ask = [tmp_path, "--masks", 1, "--sixths", 3, "--imputations", 2]
+    done = script("averaging", *ask)
+    assert done.code == 0, done.err
+    rows = {(cells := line.strip("| ").split(" | "))[0]: cells[1] for line in done.out.splitlines()[2:]}
+    assert list(rows) == ["naive", "procrustes", "stacked", "spread", "spread, turned"]
+    kept = tmp_path / "averaging" / "3-1-2.json"
+    found = json.loads(kept.read_text())
+    assert rows == {way: f"{value:.4g}" for way, value in found.items()}
+    assert (
+        found["procrustes"] == pytest.approx(found["stacked"], rel=0.5) and found["spread, turned"] <= found["spread"]
+    )
+    kept.write_text(json.dumps(found | {"naive": 7.0}))  # read, not made anew
+    assert "| naive | 7 |" in script("averaging", *ask).out
+
+
 def test_few_rows_are_scored_with_a_hold_and_without() -> None:
     done = script("few_rows", "--seeds", 1, "--columns", 5, "--ratios", 1)
     rows = [line.strip("| ").split(" | ") for line in done.out.splitlines()[2:]]
