@@ -37,7 +37,7 @@ from paper_families import COMPLETE, FAMILIES, Family, Fit
 
 import vgi_cli
 from vgi_cli.fitting.fitted import load_run
-from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents, SingleCells
 from vgi_cli.methods.vgi.targets import Columns
 from vgi_cli.reporting import Silent
 from vgi_cli.settings.gather import load_recipe
@@ -66,7 +66,7 @@ def imputing_timed() -> Iterator[list[float]]:
         return run
 
     with ExitStack() as stack:
-        for target in (Columns, CarriedLatents, BlockLatents):
+        for target in (Columns, CarriedLatents, BlockLatents, SingleCells):
             stack.enter_context(mock.patch.object(target, "update", timed(target.update)))
         yield spent
 

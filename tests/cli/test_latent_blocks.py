@@ -19,6 +19,7 @@ VAE = [
 ]
 WAYS = {
     "vbgi": ["--method", "vbgi", "--set", "method.trunk=[4]"],
+    "single": ["--method", "vbgi", "--set", "method.cells=single", "--set", "method.hidden=[4]"],
     "vbgi-m": ["--method", "vbgi-m"],
     "vgi": [*("--method", "vgi", "--set", "method.accept=metropolis", "--set", "optim.warmup_conditionals=1")],
 }

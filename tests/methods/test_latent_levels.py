@@ -179,6 +179,7 @@ def table(N: int = 90) -> TensorTable:
 METHODS: dict[str, dict[str, Any]] = {
     "vgi": {"hidden": (4,), "trunk": (6,), "imputations": 2},
     "vbgi": {"trunk": (6,), "imputations": 2},
+    "vbgi, single cells": {"cells": "single", "trunk": (6,), "hidden": (4,), "gibbs_steps": 3, "imputations": 2},
     "vbgi-m": {"imputations": 2},
     "mvae": {},
     "miwae": {"samples": 5},
@@ -190,7 +191,8 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def started(method: str, seed: int = 0, **settings: Any) -> tuple[Any, Any]:
-    made = registry.METHODS.load(method)
+    name, _, _ = method.partition(",")
+    made = registry.METHODS.load(name)
     small = {
         "latents": 2,
         "activation": "tanh",
@@ -202,7 +204,7 @@ def started(method: str, seed: int = 0, **settings: Any) -> tuple[Any, Any]:
     }
     vae = VariationalAutoencoder.build(VaeConfig(**{**small, **made.fixed}), LAYOUT).double()
     own = {"epochs": 2, "optim": {"batch_size": 32}, **METHODS[method], **settings}
-    defaults = merged(VariationalAutoencoder.method_defaults.get(method, {}), own)
+    defaults = merged(VariationalAutoencoder.method_defaults.get(name, {}), own)
     if "warmup_model" in defaults["optim"]:
         defaults["optim"]["warmup_model"] = 1
     data = table()

@@ -11,7 +11,7 @@ import torch
 
 from tests.contracts.test_families import conditionals
 from tests.linear_vae import linear_vae
-from vgi_cli.chains.moves import Moves, SweepNoise, WithLatents, along, uniform
+from vgi_cli.chains.moves import Moves, SweepNoise, WithLatents, along, scan_of, uniform
 from vgi_cli.chains.scans import Scan
 from vgi_cli.data import make_table
 from vgi_cli.errors import UsageError
@@ -19,7 +19,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune, vgi
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents
+from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents, SingleCells
 from vgi_cli.methods.vgi.objective import Estimate
 from vgi_cli.methods.vgi.targets import Columns, Inference
 from vgi_cli.methods.vgi.vgi import VBGI, VBGI_M
@@ -233,6 +233,96 @@ def test_pseudo_gibbs_of_the_extended_kernel_draws_given_the_previous_values():
     torch.testing.assert_close(swept.x, torch.cat([torch.where(holes, drawn, x), z], 1))
 
 
+def single_conditionals(kernel="standard", L=L):
+    """Rough q(x_j | rest, z), one for each column."""
+    config = VgiConfig(cells="single", trunk=(6,), hidden=(4,), kernel=kernel)
+    q = SingleCells().conditionals(SimpleNamespace(latents=L), config, Layout.plain(D)).double()
+    q.initialise(torch.Generator().manual_seed(1))
+    g = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in q.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=g, dtype=torch.float64))
+    return q
+
+
+@pytest.mark.parametrize("kernel", ["standard", "extended"])
+@pytest.mark.parametrize("scan", ["step", "path"])
+def test_chains_of_single_cells_and_latents_keep_the_model(kernel, scan):
+    model, law, xz, missing, g = rows_of_the_model(False)
+    target, q = SingleCells(), single_conditionals(kernel)
+    out, moved = swept(target, inference(target, model, q, Moves(True, scan == "path", 3)), xz, missing, g, 6)
+    assert moved.float().mean() > 0.05  # q is rough
+    assert_distributed_as_the_model(out, model, law)
+
+
+def test_each_hole_and_the_latents_are_as_likely_to_be_redrawn_and_are_by_their_own_law():
+    """One kept step: what changed is one hole, by its conditional of the row and z, or all of z, by the encoder."""
+    model, _, xz, missing, g = rows_of_the_model(False)
+    target, q = SingleCells(), single_conditionals()
+    of = inference(target, model, q, Moves(False, False, 1))
+    noise = target.sweep_noise(of, R, LIKE, g)
+    swept = target.update(of, xz, missing, noise)
+    changed = swept.x != xz
+    assert bool((changed[:, D:].all(1) | ~changed[:, D:].any(1)).all())
+    count = missing[:, :D].sum(1)
+    chance = torch.cat([missing[:, :D], torch.ones(R, 1)], 1) / (count + 1)[:, None]
+    spread = (chance * (1 - chance)).sum(0).sqrt()
+    times = torch.cat([changed[:, :D], changed[:, D:].any(1, keepdim=True)], 1).double().sum(0)
+    assert bool(((times - chance.sum(0)).abs() < 4.5 * spread).all()), times
+    with torch.no_grad():
+        z = model.encode(xz[:, :D]).draw(noise.normal[:, 0, :L])
+        torch.testing.assert_close(swept.x[changed[:, D], D:], z[changed[:, D]])
+        for j in range(D):
+            own = changed[:, j]
+            assert not bool(changed[own].index_fill(1, torch.tensor(j), False).any())
+            hidden = xz.index_fill(1, torch.tensor(j), 0.0)
+            params = q.columns.network(hidden, torch.full((R, 1), j), True)[:, 0]
+            drawn = q.columns.family.law(params).draw(noise.normal[:, 0, :1])
+            torch.testing.assert_close(swept.x[own, j], drawn[own])
+
+
+def test_the_objective_of_single_cells_weighs_every_hole_and_the_latents_alike():
+    """Against the sum over h holes and z, each 1 / (h + 1), written out; complete rows have their ELBO."""
+    model, _, xz, missing, g = rows_of_the_model(False)
+    xz, missing, weight = xz[:60], missing[:60].clone(), uniform((60,), xz, g)
+    missing[50:] = False
+    target, q = SingleCells(), single_conditionals()
+    of = inference(target, model, q, Moves(False, False, 1))._replace(estimate=Estimate(D))
+    noise = target.draw_noise(of, 50, 60, LIKE, g)
+    got = target.objective(of, xz, missing, weight, noise)
+    holes = missing[:, :D]
+    count = holes.sum(1)
+    expected = weight / (count + 1) * model.elbo(xz[:, :D], noise.latents)
+    drawn_at = scan_of(q.columns, holes[:50], 1, noise.order, D, 1)
+    for m in range(D):
+        j, active = drawn_at.j[:, m], drawn_at.active[:, m]
+        assert bool(holes[:50].gather(1, j[:, None])[active].all())
+        hidden = xz[:50].scatter(1, j[:, None], 0.0)
+        law = q.columns.family.law(q.columns.network(hidden, j[:, None], True)[:, 0])
+        rows = xz[:50].scatter(1, j[:, None], law.draw(noise.normal[:, m])[:, None])
+        term = model.joint_log_prob(rows) + law.entropy()
+        expected[:50] = expected[:50] + torch.where(active, weight[:50] / (count[:50] + 1) * term, 0.0)
+    torch.testing.assert_close(got, expected.sum())
+    got.backward()
+    assert all(bool((p.grad != 0).any()) for p in [*q.parameters(), *model.encoder.parameters()])
+
+
+@pytest.mark.parametrize(
+    ("method", "family", "settings", "says"),
+    [
+        (vgi.METHOD, VariationalAutoencoder, {"accept": "gibbs"}, "method.cells=single is said of"),
+        (VBGI, Flow, {}, "method.cells=single is said of"),
+        (VBGI_M, VariationalAutoencoder, {}, "method.cells=single is said of"),
+        (VBGI, VariationalAutoencoder, {"gradient": "accepted"}, "method.gradient=accepted means nothing"),
+        (VBGI, VariationalAutoencoder, {"scan": "block"}, "method.scan=block moves single columns"),
+        (VBGI, VariationalAutoencoder, {"optim": OPTIM | {"warmup_conditionals": 3}}, "has no warm-up of the cond"),
+    ],
+)
+def test_single_cells_are_refused_where_they_mean_nothing(method, family, settings, says):
+    with pytest.raises(UsageError, match=says):
+        method.check(family, VgiConfig.model_validate({"cells": "single", "optim": OPTIM} | settings))
+
+
 METHODS = {
     "vgi": (vgi.METHOD, {"accept": "metropolis", "hidden": (4,), "trunk": (6,)}),
     "vgi-path": (
@@ -247,6 +337,10 @@ METHODS = {
     "vbgi-extended": (
         VBGI,
         {"accept": "metropolis", "gibbs_steps": 2, "blocks_per_row": 2, "trunk": (6,), "kernel": "extended"},
+    ),
+    "vbgi-single": (
+        VBGI,
+        {"accept": "metropolis", "cells": "single", "gibbs_steps": 3, "trunk": (6,), "hidden": (4,)},
     ),
     "vbgi-m": (VBGI_M, {"accept": "gibbs", "gibbs_steps": 2, "blocks_per_row": 2}),
 }
@@ -306,7 +400,7 @@ def test_the_first_imputations_are_of_the_columns_and_latents_are_of_the_prior(i
     assert float(x.abs().max()) < 6
 
 
-@pytest.mark.parametrize("name", ["vgi", "vbgi", "vbgi-extended"])
+@pytest.mark.parametrize("name", ["vgi", "vbgi", "vbgi-extended", "vbgi-single"])
 def test_finetuning_changes_the_conditionals_and_the_encoder_alone(name):
     state = begin(name)
     for _ in vgi.run(state):

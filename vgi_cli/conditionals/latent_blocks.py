@@ -21,7 +21,7 @@ from vgi_cli.layout import Blocks, Layout
 from vgi_cli.maths.cells import CellKinds
 from vgi_cli.maths.diagonal import DiagonalNormal
 from vgi_cli.maths.indicators import Indicators
-from vgi_cli.maths.laws import CellsLaw, LatentLaw, Law
+from vgi_cli.maths.laws import WIDE_SHARE, CellsLaw, LatentLaw, Law
 from vgi_cli.maths.nets import MLP
 
 
@@ -79,6 +79,9 @@ class Either(Law):
 
     def log_prob(self, value: Tensor) -> Tensor:
         return torch.where(self.condition, self.first.log_prob(value), self.second.log_prob(value))
+
+    def widened(self, share: float = WIDE_SHARE) -> Law:
+        return Either(self.condition, self.first.widened(share), self.second.widened(share))
 
 
 class LatentBlocks(Conditionals):

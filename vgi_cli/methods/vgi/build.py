@@ -12,6 +12,7 @@ from vgi_cli.conditionals.families.base import Family, FamilySettings
 from vgi_cli.conditionals.families.joint import JointFamily
 from vgi_cli.conditionals.families.levels import LevelHeads
 from vgi_cli.conditionals.families.location import BlockLevels
+from vgi_cli.conditionals.latent_columns import ColumnsGivenLatents
 from vgi_cli.conditionals.networks.heads import SKIP_UP_TO, HeadNetwork
 from vgi_cli.conditionals.networks.modulated import ModulatedNetwork
 from vgi_cli.conditionals.networks.trunk import BlockNetwork
@@ -56,6 +57,23 @@ def build_conditionals(config: VgiConfig, layout: Layout) -> AmortisedConditiona
         )
     network = _network(config, partition, heads)
     return AmortisedConditionals(family, network, extended=extended, partition=partition, levels=Levels(counts, laws))
+
+
+def conditionals_given_latents(config: VgiConfig, layout: Layout, L: int) -> ColumnsGivenLatents:
+    """Those of single columns that see the row and L latents after it, in augmented rows; parameters not yet
+    initialised. There are none of the latents: the network has a head for each data column only."""
+    wide = layout.with_latents(L)
+    family = FAMILIES.load(config.conditional).build(FamilySettings(config.spline_steps, config.spline_bins))
+    columns, partition = Blocks.columns(layout.d), Blocks.columns(wide.D)
+    extended = config.kernel == "extended"
+    if not layout.discrete:
+        network = _network(config, columns, Heads(wide.D, family.width, 1))
+        return ColumnsGivenLatents(family, network, extended=extended, partition=partition)
+    counts, laws = wide.level_counts, LevelHeads(wide)
+    heads = Heads(Indicators(counts).F, max(family.width, laws.width), laws.width)
+    levels = Levels(counts, laws)
+    network = _network(config, columns, heads)
+    return ColumnsGivenLatents(family, network, extended=extended, partition=partition, levels=levels)
 
 
 class Heads(NamedTuple):

@@ -61,6 +61,8 @@ class VgiConfig(AscentConfig):
     block_columns    B, also of the objective; None: by the number of holes, 1 where the scan is not by blocks
     gradient         where theta's gradient is taken: `objective`, at the redrawn block (Algorithm 3), or `accepted`,
                      at the state of the chain (Fisher's identity)
+    cells            `vbgi` on a model with latents: all missing cells of a row `together`, by one network, or each by
+                     a conditional of its own (`single`)
     kernel           `standard` hides a column's previous value from its conditional, `extended` shows it
     layout           `independent` networks, a `shared` trunk with one head per column, or trunk and head shared, the
                      head `modulated` by an embedding of the column; `auto`: shared up to 64 columns, modulated beyond
@@ -79,6 +81,7 @@ class VgiConfig(AscentConfig):
     scan: Literal["auto", "step", "path", "block"] = "auto"
     block_columns: Columns | None = None
     gradient: Literal["objective", "accepted"] = "objective"
+    cells: Literal["together", "single"] = "together"
     kernel: Literal["standard", "extended"] = "standard"
     layout: Literal["auto"] | Layout = "auto"
     conditional: Annotated[str, BeforeValidator(_family)] = "gaussian"

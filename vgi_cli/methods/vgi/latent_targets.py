@@ -12,13 +12,14 @@ from torch import Tensor
 from vgi_cli.chains.moves import OfRows, SweepNoise, Swept, WithLatents, normal, sweep, sweep_noise
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.latent_blocks import LatentBlocks
+from vgi_cli.conditionals.latent_columns import LatentColumns
 from vgi_cli.errors import UsageError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.cells import MixedCells
 from vgi_cli.maths.laws import CellsLaw
-from vgi_cli.methods.vgi.build import check_scan
+from vgi_cli.methods.vgi.build import check_scan, conditionals_given_latents
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.objective import DrawNoise
+from vgi_cli.methods.vgi.objective import DrawNoise, draw_noise, vgi_objective
 from vgi_cli.methods.vgi.targets import Columns, Inference, Target
 from vgi_cli.models.base import Latent, Model
 
@@ -138,6 +139,61 @@ class BlockLatents(Target):
         raise UsageError("method.gradient=accepted needs the log density of a row", "leave it out")
 
 
+@final
+class SingleCells(Target):
+    """VBGI with univariate x_j (paper, section 3.4): a row's missing columns, each on its own, and the latents, all
+    together, are its blocks, and each is as likely to be redrawn."""
+
+    together = True
+
+    def latents(self, model: Model) -> int:
+        return cast(Latent, model).latents
+
+    def conditionals(self, model: Model, config: VgiConfig, layout: Layout) -> Conditionals:
+        L = self.latents(model)
+        return LatentColumns(conditionals_given_latents(config, layout, L), L)
+
+    def bind(self, q: Conditionals, model: Model) -> None:
+        cast(LatentColumns, q).bind(cast(Latent, model))
+
+    def sweep_noise(self, of: Inference, n: int, like: Tensor, g: torch.Generator) -> SweepNoise:
+        return sweep_noise(of.q, n, of.moves, like, g)
+
+    def draw_noise(self, of: Inference, n: int, R: int, like: Tensor, g: torch.Generator) -> DrawNoise:
+        """For M columns of incomplete rows and the latents of all."""
+        cells = draw_noise(cast(LatentColumns, of.q).columns, n, of.estimate, like, g)
+        return cells._replace(latents=normal((R, of.layout.L), like, g))
+
+    def update(self, of: Inference, x: Tensor, missing: Tensor, noise: SweepNoise, box: Tensor | None = None) -> Swept:
+        """G blocks of each row, in random order without replacement; accepted by p(x, z) where anything is refused."""
+        model = cast(Latent, of.p)
+        if box is not None:
+            wide = box.new_full((1, model.latents), torch.inf)
+            box = torch.cat([box, torch.cat([-wide, wide])], 1)
+        density = OfRows(lambda x, missing: model.joint_log_prob(x))
+        return sweep(noise, of.q, x, missing, density, of.moves, of.K, box)
+
+    def objective(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        """J of a row with h holes: 1 / (h + 1) of the term of z, its ELBO, and h / (h + 1) of the mean over its holes
+        of E [log p(x_j, rest | z) p(z) - log q(x_j | rest, z)], z as it stands in the chain. The expectation over the
+        block is exact as to which of the two it is, and an estimate from M columns as to the column."""
+        model, q = cast(Latent, of.p), cast(LatentColumns, of.q)
+        holes = of.layout.data(missing)
+        count = holes.sum(1).to(x.dtype)
+        latents = (weight / (count + 1) * model.elbo(of.layout.data(x), noise.latents)).sum()
+        n = len(noise.normal)
+        if n == 0:
+            return latents
+        share = weight[:n] * count[:n] / (count[:n] + 1)
+        given = torch.nn.functional.pad(holes[:n], (0, of.layout.L))  # of the latents nothing is redrawn here
+        joint = OfRows(lambda x, missing: model.joint_log_prob(x)).log_p
+        return latents + vgi_objective(joint, q.columns, x[:n], given, share, of.K, noise, of.estimate)
+
+    def likelihood(self, of: Inference, x: Tensor, missing: Tensor, weight: Tensor) -> Tensor:
+        """UsageError: `check_single` refuses it before."""
+        raise UsageError("method.gradient=accepted needs the log density of a row", "leave it out")
+
+
 def _expected(model: Latent, q: CellsLaw, x: Tensor, z: Tensor, missing: Tensor) -> Tensor:
     """E_q [ log p(x | z) p(z) ] of rows x [n, d], whose `missing` cells are drawn from q, given z [n, L]: [n]. The
     expectation over levels is exact, in value and gradient, because given z the cells are independent under p as under
@@ -149,6 +205,24 @@ def _expected(model: Latent, q: CellsLaw, x: Tensor, z: Tensor, missing: Tensor)
     summed = missing & torch.zeros_like(missing).index_fill(1, discrete, True)
     levels = (p.expected_log_levels(q) * summed[:, discrete]).sum(1)
     return p.log_prob(x, summed) + levels + model.prior.log_prob(z)
+
+
+def check_single(config: VgiConfig) -> None:
+    """UsageError for settings that mean nothing where the blocks are z and each missing cell."""
+    check_scan(config)
+    if config.gradient != "objective":
+        message = "method.gradient=accepted means nothing for 'vbgi' on a model with latents"
+        raise UsageError(f"{message}: the log density of a row has no closed form", "leave it out")
+    _check_warm_up(config, "vbgi")
+
+
+def check_together(config: VgiConfig) -> None:
+    """UsageError for single cells where there are no latents beside them, or no conditionals of cells."""
+    if config.cells != "together":
+        raise UsageError(
+            f"method.cells={config.cells} is said of the missing cells beside latents that are a block of their own",
+            "leave it out, or take --model vae --method vbgi",
+        )
 
 
 def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
@@ -176,6 +250,10 @@ def check_blocks(config: VgiConfig, method: str, marginal: bool) -> None:
             shown = list(value) if isinstance(value, tuple) else value
             message = f"method.{key}={shown} means nothing for '{method}' on a model with latents"
             raise UsageError(f"{message}: the conditionals are {network}", "leave it out")
+    _check_warm_up(config, method)
+
+
+def _check_warm_up(config: VgiConfig, method: str) -> None:
     if config.optim.warmup_conditionals:
         raise UsageError(
             f"'{method}' on a model with latents has no warm-up of the conditionals: all networks learn in that of the "

@@ -29,7 +29,14 @@ from vgi_cli.methods.start import initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
 from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
-from vgi_cli.methods.vgi.latent_targets import BlockLatents, CarriedLatents, check_blocks
+from vgi_cli.methods.vgi.latent_targets import (
+    BlockLatents,
+    CarriedLatents,
+    SingleCells,
+    check_blocks,
+    check_single,
+    check_together,
+)
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns, Target
 from vgi_cli.methods.vgi.warm_ups import warm_up_conditionals, warm_up_model
@@ -65,6 +72,7 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
 
 def check(family: type[Model], config: VgiConfig) -> None:
     """A bound of a log density must not enter an acceptance ratio: the chain would target something else."""
+    check_together(config)
     if config.accept == "metropolis" and not (family.exact or issubclass(family, Latent)):
         raise UsageError(
             "method.accept=metropolis needs a log density, and this model has a lower bound of one only",
@@ -137,18 +145,24 @@ def variant(
 def check_vbgi(family: type[Model], config: VgiConfig) -> None:
     """UsageError for settings of `vbgi` that cannot work with a family."""
     if issubclass(family, Latent):
-        check_blocks(config, "vbgi", False)
+        check_single(config) if config.cells == "single" else check_blocks(config, "vbgi", False)
     else:
         check(family, config)
 
 
 def target_of_vbgi(family: type[Model], config: VgiConfig) -> Target:
-    """The blocks of the table, or latents and missing cells."""
-    return BlockLatents(marginal=False) if issubclass(family, Latent) else target_of(family, config)
+    """The blocks of the table, or latents and missing cells, all together or one by one."""
+    if not issubclass(family, Latent):
+        return target_of(family, config)
+    return SingleCells() if config.cells == "single" else BlockLatents(marginal=False)
+
+
+def check_vbgi_m(family: type[Model], config: VgiConfig) -> None:
+    """UsageError for settings of `vbgi-m` that mean nothing: there are no conditionals of missing cells."""
+    check_together(config)
+    check_blocks(config, "vbgi-m", True)
 
 
 METHOD = variant(check, target_of)
 VBGI = variant(check_vbgi, target_of_vbgi)
-VBGI_M = variant(
-    lambda family, config: check_blocks(config, "vbgi-m", True), lambda family, config: BlockLatents(marginal=True)
-)
+VBGI_M = variant(check_vbgi_m, lambda family, config: BlockLatents(marginal=True))
