@@ -387,7 +387,7 @@ class EvaluateOptions(CommonOptions, total=False):
     ]
     conditionals: Annotated[
         bool,
-        Option("Compare the fitted conditionals with the model's own, by column; with --truth-model with its too."),
+        Option("Compare the fitted conditionals with the model's own and, with --truth-model, the truth's, by column."),
     ]
     per_row: Annotated[str | Path | None, Option("Write log p(observed cells) of each row.", "FILE")]
     samples: Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
