@@ -68,6 +68,34 @@ def encode(
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), layout), keys)
 
 
+class Respread:
+    """The observed cells of the rounded columns of encoded rows, spread by other noise: what `encode` gives for another
+    `draw`."""
+
+    def __init__(self, table: Table, schema: Schema, *, seed: int, keys: Tensor, places: Tensor) -> None:
+        """keys [N], places [N]: of the rows, and where they stand in the table. ValueError: no column is rounded."""
+        rows, layout = places.numpy(), schema.layout
+        pairs = zip(schema.encoded, layout.slices, strict=True)
+        self._columns = [
+            (column, layout.names[dims], column.codes(table.column(column.name))[rows])
+            for column, dims in pairs
+            if column.noisy
+        ]
+        if not self._columns:
+            raise ValueError("no column is rounded")
+        dims = [range(layout.D)[own] for column, own in zip(schema.encoded, layout.slices, strict=True) if column.noisy]
+        self._dims = torch.tensor([i for part in dims for i in part])
+        self._seed, self._keys = seed, keys
+
+    def __call__(self, draw: int) -> tuple[Tensor, Tensor]:
+        """Their dimensions [n], and the cells [N, n] float64; anything at missing ones."""
+        parts = []
+        for column, names, codes in self._columns:
+            noise = KeyedNoise(self._seed, names, self._keys, torch.tensor([draw]), "dequantise")
+            parts.append(column.encode(codes, noise.uniform()[0].numpy()))
+        return self._dims, torch.from_numpy(np.concatenate(parts, axis=1))
+
+
 class RowKeys:
     """Row keys of a table that may come in blocks: the texts of the id columns and their count so far, else (no ids
     here) the row number, or with `by_content` all cells of the row and their count so far, so that tables of one row

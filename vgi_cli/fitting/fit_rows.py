@@ -36,6 +36,7 @@ from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
+from vgi_cli.methods.loop import LoopState
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, PILOT, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
@@ -275,6 +276,8 @@ def start(job: Job) -> tuple[Job, State]:
         say_where(state.chains, work.folder, work.reporter)
     else:
         state = method.init(*inputs)
+    if isinstance(state, LoopState):
+        state.respread = job.train.respread(recipe.seed)
     if state.compiled is not None:
         work.reporter.detail(f"compile: {state.compiled}")
     elif recipe.compile == "on":

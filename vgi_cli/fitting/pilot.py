@@ -25,6 +25,7 @@ from vgi_cli.fitting.refits import TRAINING_SHARE, refit_count
 from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import OutOfTime, TimeLimit, Work, giving_up
 from vgi_cli.methods.base import EpochEnd, State
+from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
 from vgi_cli.models.base import built
 from vgi_cli.reporting import PILOT
@@ -200,4 +201,7 @@ def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, An
     if "chains" in values:
         values["chains"] = "device"
     model = built(recipe.model.family, recipe.model_settings, table.layout).to(dtype).to(device)
-    return method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
+    state = method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
+    if isinstance(state, LoopState):
+        state.respread = rows.respread(recipe.seed)
+    return state

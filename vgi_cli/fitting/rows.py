@@ -17,7 +17,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
-from vgi_cli.encoding.encoder import encode, log_share, log_volume
+from vgi_cli.encoding.encoder import Respread, encode, log_share, log_volume
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
@@ -76,6 +76,13 @@ class Rows(NamedTuple):
         schema = refitted(self.source.schema, self.source.table, recipe, self.places[some])
         every = rows_of(self.source.table, schema, recipe.seed)
         return every.at(self.places).with_layout(self.table.layout)
+
+    def respread(self, seed: int) -> Respread | None:
+        """What spreads the observed cells of rounded columns by other noise; None where there are no such columns, or
+        the rows come encoded."""
+        if self.source is None or not any(column.noisy for column in self.source.schema.encoded):
+            return None
+        return Respread(self.source.table, self.source.schema, seed=seed, keys=self.keys, places=self.places)
 
     def log_volume(self) -> Tensor:
         """[N] what turns log p(encoded observed cells) of a row into a log density in data units (add it)."""

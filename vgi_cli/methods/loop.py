@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar
 
@@ -60,6 +60,9 @@ class LoopState(State):
     counts      other sums over the steps of this epoch, by their names in a checkpoint
     keeps       whether the imputations are a part of the run
     row_weight  [N] what each row of the table counts in the objective, mean 1; None: all the same
+    respread    number -> (dimensions [n], values [N, n]): the observed cells of rounded columns, spread over their
+                steps by noise of that number; 0 is the noise that the table came with. Every epoch of a fit takes its
+                own, so that no model learns one draw of it. None: no column is rounded, or the one draw stays
     """
 
     TOTAL: ClassVar[str] = "total"
@@ -74,6 +77,8 @@ class LoopState(State):
         self.seed = seed
         self.keeps = keeps
         self.row_weight: Tensor | None = None
+        self.respread: Callable[[int], tuple[Tensor, Tensor]] | None = None
+        self._own_x = False  # whether the chains have a copy of the table's cells, which may be written
         empty = chains.missing.all(1)[chains.incomplete]
         self.empty = chains.incomplete[empty]  # fully missing rows do not enter
         self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
@@ -110,6 +115,7 @@ class LoopState(State):
 
     def chains_for(self, of: Reweighted) -> Chains:
         """The chains of a refit: of its rows, the first of each."""
+        self.spread(0)
         return self.chains.one_chain(0, of.rows.to(self.chains.x.device))
 
     def model_for(self, of: Reweighted) -> Model:
@@ -157,6 +163,17 @@ class LoopState(State):
         if self.position + 1 < self.batches:
             self.chains.prefetch(self._rows(self.position + 1)[0])
         return batch
+
+    def spread(self, number: int) -> None:
+        """Spread the observed cells of rounded columns by the noise of a number."""
+        if self.respread is None:
+            return
+        chains = self.chains
+        if not self._own_x:
+            chains.x, self._own_x = chains.x.clone(), True
+        dims, values = self.respread(number)
+        dims = dims.to(chains.x.device)
+        chains.x[:, dims] = values.to(chains.x).masked_fill_(chains.missing[:, dims], 0.0)
 
     def _rows(self, position: int) -> list[Tensor]:
         """Incomplete and complete rows of the batch at a position of this epoch."""
@@ -278,6 +295,7 @@ def epochs(state: LoopState, stage: Stage, count: int) -> Iterator[int]:
     if state.stage < stage:
         state.enter(stage)
     while state.stage == stage and state.stage_epoch < count:
+        state.spread(1 + state.stage_epoch + (int(stage) << 32))
         yield state.stage_epoch + 1
 
 
