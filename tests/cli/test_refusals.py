@@ -147,6 +147,21 @@ def test_masks_that_do_not_fit(vgi: Vgi, data: Path, mask: str, error: str) -> N
             "with --model flow use --method vgi or vbgi or plmcmc or complete or impute-then-fit; --method em works",
         ),
         (
+            ["data.csv", "--model", "mixture", "--method", "em-factorised"],
+            "method 'em-factorised' needs one Gaussian with factors, which model 'mixture' does not have",
+            "--method em-factorised works with --model fa",
+        ),
+        (
+            ["data.csv", "--model", "fa", "--method", "em-factorised", "--set", "bootstrap=3"],
+            "method 'em-factorised' has no bootstrap refits, which reweight rows of a likelihood",
+            "leave it out, or take --method em",
+        ),
+        (
+            ["data.csv", "--model", "vae", "--method", "vgi", "--set", "method.cells=single"],
+            "method.cells=single is said of the missing cells beside latents that are a block of their own",
+            "leave it out, or take --model vae --method vbgi",
+        ),
+        (
             ["data.csv", "--model", "vae", "--method", "em"],
             "method 'em' needs EM steps in closed form (a mixture of Gaussians), which model 'vae' does not have",
             "with --model vae use --method vgi or vbgi or vbgi-m or complete",
