@@ -123,7 +123,7 @@ FA_FREY = Family(
     ways={
         "em": lambda k: Fit("fa", "em", None, {"model.factors": 43}, 800),
         "vgi": lambda k: Fit("fa", "vgi", RECIPES / "paper" / "fa-frey.yaml", {}, FREY_EPOCHS[k]),
-        "vgi blocks": lambda k: Fit("fa", "vgi", RECIPES / "fa-frey.yaml", {}, 90 if k < 5 else 180),
+        "vgi blocks": lambda k: Fit("fa", "vgi", RECIPES / "fa-frey.yaml"),
         "mcem": lambda k: Fit("fa", "mcem", None, {**FREY_FIT, "method.imputations": 5}, 800),
         "mice": frey_imputed("mice", **{"method.iterations": 10}),
         "mice, reduced": frey_imputed("mice", **REDUCED),

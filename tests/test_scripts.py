@@ -136,11 +136,15 @@ def test_fa_frey_compares_with_em_and_keeps_what_it_found(frey: Path) -> None:
     (line,) = [line for line in done.out.splitlines() if line.startswith("| gibbs")]
     (found,) = json.loads((frey / "found.json").read_text())
     assert f"| {found['kl']:.1f} |" in line and found["kl"] > 0
-    run = frey / "runs" / f"1-{found['name']}"
+    run = frey / "runs" / f"3-1-{found['name']}"
     assert found["kl"] == module("fa_frey").divergence(run, module("make_frey").Truth.load(frey / "truth.json"))
-    kept = frey / "results" / f"1-{found['name']}.json"
+    kept = frey / "results" / f"3-1-{found['name']}.json"
     kept.write_text(json.dumps({**found, "kl": 123.4}))
     assert "| 123.4 |" in script("fa_frey", *ask).out
+    other = script("fa_frey", frey, "--roads", "exact draws, rate 0.01", "--sixths", 5, "--epochs", 1)
+    (road,) = [line for line in other.out.splitlines() if line.startswith("| exact draws, rate 0.01 | 5 | 1 | 1 |")]
+    found = json.loads((frey / "results" / "5-1-exact_draws-rate_0.01_1.json").read_text())
+    assert f"| {found['kl']:.1f} |" in road and found["acceptance"] is None
 
 
 def test_plmcmc_scores_every_method_at_its_best_checkpoint(tmp_path: Path) -> None:
