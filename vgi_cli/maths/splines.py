@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from vgi_cli.maths import compiled
+
 
 def packed_rational_quadratic(
     x: Tensor, parameters: Tensor, *, bound: float, inverse: bool = False
@@ -41,6 +43,8 @@ def packed_rational_quadratic(
             f"expected parameters [3 * bins - 1, ...] with bins >= 2 and {x.ndim} dimensions after the first, "
             f"got {tuple(parameters.shape)}"
         )
+    if compiled.is_for(x, parameters):
+        return compiled.rational_quadratic(x, parameters, bound=bound, inverse=inverse)
     y, log_slope = _Spline.apply(x, parameters, _Settings((count + 1) // 3, bound, inverse))
     return y, log_slope
 

@@ -1,0 +1,445 @@
+"""The splines of `splines.py` in float32 on a CPU, as loops that numba compiles: some sixty passes over memory become
+one. Importing this file needs numba, and compiles the kernel or loads it from numba's cache on disk.
+
+What the loops owe their speed to, all of it visible in the assembly (`KERNEL.inspect_asm()`):
+
+- A *tile* of TILE elements passes through all steps while it lies in the first cache. Each step is a loop over the tile,
+  with as many trips as the tile has elements, unit stride and no branch: the compiler makes vector instructions of it
+  and no remainder. The loop over the bins is outside.
+- What a step hands to the next are lines of one scratch array at constant places, so that the compiler sees that they do
+  not overlap; arrays of their own would need more checks than it is willing to make.
+- exp and log are polynomials, with powers of two taken from the bits.
+
+The last tile is filled up with zeros. So every element takes the same instructions, whatever its place and however many
+there are, and has the same bits.
+
+Only `contract` (multiply and add in one rounding) and `nsz` (0 = -0) of the relaxed rules of arithmetic are allowed: NaN
+and infinity stay what they are, and no sum is reordered. The formulas are those of `splines.py`, which says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+TILE = 128
+"""Elements: a multiple of the widest vector (16). With eight bins a tile takes 32 kB, twice that with the gradient."""
+
+SMALLEST = np.float32(1e-3)
+"""Width and height of a bin, as shares of the whole interval, and slope at a knot; as in `splines.py`."""
+SHIFT = np.float32(math.log(math.expm1(1 - 1e-3)))
+
+_0, _1, _2, _4, HALF = (np.float32(value) for value in (0, 1, 2, 4, 0.5))
+TINY = np.float32(np.finfo(np.float32).tiny)
+INFINITY = np.float32(np.inf)
+
+# exp(r) = 1 + r + r^2 q(r) for |r| <= log(2) / 2; log(1 + f) = f - f^2 / 2 + f^3 q(f) for 1 + f in sqrt(1/2) .. sqrt(2).
+# Both q are polynomials of least largest relative error, 3e-9 and 6e-9.
+E0, E1, E2, E3, E4 = np.float32([0.49999994, 0.1666652, 0.041668393, 0.008368781, 0.0013814463])
+L0, L1, L2, L3 = np.float32([0.3333333, -0.25000826, 0.20001236, -0.16623142])
+L4, L5, L6, L7 = np.float32([0.14201379, -0.1316203, 0.12765366, -0.07634235])
+LOG2_E = np.float32(math.log2(math.e))
+LN2_HIGH = np.float32(0.693359375)  # few bits: its products with exponents are exact
+LN2_LOW = np.float32(math.log(2) - 0.693359375)
+LEAST_EXP = np.float32(-87)  # exp of less is taken as exp(-87): a share of 1e-38 instead of none
+ROUNDING = np.float32(1.5 * 2**23)  # added, it leaves the nearest whole number in the low bits
+ROOT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
+MANTISSA = np.int32(0x007FFFFF)
+BIAS = np.int32(127)
+MANTISSA_BITS = np.int32(23)
+
+# Lines of the scratch array.
+X, INNER, POSITION = 0 * TILE, 1 * TILE, 2 * TILE
+SUM_A, SUM_B = 3 * TILE, 4 * TILE
+BEFORE_A, BEFORE_B, OWN_A, OWN_B = 5 * TILE, 6 * TILE, 7 * TILE, 8 * TILE
+RAW_0, RAW_1, COUNT = 9 * TILE, 10 * TILE, 11 * TILE
+A0, B0, SIZE_A, SIZE_B = 12 * TILE, 13 * TILE, 14 * TILE, 15 * TILE
+D0, D1, S, Z, RATIO, LOG_SLOPE, INSIDE = (n * TILE for n in range(16, 23))
+Y = 23 * TILE
+GRAD_Y, GRAD_LOG, GRAD_X = 24 * TILE, 25 * TILE, 26 * TILE
+TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * TILE for n in range(27, 33))
+MEAN = 33 * TILE
+PEAK, TOTAL = 34 * TILE, 35 * TILE
+LINES = 36
+
+_compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True)
+
+
+@_compiled
+def _bits(x: Any) -> Any:
+    return np.float32(x).view(np.int32)
+
+
+@_compiled
+def _float(bits: Any) -> Any:
+    return np.int32(bits).view(np.float32)
+
+
+@_compiled
+def _exp(x: Any) -> Any:
+    """exp(x) for x <= 88, to 2 units in the last place."""
+    x = LEAST_EXP if x < LEAST_EXP else x
+    shifted = x * LOG2_E + ROUNDING
+    n = shifted - ROUNDING
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    q = (((E4 * r + E3) * r + E2) * r + E1) * r + E0
+    scale = _float(np.int32(np.int32(_bits(shifted) + BIAS) << MANTISSA_BITS))
+    return ((q * r) * r + r + _1) * scale
+
+
+@_compiled
+def _log(x: Any) -> Any:
+    """log(x) for x > 0, to 2 units in the last place; of less than the smallest normal number the log of that."""
+    v = TINY if x < TINY else x
+    bits = np.int32(_bits(v) - ROOT_HALF_BITS)
+    n = np.float32(np.int32(bits >> MANTISSA_BITS))
+    f = _float(np.int32(np.int32(bits & MANTISSA) + ROOT_HALF_BITS)) - _1
+    q = ((((((L7 * f + L6) * f + L5) * f + L4) * f + L3) * f + L2) * f + L1) * f + L0
+    ff = f * f
+    value = n * LN2_HIGH + (f + (ff * (f * q - HALF) + n * LN2_LOW))
+    return value if v < INFINITY else v  # infinity and NaN stay
+
+
+@_compiled
+def _softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without loss where exp(x) is small."""
+    u = _exp(-abs(x))
+    v = u + _1
+    rest = (u - (v - _1)) / v
+    return (x if x > _0 else _0) + (_log(v) + rest)
+
+
+@_compiled
+def _sigmoid(x: Any) -> Any:
+    u = _exp(-abs(x))
+    return (u if x < _0 else _1) / (_1 + u)
+
+
+@_compiled
+def _softmax(lines: Any, count: Any, t: Any) -> None:
+    """Softmax over `count` lines [count, TILE], in place."""
+    first = lines[0]
+    for j in range(TILE):
+        t[PEAK + j] = first[j]
+        t[TOTAL + j] = _0
+    for i in range(1, count):
+        line = lines[i]
+        for j in range(TILE):
+            peak = t[PEAK + j]
+            # a NaN stays: it compares as false
+            t[PEAK + j] = line[j] if line[j] > peak else peak
+    for i in range(count):
+        line = lines[i]
+        for j in range(TILE):
+            share = _exp(line[j] - t[PEAK + j])
+            line[j] = share
+            t[TOTAL + j] += share
+    for j in range(TILE):
+        t[TOTAL + j] = _1 / t[TOTAL + j]
+    for i in range(count):
+        line = lines[i]
+        for j in range(TILE):
+            line[j] *= t[TOTAL + j]
+
+
+@_compiled
+def _search(tile: Any, t: Any, bins: Any, bound: Any, span: Any) -> None:
+    """The bin in which the element lies along axis a, with its shares, those before it and its slopes' logits."""
+    a, b, right = tile[0], tile[bins], tile[2 * bins + 1]
+    for j in range(TILE):
+        x = t[X + j]
+        inner = -bound if x < -bound else x
+        inner = bound if inner > bound else inner
+        t[INNER + j] = inner
+        t[POSITION + j] = (inner + bound) / span
+        t[SUM_A + j] = _0
+        t[SUM_B + j] = _0
+        t[BEFORE_A + j] = _0
+        t[BEFORE_B + j] = _0
+        t[OWN_A + j] = a[j]
+        t[OWN_B + j] = b[j]
+        t[RAW_0 + j] = _0
+        t[RAW_1 + j] = right[j]
+        t[COUNT + j] = _0
+    ratio = _2 * bound * SMALLEST / span
+    for i in range(1, bins):
+        last_a, last_b, a, b = tile[i - 1], tile[bins + i - 1], tile[i], tile[bins + i]
+        left, right = tile[2 * bins + i], tile[2 * bins + i + 1]
+        number = np.float32(i)
+        offset = number * ratio
+        for j in range(TILE):
+            sum_a = t[SUM_A + j] + last_a[j]
+            sum_b = t[SUM_B + j] + last_b[j]
+            below = t[POSITION + j] - sum_a >= offset
+            t[SUM_A + j] = sum_a
+            t[SUM_B + j] = sum_b
+            t[BEFORE_A + j] = sum_a if below else t[BEFORE_A + j]
+            t[BEFORE_B + j] = sum_b if below else t[BEFORE_B + j]
+            t[OWN_A + j] = a[j] if below else t[OWN_A + j]
+            t[OWN_B + j] = b[j] if below else t[OWN_B + j]
+            t[RAW_0 + j] = left[j] if below else t[RAW_0 + j]
+            t[RAW_1 + j] = right[j] if below else t[RAW_1 + j]
+            t[COUNT + j] = number if below else t[COUNT + j]
+
+
+@_compiled
+def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
+    """From the bin to the value and the log of the slope."""
+    step = _2 * bound * SMALLEST
+    for j in range(TILE):
+        start = t[COUNT + j] * step - bound
+        t[A0 + j] = t[BEFORE_A + j] * span + start
+        t[B0 + j] = t[BEFORE_B + j] * span + start
+        t[SIZE_A + j] = t[OWN_A + j] * span + step
+        t[SIZE_B + j] = t[OWN_B + j] * span + step
+    for j in range(TILE):
+        raw = t[RAW_0 + j] + SHIFT
+        t[RAW_0 + j] = raw
+        t[D0 + j] = _softplus(raw) + SMALLEST
+    for j in range(TILE):
+        raw = t[RAW_1 + j] + SHIFT
+        t[RAW_1 + j] = raw
+        t[D1 + j] = _softplus(raw) + SMALLEST
+    if inverse:  # axis a is the one of the heights
+        for j in range(TILE):
+            s, d0, d1 = t[SIZE_A + j] / t[SIZE_B + j], t[D0 + j], t[D1 + j]
+            t[S + j] = s
+            ratio = (t[INNER + j] - t[A0 + j]) / t[SIZE_A + j]
+            ratio = _0 if ratio < _0 else ratio
+            ratio = _1 if ratio > _1 else ratio
+            scale = _1 / (s + d0 + d1)
+            s, d0, d1 = s * scale, d0 * scale, d1 * scale
+            rise = ratio * (d0 + d1 - _2 * s)
+            a, b, c = s - d0 + rise, d0 - rise, s * ratio
+            square = b * b + _4 * a * c
+            square = _0 if square < _0 else square
+            denominator = b + np.sqrt(square)
+            z = _2 * c / (TINY if denominator < TINY else denominator)
+            z = _0 if z < _0 else z
+            t[Z + j] = _1 if z > _1 else z
+    else:
+        for j in range(TILE):
+            t[S + j] = t[SIZE_B + j] / t[SIZE_A + j]
+            z = (t[INNER + j] - t[A0 + j]) / t[SIZE_A + j]
+            z = _0 if z < _0 else z
+            t[Z + j] = _1 if z > _1 else z
+    sign = -_1 if inverse else _1
+    for j in range(TILE):
+        z, s, d0, d1 = t[Z + j], t[S + j], t[D0 + j], t[D1 + j]
+        c = _1 - z
+        product, zz = z * c, z * z
+        den = _1 / (s + (d0 + d1 - _2 * s) * product)
+        ratio = (s * zz + d0 * product) * den
+        top = d1 * zz + _2 * (s * product) + d0 * (c * c)
+        slope = s * den  # multiplied twice: its square alone could underflow
+        inside = _1 if abs(t[X + j]) <= bound else _0
+        t[INSIDE + j] = inside
+        t[RATIO + j] = ratio
+        t[LOG_SLOPE + j] = _log(top * slope * slope) * (sign * inside)
+    # Outside, the clamped argument maps to itself and the rest is added: the identity without a branch.
+    if inverse:
+        for j in range(TILE):
+            t[Y + j] = (t[B0 + j] + t[SIZE_B + j] * t[Z + j]) + (t[X + j] - t[INNER + j])
+    else:
+        for j in range(TILE):
+            t[Y + j] = (t[B0 + j] + t[SIZE_B + j] * t[RATIO + j]) + (t[X + j] - t[INNER + j])
+
+
+@_compiled
+def _derive(t: Any, span: Any, inverse: Any) -> None:
+    """From the gradients in the value and in the log of the slope to those in the argument, in the shares before the
+    bin and in it, and in the logits of its slopes. See the notes in `splines.py`."""
+    for j in range(TILE):
+        z, s, d0, d1 = t[Z + j], t[S + j], t[D0 + j], t[D1 + j]
+        size_a, size_b = t[SIZE_A + j], t[SIZE_B + j]
+        w, h = (size_b, size_a) if inverse else (size_a, size_b)
+        inside = t[INSIDE + j]
+        tail = t[GRAD_Y + j] - t[GRAD_Y + j] * inside
+        grad_y = t[GRAD_Y + j] * inside
+        grad_log = t[GRAD_LOG + j] * inside
+        c = _1 - z
+        p, zz, cc = z * c, z * z, c * c
+        delta = d0 + d1 - _2 * s
+        den = _1 / (delta * p + s)
+        full_top = d1 * zz + _2 * (s * p) + d0 * cc
+        top = _1 / full_top
+        r = (s * zz + d0 * p) * den
+        skew = c - z
+        log_z = _2 * ((d1 * z + s * skew - d0 * c) * top - delta * skew * den)
+        slope = s * den
+        rise = full_top * w * slope * slope
+        log_z = log_z * grad_log
+        if inverse:
+            # x(y, p) solves f(x, p) = y: dx/dy = 1 / f' and dx/dp = -(df/dp) / f'; the log is -log f'(x, p).
+            grad_log = -grad_log
+            log_z = -log_z
+            grad_x = (grad_y * w + log_z) / rise
+            grad_y = -grad_x
+            grad_z = rise * grad_y + log_z
+        else:
+            grad_z = rise * grad_y + log_z
+            grad_x = grad_z / w
+        grad_r = grad_y * h * den
+        den_log = den * grad_log
+        p2_log = p * den_log * _2
+        top_log = top * grad_log
+        u = _1 - _2 * p
+        log_s = _2 * (grad_log / s + p * top_log - den_log * u)
+        grad_s = (zz - r * u) * grad_r + log_s
+        grad_p = p * grad_r
+        grad_0 = cc * top_log - p2_log + grad_p * (_1 - r)
+        grad_1 = zz * top_log - p2_log - grad_p * r
+        grad_x0 = grad_z / w
+        own_w = (grad_x0 * z + grad_s * (s / w)) * -span
+        own_h = (grad_s / w + grad_y * r) * span
+        before_w, before_h = grad_x0 * -span, grad_y * span
+        t[GRAD_X + j] = grad_x + tail
+        t[TO_BEFORE_A + j] = before_h if inverse else before_w
+        t[TO_BEFORE_B + j] = before_w if inverse else before_h
+        t[TO_OWN_A + j] = own_h if inverse else own_w
+        t[TO_OWN_B + j] = own_w if inverse else own_h
+        t[TO_0 + j] = grad_0
+        t[TO_1 + j] = grad_1
+    for j in range(TILE):
+        t[TO_0 + j] *= _sigmoid(t[RAW_0 + j])
+        t[TO_1 + j] *= _sigmoid(t[RAW_1 + j])
+
+
+@_compiled
+def _spread(grad: Any, t: Any, bins: Any) -> None:
+    """Add the gradient in the shares of both axes and in the slopes to grad [3 bins - 1, TILE]."""
+    for i in range(bins):
+        a, b = grad[i], grad[bins + i]
+        number = np.float32(i)
+        for j in range(TILE):
+            count = t[COUNT + j]
+            own_a = t[TO_OWN_A + j] if number == count else _0
+            own_b = t[TO_OWN_B + j] if number == count else _0
+            a[j] += t[TO_BEFORE_A + j] if number < count else own_a
+            b[j] += t[TO_BEFORE_B + j] if number < count else own_b
+    for i in range(bins - 1):
+        line = grad[2 * bins + i]
+        number = np.float32(i)
+        for j in range(TILE):
+            count = t[COUNT + j]
+            right = t[TO_1 + j] if number == count else _0
+            line[j] += t[TO_0 + j] if number + _1 == count else right
+
+
+@_compiled
+def _to_logits(grad: Any, shares: Any, count: Any, t: Any) -> None:
+    """Gradient in shares [count, TILE] to that in logits: d share_i / d logit_j = share_i (1[i = j] - share_j)."""
+    for j in range(TILE):
+        t[MEAN + j] = _0
+    for i in range(count):
+        line, share = grad[i], shares[i]
+        for j in range(TILE):
+            t[MEAN + j] += line[j] * share[j]
+    for i in range(count):
+        line, share = grad[i], shares[i]
+        for j in range(TILE):
+            line[j] = (line[j] - t[MEAN + j]) * share[j]
+
+
+@_compiled
+def _load(tile: Any, logits: Any, bins: Any, swap: Any) -> None:
+    """Logits [3 bins - 1, n <= TILE], or one column for the whole tile, into the tile [3 bins + 1, TILE]: first the
+    axis that is searched, then the other one, then the slopes between those of the two ends, which are free of them."""
+    n = logits.shape[1]
+    for p in range(3 * bins - 1):
+        to = p
+        if p < 2 * bins:
+            if swap:
+                to = p + bins if p < bins else p - bins
+        else:
+            to = p + 1
+        line, source = tile[to], logits[p]
+        if n == 1:
+            value = source[0]
+            for j in range(TILE):
+                line[j] = value
+        else:
+            line[:n] = source
+            line[n:] = _0
+    tile[2 * bins] = _0
+    tile[3 * bins] = _0
+
+
+def splines(elements: Any, logits: Any, grad_logits: Any, shared: Any, bound: Any, inverse: Any) -> None:
+    """Splines of the elements, or their derivatives.
+
+    elements     x, y, log_slope, grad_y, grad_log, grad_x, each [E]: the first is read, the next two are written. Where
+                 grad_x is not empty they stay, the gradients in them are read, and grad_x is written
+    logits       [3 bins - 1, O]; the elements 0 .. E / O - 1 have the first column, and so on
+    grad_logits  [3 bins - 1, O] is written where grad_x is
+    shared       whether elements share a column: E > O
+    """
+    x, y, log_slope, grad_y, grad_log, grad_x = elements
+    bins = (logits.shape[0] + 1) // 3
+    span = _2 * bound * (_1 - np.float32(bins) * SMALLEST)
+    derive = len(grad_x) > 0
+    tile = np.empty((3 * bins + 1, TILE), np.float32)
+    grad = np.zeros((3 * bins - 1, TILE), np.float32)
+    t = np.zeros(LINES * TILE, np.float32)
+    columns = logits.shape[1] if shared else 1
+    each = len(x) // columns if columns else 0
+    for column in range(columns):
+        for start in range(column * each, (column + 1) * each, TILE):
+            stop = min(start + TILE, (column + 1) * each)
+            n = stop - start
+            if not shared:
+                _load(tile, logits[:, start:stop], bins, inverse)
+            elif start == column * each:
+                _load(tile, logits[:, column : column + 1], bins, inverse)
+            if not shared or start == column * each:
+                _softmax(tile[:bins], bins, t)
+                _softmax(tile[bins : 2 * bins], bins, t)
+            t[X : X + n] = x[start:stop]
+            t[X + n : X + TILE] = _0
+            _search(tile, t, bins, bound, span)
+            _evaluate(t, bound, span, inverse)
+            if not derive:
+                y[start:stop] = t[Y : Y + n]
+                log_slope[start:stop] = t[LOG_SLOPE : LOG_SLOPE + n]
+                continue
+            t[GRAD_Y : GRAD_Y + n] = grad_y[start:stop]
+            t[GRAD_Y + n : GRAD_Y + TILE] = _0
+            t[GRAD_LOG : GRAD_LOG + n] = grad_log[start:stop]
+            t[GRAD_LOG + n : GRAD_LOG + TILE] = _0
+            _derive(t, span, inverse)
+            grad_x[start:stop] = t[GRAD_X : GRAD_X + n]
+            _spread(grad, t, bins)
+            if not shared or stop == (column + 1) * each:
+                _to_logits(grad, tile[:bins], bins, t)
+                _to_logits(grad[bins:], tile[bins : 2 * bins], bins, t)
+                for p in range(3 * bins - 1):
+                    to = p
+                    if inverse and p < 2 * bins:
+                        to = p + bins if p < bins else p - bins
+                    if shared:
+                        total = _0
+                        for j in range(TILE):
+                            total += grad[p, j]
+                        grad_logits[to, column] = total
+                    else:
+                        grad_logits[to, start:stop] = grad[p, :n]
+                grad[:] = _0
+
+
+def _compile(function: Callable[..., Any]) -> Any:
+    """The kernel for float32, from numba's cache on disk where there is a place for one."""
+    line, lines = types.float32[::1], types.float32[:, ::1]
+    signature = types.void(types.UniTuple(line, 6), lines, lines, types.boolean, types.float32, types.boolean)
+    options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
+    try:
+        return numba.njit(signature, cache=True, **options)(function)
+    except (RuntimeError, OSError):  # nowhere to write
+        return numba.njit(signature, **options)(function)
+
+
+KERNEL = _compile(splines)
