@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,55 +36,51 @@ def is_for(x: Tensor, parameters: Tensor) -> bool:
 
 def rational_quadratic(x: Tensor, parameters: Tensor, *, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
     """`packed_rational_quadratic`, compiled; where `is_for` says so."""
-    own = parameters.shape[1:]
-    shared = own.numel() < x.numel()
-    # Elements in a row may share their parameters; other ways of sharing are written out.
-    if shared and own != x.shape[: (columns := _leading(own))] + (1,) * (x.ndim - columns):
-        parameters, shared = parameters.expand(-1, *x.shape), False
-    y, log_slope = _CompiledSpline.apply(x, parameters, _How(shared, bound, inverse))
+    if not _follow(parameters.shape[1:], x.shape):
+        parameters = parameters.expand(-1, *x.shape)
+    if torch.is_grad_enabled() and (x.requires_grad or parameters.requires_grad):
+        y, log_slope = _CompiledSpline.apply(x, parameters, bound, inverse)
+        return y, log_slope
+    return _values(x, parameters, bound, inverse)
+
+
+def _follow(own: torch.Size, shape: torch.Size) -> bool:
+    """Whether elements that share parameters follow each other: `own` is `shape` but for ones at its end."""
+    count = len(shape)
+    while count and own[count - 1] == 1:
+        count -= 1
+    return own[:count] == shape[:count]
+
+
+def _values(x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
+    x, parameters = x.contiguous(), parameters.contiguous()
+    y, log_slope = torch.empty_like(x), torch.empty_like(x)
+    addresses = (x.data_ptr(), y.data_ptr(), log_slope.data_ptr(), 0, 0, 0, parameters.data_ptr(), 0)
+    kernel()(addresses, _sizes(x, parameters, False), bound, inverse)
     return y, log_slope
 
 
-def _leading(shape: torch.Size) -> int:
-    """Dimensions before the ones at the end."""
-    count = len(shape)
-    while count and shape[count - 1] == 1:
-        count -= 1
-    return count
-
-
-class _How(NamedTuple):
-    """Whether elements share parameters; the end of the interval; which way."""
-
-    shared: bool
-    bound: float
-    inverse: bool
+def _sizes(x: Tensor, parameters: Tensor, derive: bool) -> tuple[int, int, int, int]:
+    lines = len(parameters)
+    return x.numel(), parameters.numel() // lines, (lines + 1) // 3, derive
 
 
 class _CompiledSpline(torch.autograd.Function):
     """The loops with their first derivatives, which compute the spline anew: nothing but the arguments is kept."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, parameters: Tensor, how: _How) -> tuple[Tensor, Tensor]:
-        y, log_slope, none = x.new_empty(x.shape), x.new_empty(x.shape), x.new_empty(0)
-        _run((x, y, log_slope, none, none, none), parameters, x.new_empty(0, 0), how)
+    def forward(ctx: Any, x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x, parameters)
-        ctx.how = how
-        return y, log_slope
+        ctx.bound, ctx.inverse = bound, inverse
+        return _values(x, parameters, bound, inverse)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor, grad_log: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # the caller asked for create_graph=True: refuse rather than give half of it
             raise NotImplementedError("splines have derivatives of first order only, got create_graph=True")
-        x, parameters = ctx.saved_tensors
-        grad_x, gradient, none = x.new_empty(x.shape), x.new_empty(parameters.shape), x.new_empty(0)
-        _run((x, none, none, grad_y, grad_log, grad_x), parameters, gradient, ctx.how)
-        return grad_x, gradient, None
-
-
-def _run(elements: tuple[Tensor, ...], parameters: Tensor, gradient: Tensor, how: _How) -> None:
-    """Call the loops (`spline_kernels.splines`) on the memory of these tensors; those that are written are contiguous."""
-    lines = tuple(element.detach().contiguous().view(-1).numpy() for element in elements)
-    logits = parameters.detach().contiguous().view(len(parameters), -1).numpy()
-    grad_logits = gradient.view(len(gradient), -1).numpy() if len(gradient) else gradient.numpy()
-    kernel()(lines, logits, grad_logits, *how)
+        x, parameters, grad_y, grad_log = (tensor.contiguous() for tensor in (*ctx.saved_tensors, grad_y, grad_log))
+        grad_x, gradient = torch.empty_like(x), torch.empty_like(parameters)
+        read = (x.data_ptr(), 0, 0, grad_y.data_ptr(), grad_log.data_ptr())
+        addresses = (*read, grad_x.data_ptr(), parameters.data_ptr(), gradient.data_ptr())
+        kernel()(addresses, _sizes(x, parameters, True), ctx.bound, ctx.inverse)
+        return grad_x, gradient, None, None

@@ -25,7 +25,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import types
+from numba import carray, types
+from numba.extending import intrinsic
 
 TILE = 128
 """Elements: a multiple of the widest vector (16). With eight bins a tile takes 32 kB, twice that with the gradient."""
@@ -347,94 +348,145 @@ def _to_logits(grad: Any, shares: Any, count: Any, t: Any) -> None:
 
 
 @_compiled
-def _load(tile: Any, logits: Any, bins: Any, swap: Any) -> None:
-    """Logits [3 bins - 1, n <= TILE], or one column for the whole tile, into the tile [3 bins + 1, TILE]: first the
-    axis that is searched, then the other one, then the slopes between those of the two ends, which are free of them."""
-    n = logits.shape[1]
+def _fill(line: Any, source: Any) -> None:
+    """The numbers of the source, at most a tile, then zeros."""
+    for j in range(len(source)):
+        line[j] = source[j]
+    for j in range(len(source), TILE):
+        line[j] = _0
+
+
+@_compiled
+def _copy(to: Any, line: Any) -> None:
+    for j in range(len(to)):
+        to[j] = line[j]
+
+
+@_compiled
+def _line(p: Any, bins: Any, inverse: Any) -> Any:
+    """Line of the tile that has parameter p: the searched axis first, of the inverse the heights."""
+    if inverse and p < 2 * bins:
+        return p + bins if p < bins else p - bins
+    return p
+
+
+@_compiled
+def _load(tile: Any, logits: Any, at: Any, bins: Any, inverse: Any) -> None:
+    """Logits into the tile [3 bins + 1, TILE], and shares made of them: first the axis that is searched, then the other
+    one, then the logits of the slopes between those of the two ends, which are 0.
+
+    at  elements start .. stop - 1 of a line of so many, or one number for the whole tile where stop is start + 1
+    """
+    start, stop, size = at
     for p in range(3 * bins - 1):
-        to = p
-        if p < 2 * bins:
-            if swap:
-                to = p + bins if p < bins else p - bins
-        else:
-            to = p + 1
-        line, source = tile[to], logits[p]
-        if n == 1:
+        line = tile[_line(p, bins, inverse) + (1 if p >= 2 * bins else 0)]
+        source = logits[p * size + start : p * size + stop]
+        if stop == start + 1:
             value = source[0]
             for j in range(TILE):
                 line[j] = value
         else:
-            line[:n] = source
-            line[n:] = _0
-    tile[2 * bins] = _0
-    tile[3 * bins] = _0
+            _fill(line, source)
+    left, right = tile[2 * bins], tile[3 * bins]
+    for j in range(TILE):
+        left[j] = _0
+        right[j] = _0
 
 
-def splines(elements: Any, logits: Any, grad_logits: Any, shared: Any, bound: Any, inverse: Any) -> None:
-    """Splines of the elements, or their derivatives.
+@numba.njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"}, nogil=True)
+def _sum(line: Any) -> Any:
+    """The sum of a tile, in an order that suits vectors and is always the same."""
+    total = _0
+    for j in range(TILE):
+        total += line[j]
+    return total
 
-    elements     x, y, log_slope, grad_y, grad_log, grad_x, each [E]: the first is read, the next two are written. Where
-                 grad_x is not empty they stay, the gradients in them are read, and grad_x is written
-    logits       [3 bins - 1, O]; the elements 0 .. E / O - 1 have the first column, and so on
-    grad_logits  [3 bins - 1, O] is written where grad_x is
-    shared       whether elements share a column: E > O
+
+@_compiled
+def _unload(grad: Any, grad_logits: Any, at: Any, bins: Any, inverse: Any) -> None:
+    """The gradient [3 bins - 1, TILE] into where `_load` has the logits from, and zeros for the next; where there is one
+    number for the whole tile, the sum."""
+    start, stop, size = at
+    for p in range(3 * bins - 1):
+        line = grad[_line(p, bins, inverse)]
+        if stop == start + 1:
+            grad_logits[p * size + start] = _sum(line)
+        else:
+            _copy(grad_logits[p * size + start : p * size + stop], line)
+        for j in range(TILE):
+            line[j] = _0
+
+
+@intrinsic
+def _pointer(typing: Any, address: Any) -> Any:
+    """An address as a pointer to float32."""
+    pointer = types.CPointer(types.float32)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+    return pointer(types.int64), generate
+
+
+def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
+    """Splines of float32 elements, or their derivatives; nothing is checked.
+
+    addresses  of contiguous memory: x, y, log_slope, grad_y, grad_log, grad_x, each [E], and of the logits and their
+               gradient, [3 bins - 1, O]. Without derivatives the last five but the logits are not looked at, and y and
+               log_slope are written; with them these two are not looked at, and grad_x and the gradient are written
+    sizes      E; O, which divides E: the elements 0 .. E / O - 1 have the first column of logits, and so on; bins;
+               whether derivatives are wanted, 0 or 1
+    bound      the splines live on [-bound, bound]
+    inverse    whether the inverses are applied
     """
-    x, y, log_slope, grad_y, grad_log, grad_x = elements
-    bins = (logits.shape[0] + 1) // 3
+    count, columns, bins, derive = sizes
+    x = carray(_pointer(addresses[0]), count)
+    y = carray(_pointer(addresses[1]), count)
+    log_slope = carray(_pointer(addresses[2]), count)
+    grad_y = carray(_pointer(addresses[3]), count)
+    grad_log = carray(_pointer(addresses[4]), count)
+    grad_x = carray(_pointer(addresses[5]), count)
+    logits = carray(_pointer(addresses[6]), (3 * bins - 1) * columns)
+    grad_logits = carray(_pointer(addresses[7]), (3 * bins - 1) * columns)
+
     span = _2 * bound * (_1 - np.float32(bins) * SMALLEST)
-    derive = len(grad_x) > 0
     tile = np.empty((3 * bins + 1, TILE), np.float32)
     grad = np.zeros((3 * bins - 1, TILE), np.float32)
-    t = np.zeros(LINES * TILE, np.float32)
-    columns = logits.shape[1] if shared else 1
-    each = len(x) // columns if columns else 0
-    for column in range(columns):
-        for start in range(column * each, (column + 1) * each, TILE):
-            stop = min(start + TILE, (column + 1) * each)
-            n = stop - start
-            if not shared:
-                _load(tile, logits[:, start:stop], bins, inverse)
-            elif start == column * each:
-                _load(tile, logits[:, column : column + 1], bins, inverse)
-            if not shared or start == column * each:
+    t = np.empty(LINES * TILE, np.float32)
+    shared = columns < count
+    groups = columns if shared else 1  # one tile has elements of one group
+    each = count // groups
+    for group in range(groups):
+        end = (group + 1) * each
+        for start in range(group * each, end, TILE):
+            stop = min(start + TILE, end)
+            at = (group, group + 1, columns) if shared else (start, stop, columns)
+            if not shared or start == group * each:
+                _load(tile, logits, at, bins, inverse)
                 _softmax(tile[:bins], bins, t)
                 _softmax(tile[bins : 2 * bins], bins, t)
-            t[X : X + n] = x[start:stop]
-            t[X + n : X + TILE] = _0
+            _fill(t[X : X + TILE], x[start:stop])
             _search(tile, t, bins, bound, span)
             _evaluate(t, bound, span, inverse)
             if not derive:
-                y[start:stop] = t[Y : Y + n]
-                log_slope[start:stop] = t[LOG_SLOPE : LOG_SLOPE + n]
+                _copy(y[start:stop], t[Y : Y + TILE])
+                _copy(log_slope[start:stop], t[LOG_SLOPE : LOG_SLOPE + TILE])
                 continue
-            t[GRAD_Y : GRAD_Y + n] = grad_y[start:stop]
-            t[GRAD_Y + n : GRAD_Y + TILE] = _0
-            t[GRAD_LOG : GRAD_LOG + n] = grad_log[start:stop]
-            t[GRAD_LOG + n : GRAD_LOG + TILE] = _0
+            _fill(t[GRAD_Y : GRAD_Y + TILE], grad_y[start:stop])
+            _fill(t[GRAD_LOG : GRAD_LOG + TILE], grad_log[start:stop])
             _derive(t, span, inverse)
-            grad_x[start:stop] = t[GRAD_X : GRAD_X + n]
+            _copy(grad_x[start:stop], t[GRAD_X : GRAD_X + TILE])
             _spread(grad, t, bins)
-            if not shared or stop == (column + 1) * each:
-                _to_logits(grad, tile[:bins], bins, t)
-                _to_logits(grad[bins:], tile[bins : 2 * bins], bins, t)
-                for p in range(3 * bins - 1):
-                    to = p
-                    if inverse and p < 2 * bins:
-                        to = p + bins if p < bins else p - bins
-                    if shared:
-                        total = _0
-                        for j in range(TILE):
-                            total += grad[p, j]
-                        grad_logits[to, column] = total
-                    else:
-                        grad_logits[to, start:stop] = grad[p, :n]
-                grad[:] = _0
+            if not shared or stop == end:
+                _to_logits(grad[:bins], tile[:bins], bins, t)
+                _to_logits(grad[bins : 2 * bins], tile[bins : 2 * bins], bins, t)
+                _unload(grad, grad_logits, at, bins, inverse)
 
 
 def _compile(function: Callable[..., Any]) -> Any:
-    """The kernel for float32, from numba's cache on disk where there is a place for one."""
-    line, lines = types.float32[::1], types.float32[:, ::1]
-    signature = types.void(types.UniTuple(line, 6), lines, lines, types.boolean, types.float32, types.boolean)
+    """The kernel, from numba's cache on disk where there is a place for one."""
+    size = types.int64
+    signature = types.void(types.UniTuple(size, 8), types.UniTuple(size, 4), types.float32, types.boolean)
     options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
     try:
         return numba.njit(signature, cache=True, **options)(function)
