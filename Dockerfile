@@ -27,7 +27,8 @@ ARG TORCH_INDEX=""
 COPY constraints.txt pyproject.toml ./
 RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --quiet -c constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+      print(*project['dependencies'], *project['optional-dependencies']['fast'], sep='\n')" \
       > needs.txt \
  && pip --python /opt/venv/bin/python install --quiet -c constraints.txt -r needs.txt
 

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
-_BASE = {"errors", "notation", "version", "ranges"}
+_BASE = {"errors", "notation", "version", "fast", "ranges"}
 _CORE = _BASE | {"data", "layout", "maths", "registry"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
@@ -34,7 +34,8 @@ _OUTER = _FITS | {
 }
 ALLOWED: dict[str, set[str]] = {
     # what each part of the package may import, besides itself
-    **{part: set[str]() for part in ("errors", "notation", "ranges", "version", "reporting")},
+    **{part: set[str]() for part in ("errors", "fast", "notation", "ranges", "reporting")},
+    "version": {"fast"},
     "layout": _BASE,
     "data": _BASE | {"layout"},
     "maths": _BASE,
@@ -86,6 +87,8 @@ CONSOLE = {"typer", "rich", "click"}
 BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
 """Packages that take long to load or may be missing, and the file of completers/ that needs each: only
 `COMPLETERS.load` loads it."""
+KERNELS = "vgi_cli.maths.spline_kernels"
+"""The one file that imports numba, which may be missing; `maths/compiled.py` imports it when it is first needed."""
 TREES = "vgi_cli.fitting.trees"
 """What learns trees by scikit-learn, which it loads then."""
 FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
@@ -156,6 +159,10 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: {top} outside completers/{BASELINES[top]}.py"
         if item.name.startswith(tuple(f"vgi_cli.completers.{file}" for file in BASELINES.values())):
             yield f"{module}:{item.line}: {item.name} needs packages that may be missing: use COMPLETERS.load"
+        if top == "numba" and module != KERNELS:
+            yield f"{module}:{item.line}: numba outside {KERNELS}"
+        if item.name.startswith(KERNELS) and (module != "vgi_cli.maths.compiled" or item.runs_on_import):
+            yield f"{module}:{item.line}: {KERNELS} needs numba: ask maths/compiled.py"
         if top == "click":
             yield f"{module}:{item.line}: click is typer's own business"
         if top == "torch" and part == "columns":
@@ -183,9 +190,10 @@ def _other_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]
             "cli",
             "api",
             "machine",
+            "fast",
             "__init__",
         ):
-            yield f"{where}: environment variables outside cli/, api.py, machine/ and the package itself"
+            yield f"{where}: environment variables outside cli/, api.py, machine/, fast.py and the package itself"
         if text in ("sys.stdin", "sys.stdout") and part not in ("cli", "commands", "table", "__main__"):
             yield f"{where}: {text} outside cli/ (and, for a table that is piped, commands/ and table/)"
         if text == "sys.stderr" and part not in ("cli", "__main__"):
@@ -342,6 +350,13 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.cli.app", "if True:\n    from torch import nn", "torch at module level in cli"),
         ("vgi_cli", "import torch", "torch at module level in __init__"),
         ("vgi_cli.evaluation.imputation", "from scipy.optimize import minimize", "scipy at module level"),
+        ("vgi_cli.maths.splines", "def f():\n    import numba", "numba outside vgi_cli.maths.spline_kernels"),
+        (
+            "vgi_cli.models.base",
+            "from vgi_cli.maths.spline_kernels import KERNEL",
+            "needs numba: ask maths/compiled.py",
+        ),
+        ("vgi_cli.maths.compiled", "import vgi_cli.maths.spline_kernels", "needs numba: ask maths/compiled.py"),
         ("vgi_cli.models.base", "print(1)", "print outside cli/"),
         ("vgi_cli.fitting.driver", "import sys\nsys.exit(1)", "the process is ended outside cli/"),
         ("vgi_cli.fitting.driver", "raise SystemExit(2)", "the process is ended outside cli/"),

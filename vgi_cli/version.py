@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from vgi_cli.fast import numba_version
+
 __version__ = "0.1.0"
 
 LIBRARIES = ("torch", "numpy", "pyarrow")
@@ -36,8 +38,11 @@ def said(argv: Sequence[str]) -> Iterator[None]:
 
 
 def provenance() -> dict[str, Any]:
-    """`argv`, None for a run that was made in Python, and `versions`."""
+    """`argv`, None for a run that was made in Python, and `versions`, with numba's where it compiles (`fast.py`)."""
     from importlib.metadata import version  # a command that makes no run does without it
 
     versions = {"vgi": __version__, "python": platform.python_version()}
-    return {"argv": _argv.get(), "versions": versions | {name: version(name) for name in LIBRARIES}}
+    versions |= {name: version(name) for name in LIBRARIES}
+    if (numba := numba_version()) is not None:
+        versions["numba"] = numba
+    return {"argv": _argv.get(), "versions": versions}

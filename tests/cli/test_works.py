@@ -544,6 +544,10 @@ def test_threads_come_from_the_environment_and_are_kept(vgi: Vgi, data: Path, mo
     assert [RunFolder.open(Path(name)).manifest["threads"] for name in ("two", "one")] == [2, 1]
     monkeypatch.setenv("VGI_THREADS", "many")
     assert vgi("fit", "data.csv", *FA[:-2]).error == "VGI_THREADS: expected a whole number, got 'many'"
+    monkeypatch.delenv("VGI_THREADS")
+    monkeypatch.setenv("VGI_FAST", "no")
+    done = vgi("fit", "data.csv", *FA)
+    assert (done.code, done.error) == (2, "VGI_FAST: expected 0 or 1, got 'no'")
 
 
 def test_a_gaussian_fitted_by_vgi_has_refits_too(vgi: Vgi, data: Path) -> None:

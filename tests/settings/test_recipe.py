@@ -250,6 +250,9 @@ def test_numbers_out_of_range(item: str, range_: str) -> None:
 def test_a_number_out_of_range_in_the_environment_and_in_a_recipe(tmp_path: Path) -> None:
     message, _ = refusal({}, [], {"VGI_THREADS": "9" * 400})
     assert message.startswith("VGI_THREADS: expected a whole number from 1 to 256, got '9999")
+    message, _ = refusal({}, [], {"VGI_FAST": "off"})
+    assert message == "VGI_FAST: expected 0 or 1, got 'off'"
+    assert gather({}, [], {"VGI_FAST": "0"}) == gather({}, [], {"VGI_FAST": "1"}) == {}
     (tmp_path / "r.yaml").write_text("threads: 1000000\n")
     message, _ = refusal({}, recipe=tmp_path / "r.yaml")
     assert message == "r.yaml, line 1: threads: expected a whole number from 1 to 256, got 1000000"

@@ -1,29 +1,30 @@
-"""Whether splines are computed by compiled loops, and the way there: float32 on the CPU, where numba is installed (the
-extra `fast`) and VGI_FAST is not 0. numba is imported, and the loops are compiled or loaded from its cache, when the
-first such spline is computed and not before.
+"""The way from tensors to the compiled loops of `spline_kernels.py`. numba is imported, and the loops are compiled or
+loaded from its cache, when the first spline of float32 numbers on a CPU is computed, and not before.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
-import os
 from typing import Any
 
 import torch
 from torch import Tensor
 
-SWITCH = "VGI_FAST"
-"""Environment variable: 0 turns compiled loops off."""
+from vgi_cli.errors import UsageError
+from vgi_cli.fast import SWITCH, numba_version
 
 
 @functools.cache
 def kernel() -> Any:
-    """The compiled loops (`spline_kernels.KERNEL`), None where they are turned off or numba is not installed."""
-    if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("numba") is None:
+    """The compiled loops (`spline_kernels.KERNEL`), None where there are none (`fast.py`). UsageError where numba is
+    installed and does not load, such as beside a numpy that is too new for it."""
+    if numba_version() is None:
         return None
-    from vgi_cli.maths.spline_kernels import KERNEL
-
+    try:
+        from vgi_cli.maths.spline_kernels import KERNEL
+    except ImportError as error:
+        hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
+        raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
     return KERNEL
 
 

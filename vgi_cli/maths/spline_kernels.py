@@ -3,18 +3,19 @@ one. Importing this file needs numba, and compiles the kernel or loads it from n
 
 What the loops owe their speed to, all of it visible in the assembly (`KERNEL.inspect_asm()`):
 
-- A *tile* of TILE elements passes through all steps while it lies in the first cache. Each step is a loop over the tile,
-  with as many trips as the tile has elements, unit stride and no branch: the compiler makes vector instructions of it
-  and no remainder. The loop over the bins is outside.
-- What a step hands to the next are lines of one scratch array at constant places, so that the compiler sees that they do
-  not overlap; arrays of their own would need more checks than it is willing to make.
+- A *tile* of TILE elements passes through all steps while it lies in the first cache. Each step is a loop over the
+  tile, with as many trips as the tile has elements, unit stride and no branch: the compiler makes vector instructions
+  of it and no remainder. The loop over the bins is outside.
+- What a step hands to the next are lines of one scratch array at constant places, so that the compiler sees that they
+  do not overlap; arrays of their own would need more checks than it is willing to make.
 - exp and log are polynomials, with powers of two taken from the bits.
 
 The last tile is filled up with zeros. So every element takes the same instructions, whatever its place and however many
 there are, and has the same bits.
 
-Only `contract` (multiply and add in one rounding) and `nsz` (0 = -0) of the relaxed rules of arithmetic are allowed: NaN
-and infinity stay what they are, and no sum is reordered. The formulas are those of `splines.py`, which says why.
+Of the relaxed rules of arithmetic only `contract` (multiply and add in one rounding) and `nsz` (0 = -0) are allowed:
+NaN and infinity stay what they are, and no sum is reordered (but for `_sum`). The formulas are those of `splines.py`,
+which says why.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from numba.extending import intrinsic
 TILE = 128
 """Elements: a multiple of the widest vector (16). With eight bins a tile takes 32 kB, twice that with the gradient."""
 
+STRIDE = TILE + 16
+"""From one line of scratch to the next: at a power of two, lines would share their places in the cache."""
 SMALLEST = np.float32(1e-3)
 """Width and height of a bin, as shares of the whole interval, and slope at a knot; as in `splines.py`."""
 SHIFT = np.float32(math.log(math.expm1(1 - 1e-3)))
@@ -39,34 +42,37 @@ _0, _1, _2, _4, HALF = (np.float32(value) for value in (0, 1, 2, 4, 0.5))
 TINY = np.float32(np.finfo(np.float32).tiny)
 INFINITY = np.float32(np.inf)
 
-# exp(r) = 1 + r + r^2 q(r) for |r| <= log(2) / 2; log(1 + f) = f - f^2 / 2 + f^3 q(f) for 1 + f in sqrt(1/2) .. sqrt(2).
+# exp(r) = 1 + r + r^2 q(r), |r| <= log(2) / 2; log(1 + f) = f - f^2 / 2 + f^3 q(f), 1 + f in sqrt(1/2) .. sqrt(2).
 # Both q are polynomials of least largest relative error, 3e-9 and 6e-9.
-E0, E1, E2, E3, E4 = np.float32([0.49999994, 0.1666652, 0.041668393, 0.008368781, 0.0013814463])
-L0, L1, L2, L3 = np.float32([0.3333333, -0.25000826, 0.20001236, -0.16623142])
-L4, L5, L6, L7 = np.float32([0.14201379, -0.1316203, 0.12765366, -0.07634235])
+_EXP = (0.49999994, 0.1666652, 0.041668393, 0.008368781, 0.0013814463)
+_LOG = (0.3333333, -0.25000826, 0.20001236, -0.16623142, 0.14201379, -0.1316203, 0.12765366, -0.07634235)
+E0, E1, E2, E3, E4 = (np.float32(value) for value in _EXP)
+L0, L1, L2, L3, L4, L5, L6, L7 = (np.float32(value) for value in _LOG)
 LOG2_E = np.float32(math.log2(math.e))
 LN2_HIGH = np.float32(0.693359375)  # few bits: its products with exponents are exact
 LN2_LOW = np.float32(math.log(2) - 0.693359375)
 LEAST_EXP = np.float32(-87)  # exp of less is taken as exp(-87): a share of 1e-38 instead of none
 ROUNDING = np.float32(1.5 * 2**23)  # added, it leaves the nearest whole number in the low bits
+ROOT_2_LESS_1 = np.float32(math.sqrt(2) - 1)
 ROOT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
 MANTISSA = np.int32(0x007FFFFF)
 BIAS = np.int32(127)
 MANTISSA_BITS = np.int32(23)
 
 # Lines of the scratch array.
-X, INNER, POSITION = 0 * TILE, 1 * TILE, 2 * TILE
-SUM_A, SUM_B = 3 * TILE, 4 * TILE
-BEFORE_A, BEFORE_B, OWN_A, OWN_B = 5 * TILE, 6 * TILE, 7 * TILE, 8 * TILE
-RAW_0, RAW_1, COUNT = 9 * TILE, 10 * TILE, 11 * TILE
-A0, B0, SIZE_A, SIZE_B = 12 * TILE, 13 * TILE, 14 * TILE, 15 * TILE
-D0, D1, S, Z, RATIO, LOG_SLOPE, INSIDE = (n * TILE for n in range(16, 23))
-Y = 23 * TILE
-GRAD_Y, GRAD_LOG, GRAD_X = 24 * TILE, 25 * TILE, 26 * TILE
-TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * TILE for n in range(27, 33))
-MEAN = 33 * TILE
-PEAK, TOTAL = 34 * TILE, 35 * TILE
-LINES = 36
+X, INNER, POSITION = 0 * STRIDE, 1 * STRIDE, 2 * STRIDE
+SUM_A, SUM_B = 3 * STRIDE, 4 * STRIDE
+BEFORE_A, BEFORE_B, OWN_A, OWN_B = 5 * STRIDE, 6 * STRIDE, 7 * STRIDE, 8 * STRIDE
+RAW_0, RAW_1, COUNT = 9 * STRIDE, 10 * STRIDE, 11 * STRIDE
+A0, B0, SIZE_A, SIZE_B = 12 * STRIDE, 13 * STRIDE, 14 * STRIDE, 15 * STRIDE
+D0, D1, S, Z, RATIO, LOG_SLOPE, INSIDE = (n * STRIDE for n in range(16, 23))
+Y = 23 * STRIDE
+GRAD_Y, GRAD_LOG, GRAD_X = 24 * STRIDE, 25 * STRIDE, 26 * STRIDE
+TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * STRIDE for n in range(27, 33))
+MEAN = 33 * STRIDE
+PEAK, TOTAL = 34 * STRIDE, 35 * STRIDE
+U_0, U_1, DEN = 36 * STRIDE, 37 * STRIDE, 38 * STRIDE
+LINES = 39
 
 _compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True)
 
@@ -94,31 +100,28 @@ def _exp(x: Any) -> Any:
 
 
 @_compiled
+def _log_near_1(f: Any, n: Any) -> Any:
+    """log(1 + f) + n log(2) for 1 + f in sqrt(1/2) .. sqrt(2)."""
+    q = ((((((L7 * f + L6) * f + L5) * f + L4) * f + L3) * f + L2) * f + L1) * f + L0
+    ff = f * f
+    return n * LN2_HIGH + (f + (ff * (f * q - HALF) + n * LN2_LOW))
+
+
+@_compiled
 def _log(x: Any) -> Any:
     """log(x) for x > 0, to 2 units in the last place; of less than the smallest normal number the log of that."""
     v = TINY if x < TINY else x
     bits = np.int32(_bits(v) - ROOT_HALF_BITS)
     n = np.float32(np.int32(bits >> MANTISSA_BITS))
-    f = _float(np.int32(np.int32(bits & MANTISSA) + ROOT_HALF_BITS)) - _1
-    q = ((((((L7 * f + L6) * f + L5) * f + L4) * f + L3) * f + L2) * f + L1) * f + L0
-    ff = f * f
-    value = n * LN2_HIGH + (f + (ff * (f * q - HALF) + n * LN2_LOW))
+    value = _log_near_1(_float(np.int32(np.int32(bits & MANTISSA) + ROOT_HALF_BITS)) - _1, n)
     return value if v < INFINITY else v  # infinity and NaN stay
 
 
 @_compiled
-def _softplus(x: Any) -> Any:
-    """log(1 + exp(x)), without loss where exp(x) is small."""
-    u = _exp(-abs(x))
-    v = u + _1
-    rest = (u - (v - _1)) / v
-    return (x if x > _0 else _0) + (_log(v) + rest)
-
-
-@_compiled
-def _sigmoid(x: Any) -> Any:
-    u = _exp(-abs(x))
-    return (u if x < _0 else _1) / (_1 + u)
+def _log_1_plus(u: Any) -> Any:
+    """log(1 + u) for u in 0 .. 1, without loss where u is small: 1 + u is never formed."""
+    low = u < ROOT_2_LESS_1
+    return _log_near_1(u if low else HALF * u - HALF, _0 if low else _1)
 
 
 @_compiled
@@ -200,12 +203,16 @@ def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
         t[SIZE_B + j] = t[OWN_B + j] * span + step
     for j in range(TILE):
         raw = t[RAW_0 + j] + SHIFT
+        u = _exp(-abs(raw))
         t[RAW_0 + j] = raw
-        t[D0 + j] = _softplus(raw) + SMALLEST
+        t[U_0 + j] = u
+        t[D0 + j] = ((raw if raw > _0 else _0) + _log_1_plus(u)) + SMALLEST  # softplus
     for j in range(TILE):
         raw = t[RAW_1 + j] + SHIFT
+        u = _exp(-abs(raw))
         t[RAW_1 + j] = raw
-        t[D1 + j] = _softplus(raw) + SMALLEST
+        t[U_1 + j] = u
+        t[D1 + j] = ((raw if raw > _0 else _0) + _log_1_plus(u)) + SMALLEST
     if inverse:  # axis a is the one of the heights
         for j in range(TILE):
             s, d0, d1 = t[SIZE_A + j] / t[SIZE_B + j], t[D0 + j], t[D1 + j]
@@ -225,8 +232,9 @@ def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
             t[Z + j] = _1 if z > _1 else z
     else:
         for j in range(TILE):
-            t[S + j] = t[SIZE_B + j] / t[SIZE_A + j]
-            z = (t[INNER + j] - t[A0 + j]) / t[SIZE_A + j]
+            part = _1 / t[SIZE_A + j]
+            t[S + j] = t[SIZE_B + j] * part
+            z = (t[INNER + j] - t[A0 + j]) * part
             z = _0 if z < _0 else z
             t[Z + j] = _1 if z > _1 else z
     sign = -_1 if inverse else _1
@@ -241,6 +249,7 @@ def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
         inside = _1 if abs(t[X + j]) <= bound else _0
         t[INSIDE + j] = inside
         t[RATIO + j] = ratio
+        t[DEN + j] = den
         t[LOG_SLOPE + j] = _log(top * slope * slope) * (sign * inside)
     # Outside, the clamped argument maps to itself and the rest is added: the identity without a branch.
     if inverse:
@@ -266,10 +275,10 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
         c = _1 - z
         p, zz, cc = z * c, z * z, c * c
         delta = d0 + d1 - _2 * s
-        den = _1 / (delta * p + s)
+        den, r = t[DEN + j], t[RATIO + j]
+        part_w = _1 / w
         full_top = d1 * zz + _2 * (s * p) + d0 * cc
         top = _1 / full_top
-        r = (s * zz + d0 * p) * den
         skew = c - z
         log_z = _2 * ((d1 * z + s * skew - d0 * c) * top - delta * skew * den)
         slope = s * den
@@ -284,7 +293,7 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
             grad_z = rise * grad_y + log_z
         else:
             grad_z = rise * grad_y + log_z
-            grad_x = grad_z / w
+            grad_x = grad_z * part_w
         grad_r = grad_y * h * den
         den_log = den * grad_log
         p2_log = p * den_log * _2
@@ -295,9 +304,9 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
         grad_p = p * grad_r
         grad_0 = cc * top_log - p2_log + grad_p * (_1 - r)
         grad_1 = zz * top_log - p2_log - grad_p * r
-        grad_x0 = grad_z / w
-        own_w = (grad_x0 * z + grad_s * (s / w)) * -span
-        own_h = (grad_s / w + grad_y * r) * span
+        grad_x0 = grad_z * part_w
+        own_w = (grad_x0 * z + grad_s * (s * part_w)) * -span
+        own_h = (grad_s * part_w + grad_y * r) * span
         before_w, before_h = grad_x0 * -span, grad_y * span
         t[GRAD_X + j] = grad_x + tail
         t[TO_BEFORE_A + j] = before_h if inverse else before_w
@@ -307,8 +316,9 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
         t[TO_0 + j] = grad_0
         t[TO_1 + j] = grad_1
     for j in range(TILE):
-        t[TO_0 + j] *= _sigmoid(t[RAW_0 + j])
-        t[TO_1 + j] *= _sigmoid(t[RAW_1 + j])
+        u0, u1 = t[U_0 + j], t[U_1 + j]  # the derivative of softplus is a sigmoid
+        t[TO_0 + j] *= (u0 if t[RAW_0 + j] < _0 else _1) / (_1 + u0)
+        t[TO_1 + j] *= (u1 if t[RAW_1 + j] < _0 else _1) / (_1 + u1)
 
 
 @_compiled
@@ -404,8 +414,8 @@ def _sum(line: Any) -> Any:
 
 @_compiled
 def _unload(grad: Any, grad_logits: Any, at: Any, bins: Any, inverse: Any) -> None:
-    """The gradient [3 bins - 1, TILE] into where `_load` has the logits from, and zeros for the next; where there is one
-    number for the whole tile, the sum."""
+    """The gradient [3 bins - 1, TILE] into where `_load` has the logits from, and zeros for the next; where there is
+    one number for the whole tile, the sum."""
     start, stop, size = at
     for p in range(3 * bins - 1):
         line = grad[_line(p, bins, inverse)]
@@ -450,9 +460,9 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
     grad_logits = carray(_pointer(addresses[7]), (3 * bins - 1) * columns)
 
     span = _2 * bound * (_1 - np.float32(bins) * SMALLEST)
-    tile = np.empty((3 * bins + 1, TILE), np.float32)
-    grad = np.zeros((3 * bins - 1, TILE), np.float32)
-    t = np.empty(LINES * TILE, np.float32)
+    tile = np.empty((3 * bins + 1, STRIDE), np.float32)
+    grad = np.zeros((3 * bins - 1, STRIDE), np.float32)
+    t = np.empty(LINES * STRIDE, np.float32)
     shared = columns < count
     groups = columns if shared else 1  # one tile has elements of one group
     each = count // groups
@@ -490,7 +500,7 @@ def _compile(function: Callable[..., Any]) -> Any:
     options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
     try:
         return numba.njit(signature, cache=True, **options)(function)
-    except (RuntimeError, OSError):  # nowhere to write
+    except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong with the loops is raised again
         return numba.njit(signature, **options)(function)
 
 

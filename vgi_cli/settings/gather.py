@@ -15,6 +15,7 @@ from typing import Any
 from vgi_cli.columns.bounds import parse_limits
 from vgi_cli.columns.schema import kind_words, parse_kind
 from vgi_cli.errors import UsageError, nearest
+from vgi_cli.fast import SWITCH
 from vgi_cli.ranges import LONGEST
 from vgi_cli.registry.names import NAMES_METHOD
 from vgi_cli.settings import yaml_strict
@@ -73,6 +74,8 @@ def gather(
     if recipe is not None:
         settings.update(_from_recipe(recipe, problems))
     settings.update(_from_environment(environ or {}))
+    if (switch := (environ or {}).get(SWITCH, "")) not in ("", "0", "1"):
+        problems.append(Problem(SWITCH, f"expected 0 or 1, got {shown(switch)}"))
     said: Settings = {}
     if isinstance(sets, Mapping):
         flags, sets = _with_set(flags, sets), ()
