@@ -37,7 +37,7 @@ FIRST_USE = """
 import time, torch
 from vgi_cli.maths import compiled
 began = time.process_time()
-compiled.kernel()
+compiled.kernel("splines")
 print(f"{time.process_time() - began:.2f}")
 """
 
@@ -56,13 +56,13 @@ def backward(x: Tensor, parameters: Tensor, inverse: bool) -> None:
 
 def medians(work: Callable[[], None], repeats: int) -> tuple[float, float]:
     """Milliseconds by torch and by compiled loops, in turn."""
-    loops = compiled.kernel()
+    loops = compiled.kernel("splines")
     times: tuple[list[float], list[float]] = ([], [])
     original = compiled.kernel
     try:
         for repeat in range(repeats + 3):
             for way, spent in zip((None, loops), times, strict=True):
-                compiled.kernel = lambda way=way: way  # type: ignore[assignment]
+                compiled.kernel = lambda name, way=way: way  # type: ignore[assignment]
                 began = time.perf_counter()
                 work()
                 if repeat >= 3:
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--first-use", action="store_true")
     args = parser.parse_args()
-    if compiled.kernel() is None:
+    if compiled.kernel("splines") is None:
         sys.exit("nothing to compare: numba is not installed, or VGI_FAST=0")
     set_threads(1)
     print("| splines | bins | what | torch, ms | compiled, ms | ratio |\n|---|---:|---|---:|---:|---:|")

@@ -87,7 +87,7 @@ CONSOLE = {"typer", "rich", "click"}
 BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
 """Packages that take long to load or may be missing, and the file of completers/ that needs each: only
 `COMPLETERS.load` loads it."""
-KERNELS = "vgi_cli.maths.spline_kernels"
+KERNELS = "vgi_cli.maths.kernels"
 """The one file that imports numba, which may be missing; `maths/compiled.py` imports it when it is first needed."""
 TREES = "vgi_cli.fitting.trees"
 """What learns trees by scikit-learn, which it loads then."""
@@ -350,13 +350,13 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.cli.app", "if True:\n    from torch import nn", "torch at module level in cli"),
         ("vgi_cli", "import torch", "torch at module level in __init__"),
         ("vgi_cli.evaluation.imputation", "from scipy.optimize import minimize", "scipy at module level"),
-        ("vgi_cli.maths.splines", "def f():\n    import numba", "numba outside vgi_cli.maths.spline_kernels"),
+        ("vgi_cli.maths.splines", "def f():\n    import numba", "numba outside vgi_cli.maths.kernels"),
         (
             "vgi_cli.models.base",
-            "from vgi_cli.maths.spline_kernels import KERNEL",
+            "from vgi_cli.maths.kernels import KERNEL",
             "needs numba: ask maths/compiled.py",
         ),
-        ("vgi_cli.maths.compiled", "import vgi_cli.maths.spline_kernels", "needs numba: ask maths/compiled.py"),
+        ("vgi_cli.maths.compiled", "import vgi_cli.maths.kernels", "needs numba: ask maths/compiled.py"),
         ("vgi_cli.models.base", "print(1)", "print outside cli/"),
         ("vgi_cli.fitting.driver", "import sys\nsys.exit(1)", "the process is ended outside cli/"),
         ("vgi_cli.fitting.driver", "raise SystemExit(2)", "the process is ended outside cli/"),

@@ -1,5 +1,5 @@
-"""Whether splines are computed by compiled loops on a CPU: where numba is installed (the extra `fast`), unless the
-environment turns it off. Nothing here imports numba."""
+"""Whether splines and masks of dropouts are computed by compiled loops on a CPU: where numba is installed (the extra
+`fast`), unless the environment turns it off. Nothing here imports numba."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from vgi_cli import fast
 from vgi_cli.errors import UsageError
 from vgi_cli.maths import compiled
+from vgi_cli.maths.nets import Dropout
 from vgi_cli.maths.splines import packed_rational_quadratic
 from vgi_cli.version import provenance
 
@@ -29,7 +30,9 @@ SHAPES = [  # of x, of what follows the parameters
     ((200,), (1,)),
 ]
 
-pytestmark = pytest.mark.skipif(compiled.kernel() is None, reason="compiled loops are turned off, or not installed")
+pytestmark = pytest.mark.skipif(
+    compiled.kernel("splines") is None, reason="compiled loops are turned off, or not installed"
+)
 
 
 def draws(*shape: int, seed: int, scale: float = 1.0) -> Tensor:
@@ -63,7 +66,7 @@ def by_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def compute(function: Any, *args: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "kernel", lambda: None)
+            patch.setattr(compiled, "kernel", lambda name: None)
             return function(*args)
 
     return compute
@@ -194,6 +197,20 @@ def test_nothing_is_nothing() -> None:
     assert y.shape == log_slope.shape == (3, 0)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
+def test_dropout_drops_the_units_that_torch_drops(by_torch: Any, share: float) -> None:
+    x = draws(130, 17, seed=5)
+
+    def twice() -> tuple[Tensor, Tensor]:
+        layer = Dropout(share)
+        layer.initialise(torch.Generator().manual_seed(1))
+        return layer(x), layer(x)
+
+    (first, second), expected = twice(), by_torch(twice)
+    assert torch.equal(first, expected[0]) and torch.equal(second, expected[1]) and not torch.equal(first, second)
+    assert int((first == 0).sum()) > 0
+
+
 # Which of the two.
 
 
@@ -209,28 +226,29 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 @pytest.mark.parametrize("value", ["", "1"])
 def test_the_switch_leaves_it_on(anew: pytest.MonkeyPatch, value: str) -> None:
     anew.setenv(fast.SWITCH, value)
-    assert compiled.kernel() is not None and provenance()["versions"]["numba"] == fast.numba_version()
+    assert compiled.kernel("splines") is not None and provenance()["versions"]["numba"] == fast.numba_version()
 
 
 @pytest.mark.parametrize("name", [fast.SWITCH, "NUMBA_DISABLE_JIT"])
 def test_the_switch_turns_it_off(anew: pytest.MonkeyPatch, by_torch: Any, name: str) -> None:
     anew.setenv(name, "0" if name == fast.SWITCH else "1")
     x, parameters = arguments((50,), (50,), 5)
-    assert compiled.kernel() is None and "numba" not in provenance()["versions"]
+    assert compiled.kernel("splines") is None and "numba" not in provenance()["versions"]
     assert torch.equal(spline(x, parameters)[0], by_torch(spline, x, parameters)[0])
 
 
 def test_without_numba_torch_computes(anew: pytest.MonkeyPatch, by_torch: Any) -> None:
     anew.setattr("importlib.util.find_spec", lambda name: None)
     x, parameters = arguments((50,), (50,), 5)
-    assert compiled.kernel() is None and "numba" not in provenance()["versions"]
+    assert compiled.kernel("splines") is None and "numba" not in provenance()["versions"]
     assert torch.equal(spline(x, parameters)[0], by_torch(spline, x, parameters)[0])
 
 
 def test_a_numba_that_does_not_load_is_an_error(anew: pytest.MonkeyPatch) -> None:
-    anew.setitem(sys.modules, "vgi_cli.maths.spline_kernels", None)  # importing it is then an ImportError
+    anew.delattr("vgi_cli.maths.kernels", raising=False)
+    anew.setitem(sys.modules, "vgi_cli.maths.kernels", None)  # importing it is then an ImportError
     with pytest.raises(UsageError, match="numba is installed and cannot be loaded") as caught:
-        compiled.kernel()
+        compiled.kernel("splines")
     assert caught.value.hint is not None and "set VGI_FAST=0" in caught.value.hint
 
 
@@ -238,7 +256,7 @@ def test_a_numba_that_does_not_load_is_an_error(anew: pytest.MonkeyPatch) -> Non
 def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    from vgi_cli.maths import spline_kernels
+    from vgi_cli.maths import kernels
 
     asked = []
 
@@ -248,8 +266,8 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
             raise error
         return lambda function: function
 
-    monkeypatch.setattr(spline_kernels.numba, "njit", njit)
-    assert spline_kernels._compile(len) is len and asked == [True, False]
+    monkeypatch.setattr(kernels.numba, "njit", njit)
+    assert kernels._compile(len, None) is len and asked == [True, False]
 
 
 def test_numba_is_imported_with_the_first_spline() -> None:

@@ -1,11 +1,11 @@
-"""The way from tensors to the compiled loops of `spline_kernels.py`. numba is imported, and the loops are compiled or
-loaded from its cache, when the first spline of float32 numbers on a CPU is computed, and not before.
+"""The way from tensors to the compiled loops of `kernels.py`. numba is imported, and a loop is compiled or loaded from
+numba's cache, when the first spline or dropout of float32 numbers on a CPU is computed, and not before.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,24 +15,38 @@ from vgi_cli.fast import SWITCH, numba_version
 
 
 @functools.cache
-def kernel() -> Any:
-    """The compiled loops (`spline_kernels.KERNEL`), None where there are none (`fast.py`). UsageError where numba is
+def kernel(name: Literal["splines", "keep"]) -> Any:
+    """The loop of that name in `kernels.py`, compiled; None where nothing is (`fast.py`). UsageError where numba is
     installed and does not load, such as beside a numpy that is too new for it."""
     if numba_version() is None:
         return None
     try:
-        from vgi_cli.maths.spline_kernels import KERNEL
+        from vgi_cli.maths import kernels
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    return KERNEL
+    return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
 
 
 def is_for(x: Tensor, parameters: Tensor) -> bool:
     """Whether there are compiled loops for a spline of these numbers, whose shapes are as `packed_rational_quadratic`
     wants them."""
-    numbers = x.dtype is torch.float32 and parameters.dtype is torch.float32 and x.numel() > 0
-    return numbers and x.is_cpu and parameters.is_cpu and not torch.compiler.is_compiling() and kernel() is not None
+    fits = all(own in (1, size) for own, size in zip(parameters.shape[1:], x.shape, strict=True))
+    return fits and _here(x) and _here(parameters) and kernel("splines") is not None
+
+
+def _here(x: Tensor) -> bool:
+    return x.dtype is torch.float32 and x.is_cpu and x.numel() > 0 and not torch.compiler.is_compiling()
+
+
+def kept_units(x: Tensor, seed: Tensor, threshold: int, scale: float) -> Tensor | None:
+    """The mask of a dropout of the units of x, `scale` where one stays, else 0: unit u does where mix64(u ^ seed) is
+    not below the threshold. None where there is no compiled loop for it."""
+    if not _here(x) or (keep := kernel("keep")) is None:
+        return None
+    mask = x.new_empty(x.shape)
+    keep(mask.data_ptr(), x.numel(), int(seed), threshold, scale)
+    return mask
 
 
 def rational_quadratic(x: Tensor, parameters: Tensor, *, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
@@ -57,7 +71,7 @@ def _values(x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple
     x, parameters = x.contiguous(), parameters.contiguous()
     y, log_slope = torch.empty_like(x), torch.empty_like(x)
     addresses = (x.data_ptr(), y.data_ptr(), log_slope.data_ptr(), 0, 0, 0, parameters.data_ptr(), 0)
-    kernel()(addresses, _sizes(x, parameters, False), bound, inverse)
+    kernel("splines")(addresses, _sizes(x, parameters, False), bound, inverse)
     return y, log_slope
 
 
@@ -83,5 +97,5 @@ class _CompiledSpline(torch.autograd.Function):
         grad_x, gradient = torch.empty_like(x), torch.empty_like(parameters)
         read = (x.data_ptr(), 0, 0, grad_y.data_ptr(), grad_log.data_ptr())
         addresses = (*read, grad_x.data_ptr(), parameters.data_ptr(), gradient.data_ptr())
-        kernel()(addresses, _sizes(x, parameters, True), ctx.bound, ctx.inverse)
+        kernel("splines")(addresses, _sizes(x, parameters, True), ctx.bound, ctx.inverse)
         return grad_x, gradient, None, None

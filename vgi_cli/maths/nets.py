@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vgi_cli.maths import compiled
 from vgi_cli.maths.counted import Counted
 from vgi_cli.maths.noise import mix64
 
@@ -74,10 +75,14 @@ class Dropout(Counted):
         """x [...] -> [...]."""
         if not self.training or self.share == 0:
             return x
-        unit = torch.arange(x.numel(), device=x.device).view(x.shape)
-        bits = mix64(unit ^ self.next_seed())  # uniform on the 64-bit integers
+        seed = self.next_seed()
         threshold = round((self.share - 0.5) * 2.0**64)
-        return x * (bits >= threshold).to(x.dtype).mul_(1 / (1 - self.share))
+        mask = compiled.kept_units(x, seed, threshold, 1 / (1 - self.share))
+        if mask is None:
+            unit = torch.arange(x.numel(), device=x.device).view(x.shape)
+            bits = mix64(unit ^ seed)  # uniform on the 64-bit integers
+            mask = (bits >= threshold).to(x.dtype).mul_(1 / (1 - self.share))
+        return x * mask
 
 
 class ResidualBlock(nn.Module):

@@ -1,7 +1,7 @@
-"""The splines of `splines.py` in float32 on a CPU, as loops that numba compiles: some sixty passes over memory become
-one. Importing this file needs numba, and compiles the kernel or loads it from numba's cache on disk.
+"""Loops that numba compiles, for float32 on a CPU: the splines of `splines.py`, whose some sixty passes over memory
+become one, and the masks of `nets.Dropout`. Importing this file needs numba; `compiled.py` asks for the loops.
 
-What the loops owe their speed to, all of it visible in the assembly (`KERNEL.inspect_asm()`):
+What splines owe their speed to, all of it visible in the assembly (`compiled_splines().inspect_asm()`):
 
 - A *tile* of TILE elements passes through all steps while it lies in the first cache. Each step is a loop over the
   tile, with as many trips as the tile has elements, unit stride and no branch: the compiler makes vector instructions
@@ -57,6 +57,7 @@ ROOT_2_LESS_1 = np.float32(math.sqrt(2) - 1)
 ROOT_HALF_BITS = np.int32(np.float32(math.sqrt(0.5)).view(np.int32))
 MANTISSA = np.int32(0x007FFFFF)
 BIAS = np.int32(127)
+GOLDEN, MIX_1, MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 MANTISSA_BITS = np.int32(23)
 
 # Lines of the scratch array.
@@ -493,15 +494,42 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
                 _unload(grad, grad_logits, at, bins, inverse)
 
 
-def _compile(function: Callable[..., Any]) -> Any:
-    """The kernel, from numba's cache on disk where there is a place for one."""
-    size = types.int64
-    signature = types.void(types.UniTuple(size, 8), types.UniTuple(size, 4), types.float32, types.boolean)
+def keep(address: Any, count: Any, seed: Any, threshold: Any, scale: Any) -> None:
+    """The mask of a dropout of `count` units at that address: `scale` where mix64(unit ^ seed) is not below the
+    threshold (all int64), else 0; the integers are those of torch."""
+    mask = carray(_pointer(address), count)
+    for unit in range(count):
+        mask[unit] = scale if _mix64(unit ^ seed) >= threshold else _0
+
+
+@_compiled
+def _mix64(z: Any) -> Any:
+    """The finaliser of SplitMix64 on an int64, as `noise.mix64`."""
+    u = np.uint64(z) + GOLDEN
+    u = (u ^ (u >> np.uint64(30))) * MIX_1
+    u = (u ^ (u >> np.uint64(27))) * MIX_2
+    return np.int64(u ^ (u >> np.uint64(31)))
+
+
+_SIZE = types.int64
+
+
+def compiled_splines() -> Any:
+    """`splines`, compiled."""
+    return _compile(
+        splines, types.void(types.UniTuple(_SIZE, 8), types.UniTuple(_SIZE, 4), types.float32, types.boolean)
+    )
+
+
+def compiled_keep() -> Any:
+    """`keep`, compiled."""
+    return _compile(keep, types.void(*[_SIZE] * 4, types.float32))
+
+
+def _compile(function: Callable[..., Any], signature: Any) -> Any:
+    """Compiled, or from numba's cache on disk where there is a place for one."""
     options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
     try:
         return numba.njit(signature, cache=True, **options)(function)
     except Exception:  # nowhere to write, a full disk, a damaged cache; what is wrong with the loops is raised again
         return numba.njit(signature, **options)(function)
-
-
-KERNEL = _compile(splines)
