@@ -71,9 +71,9 @@ Y = 23 * STRIDE
 GRAD_Y, GRAD_LOG, GRAD_X = 24 * STRIDE, 25 * STRIDE, 26 * STRIDE
 TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * STRIDE for n in range(27, 33))
 MEAN = 33 * STRIDE
-PEAK, TOTAL = 34 * STRIDE, 35 * STRIDE
-U_0, U_1, DEN = 36 * STRIDE, 37 * STRIDE, 38 * STRIDE
-LINES = 39
+PEAK, PART_A, PART_B = 34 * STRIDE, 35 * STRIDE, 36 * STRIDE
+U_0, U_1, DEN, TOP = (n * STRIDE for n in range(37, 41))
+LINES = 41
 
 _compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True)
 
@@ -126,35 +126,39 @@ def _log_1_plus(u: Any) -> Any:
 
 
 @_compiled
-def _softmax(lines: Any, count: Any, t: Any) -> None:
-    """Softmax over `count` lines [count, TILE], in place."""
-    first = lines[0]
+def _exponentials(lines: Any, count: Any, total: Any, t: Any) -> None:
+    """exp(line - the largest) of `count` lines [count, TILE], in place, and one over their sum into `total`: together
+    they are the softmax."""
+    first, second = lines[0], lines[1]
     for j in range(TILE):
-        t[PEAK + j] = first[j]
-        t[TOTAL + j] = _0
-    for i in range(1, count):
+        # a NaN stays, here or in the sum: it compares as false
+        t[PEAK + j] = second[j] if second[j] > first[j] else first[j]
+    for i in range(2, count):
         line = lines[i]
         for j in range(TILE):
             peak = t[PEAK + j]
-            # a NaN stays: it compares as false
             t[PEAK + j] = line[j] if line[j] > peak else peak
-    for i in range(count):
+    for j in range(TILE):
+        share = _exp(first[j] - t[PEAK + j])
+        first[j] = share
+        total[j] = share
+    for i in range(1, count - 1):
         line = lines[i]
         for j in range(TILE):
             share = _exp(line[j] - t[PEAK + j])
             line[j] = share
-            t[TOTAL + j] += share
+            total[j] += share
+    line = lines[count - 1]
     for j in range(TILE):
-        t[TOTAL + j] = _1 / t[TOTAL + j]
-    for i in range(count):
-        line = lines[i]
-        for j in range(TILE):
-            line[j] *= t[TOTAL + j]
+        share = _exp(line[j] - t[PEAK + j])
+        line[j] = share
+        total[j] = _1 / (total[j] + share)
 
 
 @_compiled
 def _search(tile: Any, t: Any, bins: Any, bound: Any, span: Any) -> None:
-    """The bin in which the element lies along axis a, with its shares, those before it and its slopes' logits."""
+    """The bin in which the element lies along axis a, with its shares, those before it and its slopes' logits. Shares
+    are those of the tile, whose sum is not 1 but 1 / t[PART_A], 1 / t[PART_B]."""
     a, b, right = tile[0], tile[bins], tile[2 * bins + 1]
     for j in range(TILE):
         x = t[X + j]
@@ -178,30 +182,35 @@ def _search(tile: Any, t: Any, bins: Any, bound: Any, span: Any) -> None:
         number = np.float32(i)
         offset = number * ratio
         for j in range(TILE):
+            # every number is read before the first is chosen: a read on one side only would be a branch
+            before_a, before_b, own_a, own_b = t[BEFORE_A + j], t[BEFORE_B + j], t[OWN_A + j], t[OWN_B + j]
+            raw_0, raw_1, count = t[RAW_0 + j], t[RAW_1 + j], t[COUNT + j]
+            new_a, new_b, new_0, new_1 = a[j], b[j], left[j], right[j]
             sum_a = t[SUM_A + j] + last_a[j]
             sum_b = t[SUM_B + j] + last_b[j]
-            below = t[POSITION + j] - sum_a >= offset
+            below = t[POSITION + j] - sum_a * t[PART_A + j] >= offset
             t[SUM_A + j] = sum_a
             t[SUM_B + j] = sum_b
-            t[BEFORE_A + j] = sum_a if below else t[BEFORE_A + j]
-            t[BEFORE_B + j] = sum_b if below else t[BEFORE_B + j]
-            t[OWN_A + j] = a[j] if below else t[OWN_A + j]
-            t[OWN_B + j] = b[j] if below else t[OWN_B + j]
-            t[RAW_0 + j] = left[j] if below else t[RAW_0 + j]
-            t[RAW_1 + j] = right[j] if below else t[RAW_1 + j]
-            t[COUNT + j] = number if below else t[COUNT + j]
+            t[BEFORE_A + j] = sum_a if below else before_a
+            t[BEFORE_B + j] = sum_b if below else before_b
+            t[OWN_A + j] = new_a if below else own_a
+            t[OWN_B + j] = new_b if below else own_b
+            t[RAW_0 + j] = new_0 if below else raw_0
+            t[RAW_1 + j] = new_1 if below else raw_1
+            t[COUNT + j] = number if below else count
 
 
 @_compiled
 def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
-    """From the bin to the value and the log of the slope."""
+    """From the bin to the place in it, z, and its share of the bin's height."""
     step = _2 * bound * SMALLEST
     for j in range(TILE):
         start = t[COUNT + j] * step - bound
-        t[A0 + j] = t[BEFORE_A + j] * span + start
-        t[B0 + j] = t[BEFORE_B + j] * span + start
-        t[SIZE_A + j] = t[OWN_A + j] * span + step
-        t[SIZE_B + j] = t[OWN_B + j] * span + step
+        part_a, part_b = t[PART_A + j] * span, t[PART_B + j] * span
+        t[A0 + j] = t[BEFORE_A + j] * part_a + start
+        t[B0 + j] = t[BEFORE_B + j] * part_b + start
+        t[SIZE_A + j] = t[OWN_A + j] * part_a + step
+        t[SIZE_B + j] = t[OWN_B + j] * part_b + step
     for j in range(TILE):
         raw = t[RAW_0 + j] + SHIFT
         u = _exp(-abs(raw))
@@ -238,20 +247,24 @@ def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
             z = (t[INNER + j] - t[A0 + j]) * part
             z = _0 if z < _0 else z
             t[Z + j] = _1 if z > _1 else z
-    sign = -_1 if inverse else _1
     for j in range(TILE):
         z, s, d0, d1 = t[Z + j], t[S + j], t[D0 + j], t[D1 + j]
         c = _1 - z
         product, zz = z * c, z * z
         den = _1 / (s + (d0 + d1 - _2 * s) * product)
-        ratio = (s * zz + d0 * product) * den
-        top = d1 * zz + _2 * (s * product) + d0 * (c * c)
-        slope = s * den  # multiplied twice: its square alone could underflow
-        inside = _1 if abs(t[X + j]) <= bound else _0
-        t[INSIDE + j] = inside
-        t[RATIO + j] = ratio
+        t[RATIO + j] = (s * zz + d0 * product) * den
+        t[TOP + j] = d1 * zz + _2 * (s * product) + d0 * (c * c)
         t[DEN + j] = den
-        t[LOG_SLOPE + j] = _log(top * slope * slope) * (sign * inside)
+        t[INSIDE + j] = _1 if abs(t[X + j]) <= bound else _0
+
+
+@_compiled
+def _value(t: Any, inverse: Any) -> None:
+    """The value and the log of the slope."""
+    sign = -_1 if inverse else _1
+    for j in range(TILE):
+        slope = t[S + j] * t[DEN + j]  # multiplied twice: its square alone could underflow
+        t[LOG_SLOPE + j] = _log(t[TOP + j] * slope * slope) * (sign * t[INSIDE + j])
     # Outside, the clamped argument maps to itself and the rest is added: the identity without a branch.
     if inverse:
         for j in range(TILE):
@@ -276,9 +289,8 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
         c = _1 - z
         p, zz, cc = z * c, z * z, c * c
         delta = d0 + d1 - _2 * s
-        den, r = t[DEN + j], t[RATIO + j]
+        den, r, full_top = t[DEN + j], t[RATIO + j], t[TOP + j]
         part_w = _1 / w
-        full_top = d1 * zz + _2 * (s * p) + d0 * cc
         top = _1 / full_top
         skew = c - z
         log_z = _2 * ((d1 * z + s * skew - d0 * c) * top - delta * skew * den)
@@ -323,39 +335,42 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
 
 
 @_compiled
-def _spread(grad: Any, t: Any, bins: Any) -> None:
-    """Add the gradient in the shares of both axes and in the slopes to grad [3 bins - 1, TILE]."""
+def _spread(grad: Any, t: Any, bins: Any, add: Any) -> None:
+    """The gradient in the shares of both axes and in the slopes into grad [3 bins - 1, TILE], or added to it."""
     for i in range(bins):
         a, b = grad[i], grad[bins + i]
         number = np.float32(i)
         for j in range(TILE):
-            count = t[COUNT + j]
-            own_a = t[TO_OWN_A + j] if number == count else _0
-            own_b = t[TO_OWN_B + j] if number == count else _0
-            a[j] += t[TO_BEFORE_A + j] if number < count else own_a
-            b[j] += t[TO_BEFORE_B + j] if number < count else own_b
+            count, old_a, old_b = t[COUNT + j], a[j], b[j]
+            before_a, before_b, own_a, own_b = t[TO_BEFORE_A + j], t[TO_BEFORE_B + j], t[TO_OWN_A + j], t[TO_OWN_B + j]
+            own_a, own_b = own_a if number == count else _0, own_b if number == count else _0
+            a[j] = (old_a if add else _0) + (before_a if number < count else own_a)
+            b[j] = (old_b if add else _0) + (before_b if number < count else own_b)
     for i in range(bins - 1):
         line = grad[2 * bins + i]
         number = np.float32(i)
         for j in range(TILE):
-            count = t[COUNT + j]
-            right = t[TO_1 + j] if number == count else _0
-            line[j] += t[TO_0 + j] if number + _1 == count else right
+            count, old, to_0, to_1 = t[COUNT + j], line[j], t[TO_0 + j], t[TO_1 + j]
+            to_1 = to_1 if number == count else _0
+            line[j] = (old if add else _0) + (to_0 if number + _1 == count else to_1)
 
 
 @_compiled
-def _to_logits(grad: Any, shares: Any, count: Any, t: Any) -> None:
-    """Gradient in shares [count, TILE] to that in logits: d share_i / d logit_j = share_i (1[i = j] - share_j)."""
+def _to_logits(grad: Any, shares: Any, count: Any, part: Any, t: Any) -> None:
+    """Gradient in shares to that in logits: d share_i / d logit_j = share_i (1[i = j] - share_j). The shares are
+    those of `shares` [count, TILE] times `part`."""
     for j in range(TILE):
         t[MEAN + j] = _0
     for i in range(count):
         line, share = grad[i], shares[i]
         for j in range(TILE):
             t[MEAN + j] += line[j] * share[j]
+    for j in range(TILE):
+        t[MEAN + j] *= part[j]
     for i in range(count):
         line, share = grad[i], shares[i]
         for j in range(TILE):
-            line[j] = (line[j] - t[MEAN + j]) * share[j]
+            line[j] = (line[j] - t[MEAN + j]) * (share[j] * part[j])
 
 
 @_compiled
@@ -383,8 +398,8 @@ def _line(p: Any, bins: Any, inverse: Any) -> Any:
 
 @_compiled
 def _load(tile: Any, logits: Any, at: Any, bins: Any, inverse: Any) -> None:
-    """Logits into the tile [3 bins + 1, TILE], and shares made of them: first the axis that is searched, then the other
-    one, then the logits of the slopes between those of the two ends, which are 0.
+    """Logits into the tile [3 bins + 1, TILE]: first the axis that is searched, then the other one, then the slopes
+    between those of the two ends, which are 0.
 
     at  elements start .. stop - 1 of a line of so many, or one number for the whole tile where stop is start + 1
     """
@@ -415,8 +430,8 @@ def _sum(line: Any) -> Any:
 
 @_compiled
 def _unload(grad: Any, grad_logits: Any, at: Any, bins: Any, inverse: Any) -> None:
-    """The gradient [3 bins - 1, TILE] into where `_load` has the logits from, and zeros for the next; where there is
-    one number for the whole tile, the sum."""
+    """The gradient [3 bins - 1, TILE] into where `_load` has the logits from; where there is one number for the whole
+    tile, the sum."""
     start, stop, size = at
     for p in range(3 * bins - 1):
         line = grad[_line(p, bins, inverse)]
@@ -424,8 +439,6 @@ def _unload(grad: Any, grad_logits: Any, at: Any, bins: Any, inverse: Any) -> No
             grad_logits[p * size + start] = _sum(line)
         else:
             _copy(grad_logits[p * size + start : p * size + stop], line)
-        for j in range(TILE):
-            line[j] = _0
 
 
 @intrinsic
@@ -462,8 +475,9 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
 
     span = _2 * bound * (_1 - np.float32(bins) * SMALLEST)
     tile = np.empty((3 * bins + 1, STRIDE), np.float32)
-    grad = np.zeros((3 * bins - 1, STRIDE), np.float32)
+    grad = np.empty((3 * bins - 1, STRIDE), np.float32)
     t = np.empty(LINES * STRIDE, np.float32)
+    part_a, part_b = t[PART_A : PART_A + TILE], t[PART_B : PART_B + TILE]
     shared = columns < count
     groups = columns if shared else 1  # one tile has elements of one group
     each = count // groups
@@ -474,12 +488,13 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
             at = (group, group + 1, columns) if shared else (start, stop, columns)
             if not shared or start == group * each:
                 _load(tile, logits, at, bins, inverse)
-                _softmax(tile[:bins], bins, t)
-                _softmax(tile[bins : 2 * bins], bins, t)
+                _exponentials(tile[:bins], bins, part_a, t)
+                _exponentials(tile[bins : 2 * bins], bins, part_b, t)
             _fill(t[X : X + TILE], x[start:stop])
             _search(tile, t, bins, bound, span)
             _evaluate(t, bound, span, inverse)
             if not derive:
+                _value(t, inverse)
                 _copy(y[start:stop], t[Y : Y + TILE])
                 _copy(log_slope[start:stop], t[LOG_SLOPE : LOG_SLOPE + TILE])
                 continue
@@ -487,10 +502,10 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
             _fill(t[GRAD_LOG : GRAD_LOG + TILE], grad_log[start:stop])
             _derive(t, span, inverse)
             _copy(grad_x[start:stop], t[GRAD_X : GRAD_X + TILE])
-            _spread(grad, t, bins)
+            _spread(grad, t, bins, shared and start > group * each)
             if not shared or stop == end:
-                _to_logits(grad[:bins], tile[:bins], bins, t)
-                _to_logits(grad[bins : 2 * bins], tile[bins : 2 * bins], bins, t)
+                _to_logits(grad[:bins], tile[:bins], bins, part_a, t)
+                _to_logits(grad[bins : 2 * bins], tile[bins : 2 * bins], bins, part_b, t)
                 _unload(grad, grad_logits, at, bins, inverse)
 
 
