@@ -30,10 +30,9 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 TILE = 128
-"""Elements: a multiple of the widest vector (16). With eight bins a tile takes 32 kB, twice that with the gradient."""
+"""Elements: a multiple of the widest vector (16). Half as many take longer; with twice as many, lines of eight bins no
+longer fit the first cache."""
 
-STRIDE = TILE + 16
-"""From one line of scratch to the next: at a power of two, lines would share their places in the cache."""
 SMALLEST = np.float32(1e-3)
 """Width and height of a bin, as shares of the whole interval, and slope at a knot; as in `splines.py`."""
 SHIFT = np.float32(math.log(math.expm1(1 - 1e-3)))
@@ -61,18 +60,18 @@ GOLDEN, MIX_1, MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE
 MANTISSA_BITS = np.int32(23)
 
 # Lines of the scratch array.
-X, INNER, POSITION = 0 * STRIDE, 1 * STRIDE, 2 * STRIDE
-SUM_A, SUM_B = 3 * STRIDE, 4 * STRIDE
-BEFORE_A, BEFORE_B, OWN_A, OWN_B = 5 * STRIDE, 6 * STRIDE, 7 * STRIDE, 8 * STRIDE
-RAW_0, RAW_1, COUNT = 9 * STRIDE, 10 * STRIDE, 11 * STRIDE
-A0, B0, SIZE_A, SIZE_B = 12 * STRIDE, 13 * STRIDE, 14 * STRIDE, 15 * STRIDE
-D0, D1, S, Z, RATIO, LOG_SLOPE, INSIDE = (n * STRIDE for n in range(16, 23))
-Y = 23 * STRIDE
-GRAD_Y, GRAD_LOG, GRAD_X = 24 * STRIDE, 25 * STRIDE, 26 * STRIDE
-TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * STRIDE for n in range(27, 33))
-MEAN = 33 * STRIDE
-PEAK, PART_A, PART_B = 34 * STRIDE, 35 * STRIDE, 36 * STRIDE
-U_0, U_1, DEN, TOP = (n * STRIDE for n in range(37, 41))
+X, INNER, POSITION = 0 * TILE, 1 * TILE, 2 * TILE
+SUM_A, SUM_B = 3 * TILE, 4 * TILE
+BEFORE_A, BEFORE_B, OWN_A, OWN_B = 5 * TILE, 6 * TILE, 7 * TILE, 8 * TILE
+RAW_0, RAW_1, COUNT = 9 * TILE, 10 * TILE, 11 * TILE
+A0, B0, SIZE_A, SIZE_B = 12 * TILE, 13 * TILE, 14 * TILE, 15 * TILE
+D0, D1, S, Z, RATIO, LOG_SLOPE, INSIDE = (n * TILE for n in range(16, 23))
+Y = 23 * TILE
+GRAD_Y, GRAD_LOG, GRAD_X = 24 * TILE, 25 * TILE, 26 * TILE
+TO_BEFORE_A, TO_BEFORE_B, TO_OWN_A, TO_OWN_B, TO_0, TO_1 = (n * TILE for n in range(27, 33))
+MEAN = 33 * TILE
+PEAK, PART_A, PART_B = 34 * TILE, 35 * TILE, 36 * TILE
+U_0, U_1, DEN, TOP = (n * TILE for n in range(37, 41))
 LINES = 41
 
 _compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True)
@@ -474,9 +473,9 @@ def splines(addresses: Any, sizes: Any, bound: Any, inverse: Any) -> None:
     grad_logits = carray(_pointer(addresses[7]), (3 * bins - 1) * columns)
 
     span = _2 * bound * (_1 - np.float32(bins) * SMALLEST)
-    tile = np.empty((3 * bins + 1, STRIDE), np.float32)
-    grad = np.empty((3 * bins - 1, STRIDE), np.float32)
-    t = np.empty(LINES * STRIDE, np.float32)
+    lines = np.empty((LINES + 6 * bins, TILE), np.float32)
+    tile, grad = lines[LINES : LINES + 3 * bins + 1], lines[LINES + 3 * bins + 1 :]
+    t = lines[:LINES].reshape(-1)
     part_a, part_b = t[PART_A : PART_A + TILE], t[PART_B : PART_B + TILE]
     shared = columns < count
     groups = columns if shared else 1  # one tile has elements of one group
