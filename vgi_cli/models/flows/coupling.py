@@ -85,8 +85,10 @@ class Coupling(SplineLayer):
     def _halves(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """The kept and the moved columns of X [D, R]."""
         if self.swap:
-            return X[self.moved :], X[: self.moved]
-        return X[: self.kept], X[self.kept :]
+            moved, kept = X.split([self.moved, self.kept])
+        else:
+            kept, moved = X.split([self.kept, self.moved])
+        return kept, moved
 
     def _join(self, kept: Tensor, moved: Tensor) -> Tensor:
         """The inverse of `_halves`."""
