@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.scripts import module
 from vgi_cli import fast
 from vgi_cli.errors import UsageError
 from vgi_cli.maths import compiled
@@ -209,6 +210,16 @@ def test_dropout_drops_the_units_that_torch_drops(by_torch: Any, share: float) -
     (first, second), expected = twice(), by_torch(twice)
     assert torch.equal(first, expected[0]) and torch.equal(second, expected[1]) and not torch.equal(first, second)
     assert int((first == 0).sum()) > 0
+
+
+def test_the_benchmark_times_both_and_leaves_the_choice_as_it_was() -> None:
+    splines, chosen = module("splines"), compiled.kernel
+    x, parameters = arguments((40, 50), (40, 50), 4)
+    x.requires_grad_()
+    for work in (splines.forward, splines.backward):
+        by_torch, by_loops = splines.medians(lambda work=work: work(x, parameters.requires_grad_(), False), 5)
+        assert by_torch > 0 and by_loops > 0 and by_torch != by_loops
+    assert compiled.kernel is chosen
 
 
 # Which of the two.

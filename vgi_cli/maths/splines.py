@@ -8,6 +8,9 @@ This is the innermost loop of flows and of spline conditionals, hence two decisi
 derivatives are written out by hand (automatic differentiation needs more than twice the time, in temporaries with one
 number per bin), and bins are the *first* dimension inside, with masks kept as floats that multiply, because reductions
 over a short last dimension, `softmax` above all, and `torch.where` run many times slower on a CPU.
+
+float32 numbers on a CPU take the loops of `kernels.py` instead, where numba is installed: the same formulas, which are
+tested against those here.
 """
 
 from __future__ import annotations
