@@ -12,7 +12,6 @@ from typing import NamedTuple
 READING = "reading the table"
 SIZE = "choosing the size of the model"
 CONTEST = "comparing models on hidden cells"
-PILOT = "finding how long to train"
 TRAINING = "training"
 REFITS = "refitting to resampled rows"
 POSTERIOR = "drawing from the posterior"

@@ -80,7 +80,9 @@ def test_plmcmc_run_has_nothing_to_fine_tune_and_no_metropolis_sampler(vgi: Vgi,
     assert refused.code == 2 and "needs fitted conditionals" in refused.error
 
 
-def test_plmcmc_needs_no_pilot_and_stops_inside_a_round(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plmcmc_holds_nothing_out_and_stops_inside_a_round(
+    vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flags = [flag for flag in PLMCMC if flag not in ("--epochs", "3")]
     flags[flags.index("method.steps=[[0, 5]]")] = "method.steps=[[0, 100000]]"
     ticking(monkeypatch, 0.01)

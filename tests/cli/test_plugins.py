@@ -202,10 +202,10 @@ vgi_cli.register_method("filled", Method(Config, init, run), about="the model as
 
 
 def test_a_method_that_needs_a_density_only_fits_a_flow(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pilot, which is for the settings of vgi, and the sampler of flows that needs no fitted conditionals."""
+    """Nothing is held out, and the sampler of flows that needs no fitted conditionals fills the holes."""
     monkeypatch.setattr(plmcmc, "FEWEST_STEPS", 10)
     monkeypatch.setattr(plmcmc, "STEPS_PER_COLUMN", 1)
-    Path("data.csv").write_text(Path("data.csv").read_text() + "1,2,3\n" * 20)  # enough rows for a pilot
+    Path("data.csv").write_text(Path("data.csv").read_text() + "1,2,3\n" * 20)  # enough rows to hold some out
     Path("filled.py").write_text(FILLED)
     flags = ["--plugin", "filled.py", "--threads", "1"]
     done = vgi("fit", "data.csv", *flags, "--model", "flow", "--method", "filled", "--set", "model.steps=1")

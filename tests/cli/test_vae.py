@@ -72,14 +72,15 @@ def test_validation_selects(vgi: Vgi, data: Path, select: str) -> None:
     assert RunFolder.open(Path("run")).manifest["progress"]["best_score"] == max(scores)
 
 
-def test_a_pilot_chooses_the_epochs(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 20)  # of the plan that the pilot cuts short
+def test_held_out_rows_choose_the_epochs(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 20)
     Path("data.csv").write_text(text(rows=60))
     flags = [flag for i, flag in enumerate(VAE) if "--epochs" not in VAE[max(0, i - 1) : i + 1]]
     done = vgi("fit", "data.csv", *flags, "--out", "run")
     assert done.code == 0, done.err
-    (epochs,) = re.findall(r"training for (\d+) epochs?: a trial fit described held-out rows best", done.err)
-    assert 1 <= int(epochs) < 20 and f"the fit has done its {epochs} epoch" in done.err
+    (after, more) = re.findall(r"held-out rows .* after (\d+) epochs?; now all rows, for (\d+) epoch", done.err)[0]
+    (epochs,) = re.findall(r"the fit has done its (\d+) epoch", done.err)
+    assert 2 <= int(after) + int(more) <= int(epochs) <= 20
 
 
 @pytest.mark.parametrize("flags", [["--samples", "100"], ["--refit-epochs", "3"]])

@@ -17,7 +17,7 @@ import vgi_cli
 from vgi_cli.cli.console import Console
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.evaluation.likelihood.loglik import LogLik
-from vgi_cli.fitting import pilot
+from vgi_cli.fitting import plateau
 from vgi_cli.methods.em.em import Nearness
 from vgi_cli.reporting import Lines, Progress, Silent, Stage
 from vgi_cli.settings.gather import gather
@@ -72,16 +72,16 @@ def test_the_stages_of_a_fit_by_em(tmp_path: Path) -> None:
 def test_the_stages_of_a_fit_of_a_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = itertools.count(0.0, -1.0)  # ever worse
     result = LogLik(torch.zeros(1), "exact")
-    monkeypatch.setattr(pilot, "observed_log_prob", lambda *_, **__: result._replace(values=torch.tensor(next(scores))))
+    monkeypatch.setattr(
+        plateau, "observed_log_prob", lambda *_, **__: result._replace(values=torch.tensor(next(scores)))
+    )
     seen: list[Progress] = []
     set = {**QUICK, "model.steps": 1}
     vgi_cli.fit(frame(), model="flow", set=set, out=tmp_path / "run", threads=1, progress=seen.append)
     found = stages(seen)
-    assert list(found) == [
-        *("reading the table", "finding how long to train", "training", "refitting to resampled rows", "saving")
-    ]
-    assert any(p.note.startswith("held-out rows") for p in found["finding how long to train"])
+    assert list(found) == ["reading the table", "training", "refitting to resampled rows", "saving"]
     training = found["training"]
+    assert any("held_out_loglik" in p.note for p in training)
     assert {p.unit for p in training[1:-1]} == {"epochs"} and any("objective" in p.note for p in training)
     inside = {p.share for p in training} - {0.0, 1.0}
     assert len(inside) > 3 and all(p.left is None or p.left >= 0 for p in training)

@@ -28,7 +28,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.estimate import Budget
-from vgi_cli.fitting import pilot
+from vgi_cli.fitting import pace
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
 from vgi_cli.fitting.rows import Rows
@@ -179,29 +179,12 @@ def test_refits_that_were_made_are_kept_if_they_say_anything(
 # --- the number of epochs ---
 
 
-def test_a_pilot_that_is_cut_leaves_the_planned_epochs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever it has seen by then: not the one epoch that happened to be scored."""
-    clock = ticking(monkeypatch, 0.1)
-    said: list[str] = []
-    options: dict[str, Any] = {"model": "flow", "threads": 1, "say": said.append}
-    options["set"] = {**FLOW, "bootstrap": "none"}
-    run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=20, **options)
-    line = next(line for line in said if "the time limit left no time to find out how many are enough" in line)
-    planned = int(line.split()[4])
-    assert planned > 100
-    manifest = run.manifest
-    assert manifest["stopped_by"] == "time_limit" and manifest["status"] == "finished"
-    assert 2 < manifest["epochs"] <= manifest["time_limit"].get("epochs_without", planned)
-    assert manifest["time_limit"]["ended_early"] == ["finding how long to train", "training"]
-    assert 15 < clock.now < 20  # it is used, and kept
-
-
-def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, **recipe: Any) -> pilot.Allowance:
-    monkeypatch.setattr(pilot, "_epoch_seconds", lambda *_: 1.0)
+def allowed(room: float, said: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, **recipe: Any) -> pace.Allowance:
+    monkeypatch.setattr(pace, "_epoch_seconds", lambda *_: 1.0)
     limit = TimeLimit(1e6, started=room - 1e6 + 3.0, clock=lambda: 0.0)
     made = Recipe(model=ModelChoice("flow"), method=MethodChoice("vgi"), **recipe)
     table, keys = make_table(torch.zeros(64, 2), torch.zeros(64, 2, dtype=torch.bool)), torch.arange(64)  # two batches
-    return pilot.allowance(made, Rows(table, keys, keys), torch.device("cpu"), limit, said)
+    return pace.allowance(made, Rows(table, keys, keys), torch.device("cpu"), limit, said)
 
 
 def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +206,6 @@ def test_the_epochs_follow_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch
 
 def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What a clock decided is in the recipe, which repeats it without the clock; --resume goes on to the plan."""
-    monkeypatch.setattr(pilot, "needed", lambda *_: False)
     ticking(monkeypatch, 0.05)
     options: dict[str, Any] = {"model": "flow", "set": {**FLOW, "bootstrap": 2}, "threads": 1}
     run = vgi_cli.fit(frame(), out=tmp_path / "run", time_limit=14, **options)
@@ -233,7 +215,6 @@ def test_a_fit_ends_its_schedule_within_the_limit(monkeypatch: pytest.MonkeyPatc
     again = vgi_cli.fit(frame(), recipe=run.path / "recipe.yaml", out=tmp_path / "again")
     assert again.manifest["epochs"] == run.manifest["epochs"]
     assert same_tensors(*(RunFolder.open(r.path).tensors("model") for r in (run, again)))
-    monkeypatch.setattr("vgi_cli.fitting.pilot.needed", lambda *_: False)
     ticking(monkeypatch, 0.05)
     more = vgi_cli.fit(frame(), out=run.path, resume=True, time_limit=16)
     assert more.manifest["epochs"] > run.manifest["epochs"] and more.manifest["epochs_planned"] == planned
@@ -308,7 +289,7 @@ def no_time_in(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """All time is over after so many seconds of training, of which each step takes one."""
     clock = Ticking(0.0)
     monkeypatch.setattr("time.monotonic", clock)
-    monkeypatch.setattr(pilot, "allowance", lambda recipe, *_: pilot.Allowance(recipe))
+    monkeypatch.setattr(pace, "allowance", lambda recipe, *_: pace.Allowance(recipe))
     real = Drive.go
 
     def go(self: Drive) -> Any:

@@ -20,8 +20,10 @@ from torch import Tensor
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
+from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
+from vgi_cli.methods.loop import LoopState
 from vgi_cli.reporting import TRAINING, Reporter, Stage
 from vgi_cli.runs.store import RunStore
 
@@ -60,7 +62,7 @@ class Outcome(NamedTuple):
 
 def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
     """The end of a fit in words. `stopped_by`: see Outcome."""
-    count = f"{epochs or 0:,} epoch{'s' * (epochs != 1)}"
+    count = _epochs(epochs or 0)
     ends = {
         "converged": f"the fit has converged, after {count}",
         "early_stopping": f"the fit has ended after {count}: held-out rows gained no more",
@@ -90,6 +92,7 @@ class Drive:
     deadline: float | None = None
     stop_after: int | None = None
     validator: Validator | None = None
+    plateau: Plateau | None = None
     patience: int = 10
     constant: Parts = field(default_factory=dict)
     resume_with: str = ""
@@ -112,7 +115,9 @@ class Drive:
             self.best = published
         if self.validator is not None:
             self.validator.restore(_take(state, "validation/"))
-        own = {k: v for k, v in state.items() if not k.startswith(("current/", "validation/"))}
+        if self.plateau is not None:
+            self.plateau.restore(_take(state, "plateau/"))
+        own = {k: v for k, v in state.items() if not k.startswith(("current/", "validation/", "plateau/"))}
         self.state.restore(
             {**parts, **{s: current[s] or published[s] for s in PUBLISHED}, "state": own},
         )
@@ -202,6 +207,8 @@ class Drive:
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
             line |= self._scored(self.validator)
+        if self.plateau is not None and self.state.epoch >= 1:
+            line |= self._watched(self.plateau)
         self._write(line, seconds)
         self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
 
@@ -219,7 +226,7 @@ class Drive:
         """The score of the present state, by the criterion's name; the best state so far is kept. Nothing where the
         time was over before it was known."""
         try:
-            score = validator.score(self.state, lambda: self.deadline is not None and time.monotonic() >= self.deadline)
+            score = validator.score(self.state, self._over)
         except OutOfTime:
             return {}
         self.validated = self.state.epoch
@@ -237,6 +244,27 @@ class Drive:
             self.bad += 1
         return {validator.name: score if math.isfinite(score) else None}
 
+    def _watched(self, plateau: Plateau) -> dict[str, float | None]:
+        """The score of the rows that say when the learning rate falls, where it is time for one."""
+        assert isinstance(self.state, LoopState)
+        try:
+            score = plateau.after_epoch(self.state, self._over)
+        except OutOfTime:
+            return {}
+        if self.state.turn == self.state.epoch:
+            more = self.state.epochs - self.state.turn
+            gained = "still gained" if plateau.worse == 0 else "gained no more"
+            self.reporter.say(
+                f"held-out rows {gained} after {_epochs(plateau.best_epoch)}; now all rows, for {_epochs(more)} at a "
+                "falling learning rate"
+            )
+            self.reporter.detail(f"the held-out rows' log-likelihood by then: {plateau.best:.3f} nats a row")
+        return {} if score is None else {"held_out_loglik": score if math.isfinite(score) else None}
+
+    def _over(self) -> bool:
+        """Whether the time for the fit is over."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
     def _exhausted(self) -> bool:
         return self.validator is not None and self.bad >= self.patience
 
@@ -251,6 +279,8 @@ class Drive:
                     parts[stem] = self.best[stem]
         if self.validator is not None:
             parts["state"] |= {f"validation/{k}": v for k, v in self.validator.tensors().items()}
+        if self.plateau is not None:
+            parts["state"] |= {f"plateau/{k}": v for k, v in self.plateau.tensors().items()}
         for stem, tensors in self.constant.items():
             parts[stem] = {**parts.get(stem, {}), **tensors}
         progress = {
@@ -294,6 +324,10 @@ class Drive:
             f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
             f"look at column '{column}', or take a smaller --set optim.lr",
         )
+
+
+def _epochs(count: int) -> str:
+    return f"{count:,} epoch{'s' * (count != 1)}"
 
 
 def _take(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

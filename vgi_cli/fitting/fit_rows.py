@@ -14,12 +14,13 @@ from torch import Tensor
 
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted
-from vgi_cli.fitting import contest, pilot, trees
+from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
+from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.fitting.refits import (
     NO_REFITS,
     TRAINING_SHARE,
@@ -39,7 +40,7 @@ from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import CONTEST, PILOT, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
@@ -109,11 +110,9 @@ def fit_rows(
     recipe = trees.settled(components.in_full(recipe, **size).replace(device=str(device)), train.table)
     some = int((~train.table.missing.all(1)).sum())
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
-    if pilot.needed(recipe, train):
-        choice = pilot.choose_epochs(recipe, train, device, work)
-        reporter.say(choice.reason)
-        recipe = recipe.replace(epochs=choice.epochs)
-    recipe, planned = pilot.allowance(recipe, train, device, work.limit, said)
+    if plateau.wanted(recipe, train, said):
+        recipe = recipe.with_optim(schedule="plateau")
+    recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")
     if planned is not None:
@@ -156,14 +155,12 @@ def stages(recipe: Recipe, train: Rows | None) -> list[str]:
     named = named.with_method(recipe.method.name or named.model.entry.traits.method)
     gaussian = "gaussian" in named.model.entry.provides
     sized = gaussian if train is None else size_is_open(named, train.table)
-    piloted = train is not None and pilot.needed(named, train)
     refits = refit_count(named) > 0
     revised = refits and train is not None and trees.wanted(named, train.table)
     compared = train is None and recipe.model.name == "auto"
     there = {
         CONTEST: compared,
         SIZE: sized and not compared,
-        PILOT: piloted,
         TRAINING: True,
         POSTERIOR if named.uncertainty == "posterior" else REFITS: refits,
         TREES: revised,
@@ -307,6 +304,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         deadline=work.limit.until(TRAINING_SHARE) if refit_count(recipe) > 0 else work.limit.end,
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
+        plateau=_plateau(job, state),
         patience=recipe.patience,
         constant=_chain_context(job, state),
         resume_with="" if run.address is None else f"vgi fit --resume --out {run.name}{plugins.flags()}",
@@ -350,6 +348,13 @@ def _validator(job: Job, state: State) -> Validator | None:
     dtype = next(state.model.parameters()).dtype
     train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
     return make_validator(job.recipe, train, job.held._replace(table=held), job.held.log_volume(), state.epochs)
+
+
+def _plateau(job: Job, state: State) -> Plateau | None:
+    if not isinstance(state, LoopState) or state.schedule != "plateau":
+        return None
+    table = job.train.table.to(dtype=next(state.model.parameters()).dtype, device=job.device)
+    return Plateau(job.recipe, job.train, table, state)
 
 
 def _chain_context(job: Job, state: Any) -> Parts:

@@ -20,7 +20,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Events, Method, Standing, StepEnd, Tuning
 from vgi_cli.methods.loop import LoopState, Stage, batches, epochs, refit_config
-from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig, ascend, prefixed, rate_factor
+from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig, ascend, prefixed
 from vgi_cli.methods.reweighted import Reweighted
 from vgi_cli.models.base import Model
 
@@ -108,10 +108,10 @@ def chains_of(table: TensorTable, config: AscentConfig, memory: MemoryBudget | N
 def run(state: GradientState, stop: Callable[[], bool] = never) -> Events:
     """Climb, epoch after epoch."""
     optim = state.config.optim
-    for _ in epochs(state, Stage.MAIN, state.epochs):
+    for _ in epochs(state, Stage.MAIN):
         yield from _refreshed(state)
         for batch in batches(state):
-            state.set_rates(rate_factor(optim.schedule, state.progress()))
+            state.set_rates()
             objective = state.objective(state, batch, state.step_generator())
             ascend(objective, optim.clip, state.optim_theta)
             state.total += objective.detach()

@@ -32,6 +32,7 @@ from vgi_cli.methods.optimisation import (
     optimiser_tensors,
     planned_epochs,
     prefixed,
+    rate_factor,
     restore_optimiser,
     set_rate,
 )
@@ -63,6 +64,7 @@ class LoopState(State):
     respread    number -> (dimensions [n], values [N, n]): the observed cells of rounded columns, spread over their
                 steps by noise of that number; 0 is the noise that the table came with. Every epoch of a fit takes its
                 own, so that no model learns one draw of it. None: no column is rounded, or the one draw stays
+    turn        with schedule `plateau` the epoch after which the learning rate falls; None before it is known
     """
 
     TOTAL: ClassVar[str] = "total"
@@ -81,13 +83,13 @@ class LoopState(State):
         self._own_x = False  # whether the chains have a copy of the table's cells, which may be written
         empty = chains.missing.all(1)[chains.incomplete]
         self.empty = chains.incomplete[empty]  # fully missing rows do not enter
-        self.incomplete = chains.incomplete[~empty] if len(self.empty) else chains.incomplete
-        self.complete = chains.complete
-        self.rows_per_epoch = len(self.incomplete) + len(self.complete)
+        n = len(chains.incomplete) - len(self.empty) + len(chains.complete)
+        self.schedule = config.optim.schedule or "cosine"
+        self.turn: int | None = None
         self.lr = config.optim.lr or theta.learning_rate
-        self.batch_size = batch_size_of(config.optim, self.rows_per_epoch)
-        self.batches = max(1, -(-self.rows_per_epoch // self.batch_size))
-        self.epochs = planned_epochs(config, self.rows_per_epoch)
+        self.batch_size = batch_size_of(config.optim, n)
+        self.epochs = self._most = planned_epochs(config, n)
+        self._enter_all()
         self.optim_theta = adam(theta, self.lr, amsgrad=False)
         self.optimisers = {"optim_theta": self.optim_theta}
         self.rates = {"optim_theta": self.lr}
@@ -100,8 +102,45 @@ class LoopState(State):
         self.counts: dict[str, Tensor] = {}
         self._order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
 
+    def _enter_all(self) -> None:
+        """All rows with an observed cell enter the steps."""
+        chains = self.chains
+        empty = chains.missing.all(1)[chains.incomplete]
+        self._enter(chains.incomplete[~empty] if len(self.empty) else chains.incomplete, chains.complete)
+
+    def _enter(self, incomplete: Tensor, complete: Tensor) -> None:
+        """These rows enter the steps."""
+        self.incomplete, self.complete, self._order = incomplete, complete, []
+        self.rows_per_epoch = len(incomplete) + len(complete)
+        self.batches = max(1, -(-self.rows_per_epoch // self.batch_size))
+
+    def hold_out(self, rows: Tensor) -> None:
+        """Keep rows (numbers of the table's) out of every step until `fall`; before the first step."""
+        apart = torch.zeros(self.chains.missing.shape[0], dtype=torch.bool)
+        apart[rows] = True
+        parts = (part[~apart.to(part.device)[part]] for part in (self.incomplete, self.complete))
+        self._enter(*parts)
+
+    def fall(self, parameters: Mapping[str, Tensor], epochs: int) -> None:
+        """Go back to the parameters that `snapshot` gave; from here the learning rate falls to 0 in so many epochs of
+        all rows. Between two epochs of the main stage."""
+        self.theta.load_state_dict(prefixed(parameters, "theta/"))
+        for stem, network in self.networks.items():
+            network.load_state_dict(prefixed(parameters, f"{stem}/"))
+        self.turn, self.epochs, self.averaged = self.stage_epoch, self.stage_epoch + epochs, 0
+        self._enter_all()
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Copies of the published model's parameters, and of those of what is trained beside it."""
+        modules = {"theta": self.model, **self.networks}
+        return {
+            f"{stem}/{name}": value.detach().clone()
+            for stem, part in modules.items()
+            for name, value in part.state_dict().items()
+        }
+
     def chosen(self) -> dict[str, Any]:
-        return {"optim.lr": self.lr, "optim.batch_size": self.batch_size}
+        return {"optim.lr": self.lr, "optim.batch_size": self.batch_size, "optim.schedule": self.schedule}
 
     def batch_size_for(self, n: int) -> int:
         """Rows in a step of a fine-tuning to n held-out rows: as in the fit, and not more than so few rows would take
@@ -185,10 +224,19 @@ class LoopState(State):
         several = of_rows[incomplete.to(of_rows.device)].repeat_interleave(self.chains.K)
         return torch.cat([several, of_rows[complete.to(of_rows.device)]])
 
-    def set_rates(self, factor: float) -> None:
-        """Set every learning rate to this share of its own."""
+    def set_rates(self, factor: float | None = None) -> None:
+        """Set every learning rate to this share of its own, or to what the schedule says at this step."""
+        if factor is None:
+            falls = self.schedule == "cosine" or self.turn is not None
+            factor = rate_factor(self.descent()) if falls else 1.0
         for name, optimiser in self.optimisers.items():
             set_rate(optimiser, self.rates[name] * factor)
+
+    def descent(self) -> float:
+        """Share of the epochs in which the learning rate falls that is done, 0 to 1; all of them are the main stage but
+        with schedule `plateau`."""
+        begun = self.turn or 0
+        return (self.stage_epoch - begun + self.position / self.batches) / max(self.epochs - begun, 1)
 
     def step_end(self) -> StepEnd:
         """Count a step that is done."""
@@ -216,8 +264,10 @@ class LoopState(State):
 
     def average(self, share: float) -> None:
         """After a step: add the parameters in training to the average that is published, in the last `share` of the
-        main stage."""
-        if self.progress() < 1.0 - share:
+        main stage. Before a plateau the average is of all steps since it was scored."""
+        if self.schedule == "plateau" and self.turn is None:
+            share = 1.0
+        if self.descent() < 1.0 - share:
             self.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
             return
         self.averaged += 1
@@ -249,6 +299,8 @@ class LoopState(State):
         self.publish()
         counters = [self.seed, int(self.stage), self.stage_epoch, self.position, self.averaged]
         state = {"counters": torch.tensor(counters, dtype=torch.int64), self.TOTAL: self.total, **self.counts}
+        if self.schedule == "plateau":
+            state["turn"] = torch.tensor([-1 if self.turn is None else self.turn, self.epochs, self._most])
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()} | self.more()
         for name, optimiser in self.optimisers.items():
             state |= optimiser_tensors(name, optimiser)
@@ -263,6 +315,11 @@ class LoopState(State):
         state = parts["state"]
         self.seed, stage, self.stage_epoch, self.position, self.averaged = state["counters"].tolist()
         self.stage, self._order = Stage(stage), []
+        if self.schedule == "plateau":
+            turn, epochs, most = state["turn"].tolist()
+            if turn >= 0:
+                self.turn, self.epochs = turn, epochs if self._most <= most else self._most
+                self._enter_all()
         self.model.load_state_dict(parts["model"])
         self.theta.load_state_dict(prefixed(state, "theta/"))
         for stem, network in self.networks.items():
@@ -290,11 +347,12 @@ def refit_config(config: Config, of: Reweighted, lr: float) -> Config:
     return config.model_copy(update={"epochs": of.size.epochs, "optim": optim})
 
 
-def epochs(state: LoopState, stage: Stage, count: int) -> Iterator[int]:
-    """The epochs of a stage that are left of `count`, numbered from 1; none where the stage is over already."""
+def epochs(state: LoopState, stage: Stage, count: int | None = None) -> Iterator[int]:
+    """The epochs of a stage that are left of `count`, or of those of the state, which may change on the way; numbered
+    from 1; none where the stage is over already."""
     if state.stage < stage:
         state.enter(stage)
-    while state.stage == stage and state.stage_epoch < count:
+    while state.stage == stage and state.stage_epoch < (state.epochs if count is None else count):
         state.spread(1 + state.stage_epoch + (int(stage) << 32))
         yield state.stage_epoch + 1
 

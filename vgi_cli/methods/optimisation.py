@@ -21,14 +21,17 @@ class GradientConfig(MethodConfig):
 
     lr          of the model; None: the model family's own
     batch_size  rows of the table per step (each incomplete row brings its K chains); None: by N
-    schedule    of the learning rate: half a cosine to 0, or constant
+    schedule    of the learning rate: `cosine`, half a cosine to 0 over the main stage; `constant`; `plateau`, constant
+                until rows that are held out gain no more (fitting/plateau.py), then half a cosine to 0 with all rows.
+                None: `plateau` where nobody says how long to train and the model may overfit, else `cosine`
     clip        largest norm of a gradient; None: no clipping
-    average     share of the main stage, at its end, over which the model's parameters are averaged
+    average     share of the main stage (`plateau`: of what comes after it), at its end, over which the model's
+                parameters are averaged
     """
 
     lr: Rate | None = None
     batch_size: Rows | None = None
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant", "plateau"] | None = None
     clip: Clip | None = 5.0
     average: ShareBelow1 = 0.25
 
@@ -70,9 +73,9 @@ def default_batch_size(n: int) -> int:
     return 1 << min(9, max(5, int(math.log2(max(n, 1) / 16 + 1))))
 
 
-def rate_factor(schedule: str, progress: float) -> float:
-    """What a learning rate is multiplied by when this share of the steps is done: 1, or half a cosine from 1 to 0."""
-    return 0.5 * (1.0 + math.cos(math.pi * progress)) if schedule == "cosine" else 1.0
+def rate_factor(progress: float) -> float:
+    """What a learning rate is multiplied by when this share of its fall is done: half a cosine from 1 to 0."""
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

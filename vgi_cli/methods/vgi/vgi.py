@@ -23,7 +23,6 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Events, Method, Resources, Tuning
 from vgi_cli.methods.loop import Stage, batches, epochs, refit_config
-from vgi_cli.methods.optimisation import rate_factor
 from vgi_cli.methods.reweighted import Reweighted
 from vgi_cli.methods.start import initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
@@ -50,12 +49,12 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
     D_K = state.chains  # 1: create the K-times imputed data D_K using f0 (`begin`)
     yield from warm_up_conditionals(state)  # 2: warm up phi, by Algorithm 2
     yield from warm_up_model(state)  # 3: warm up theta, by Algorithm 4
-    for _ in epochs(state, Stage.MAIN, state.epochs):  # 4: for t in [1, max_epochs]
+    for _ in epochs(state, Stage.MAIN):  # 4: for t in [1, max_epochs]
         for batch in batches(state):  # 5: for mini-batch B_K in D_K
             g, n = state.step_generator(), len(batch.rows) * D_K.K
             moves = target.sweep_noise(state.inference, n, batch.x, g)
             fresh = target.draw_noise(state.inference, n, len(batch.x), batch.x, g)
-            state.set_rates(rate_factor(config.optim.schedule, state.progress()))
+            state.set_rates()
             x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
             if n:
                 D_K.store(batch.rows, x[:n])  # 7: store them for use in the next epoch

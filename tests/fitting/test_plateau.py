@@ -1,0 +1,170 @@
+"""A flow trains until held-out rows gain no more, where nobody says how long, and then all rows at a falling rate."""
+
+from __future__ import annotations
+
+import math
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+import vgi_cli
+from vgi_cli.completers.base import never
+from vgi_cli.data import make_table
+from vgi_cli.errors import FitError, Interrupted
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
+from vgi_cli.evaluation.likelihood.loglik import LogLik
+from vgi_cli.fitting import driver, plateau
+from vgi_cli.fitting.fit_rows import Job, start
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import Work
+from vgi_cli.methods.loop import LoopState
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+
+SMALL = {"method.imputations": 2, "optim.batch_size": 16, "model.steps": 1, "model.hidden": 8, "model.blocks": 0}
+SMALL |= {"bootstrap": "none"}
+
+
+def frame(rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=rows)
+    frame = pd.DataFrame({"a": z, "b": z + 0.5 * rng.normal(size=rows), "c": rng.normal(size=rows)})
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
+def fit(rows: int, path: Path, more: dict | None = None, **options: object) -> tuple[dict, list[str]]:
+    said: list[str] = []
+    settings = SMALL | (more or {})
+    run = vgi_cli.fit(frame(rows), model="flow", set=settings, out=path, threads=1, say=said.append, **options)
+    return run.manifest, said
+
+
+def schedule(path: Path) -> str:
+    return str(yaml.safe_load((path / "recipe.yaml").read_text())["optim"]["schedule"])
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, *scores: float) -> None:
+    """The held-out rows score so, one time after the other."""
+    values = iter(scores)
+
+    def given(*arguments: Any, **options: Any) -> LogLik:
+        found = observed_log_prob(*arguments, **options)
+        return found._replace(values=torch.full_like(found.values, next(values)))
+
+    monkeypatch.setattr(plateau, "observed_log_prob", given)
+
+
+def test_a_fit_ends_long_before_the_planned_epochs_and_says_why(tmp_path: Path) -> None:
+    manifest, said = fit(60, tmp_path / "run")
+    assert 1 <= manifest["epochs"] < 400  # 4,000 steps would be 1,000 epochs
+    assert any(line.startswith("held-out rows gained no more after") for line in said)
+    assert manifest["data"]["rows_fitted"] == int((~frame(60).isna().all(axis=1)).sum())  # no row is lost
+    assert schedule(tmp_path / "run") == "plateau" and manifest["chosen"]["optim.schedule"] == "plateau"
+
+
+def test_the_rate_falls_from_the_best_parameters_with_all_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scripted(monkeypatch, -3.0, -2.0, -2.0, -2.1)  # after 1, 2, 3, 4 epochs
+    kept: list[tuple[dict[str, torch.Tensor], LoopState]] = []
+    real, rows, factors = LoopState.fall, [], []
+
+    def fall(state: LoopState, parameters: dict[str, torch.Tensor], epochs: int) -> None:
+        rows.append(state.rows_per_epoch)
+        real(state, parameters, epochs)
+        rows.append(state.rows_per_epoch)
+        kept.append((parameters, state))
+        for name, value in state.theta.state_dict().items():
+            assert torch.equal(value, parameters[f"theta/{name}"])
+        for name, value in state.networks["conditionals"].state_dict().items():
+            assert torch.equal(value, parameters[f"conditionals/{name}"])
+
+    def set_rates(state: LoopState, factor: float | None = None) -> None:
+        real_rates(state, factor)
+        factors.append((state.epoch, state.optim_theta.param_groups[0]["lr"] / state.lr))
+
+    real_rates = LoopState.set_rates
+    monkeypatch.setattr(LoopState, "fall", fall)
+    monkeypatch.setattr(LoopState, "set_rates", set_rates)
+    manifest, said = fit(60, tmp_path / "run")
+    ((_, state),) = kept
+    assert (state.turn, manifest["epochs"]) == (4, 5)  # 2 of 3 epochs at the full rate, 1 of 3 at a falling one
+    used = manifest["data"]["rows_fitted"]
+    assert rows == [used - round(0.2 * used), used]
+    assert {factor for epoch, factor in factors if epoch < 4} == {1.0}
+    falling = [factor for epoch, factor in factors if epoch == 4]
+    n = len(falling)
+    assert falling == pytest.approx([0.5 * (1 + math.cos(math.pi * i / n)) for i in range(n)])
+    assert "held-out rows gained no more after 2 epochs; now all rows, for 1 epoch at a falling learning rate" in said
+
+
+def test_rows_that_are_held_out_change_nothing_before_the_rate_falls(tmp_path: Path) -> None:
+    """Not the model, not the conditionals, and not the chains of other rows."""
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    missing = torch.rand(60, 3, generator=torch.Generator().manual_seed(4)) < 0.2
+    found = []
+    for shift in (0.0, 5.0):
+        table = make_table(x.masked_fill(missing, 0.0).float(), missing)
+        config = MethodChoice("vgi", {"imputations": 2})
+        recipe = Recipe(model=ModelChoice("flow", {"steps": 1, "hidden": 4}), method=config)
+        keys = torch.arange(60)
+        _, state = start(Job(recipe, Rows(table, keys, keys), None, torch.device("cpu"), Work()))
+        assert isinstance(state, LoopState)
+        held = torch.arange(48, 60)
+        state.schedule = "plateau"
+        state.hold_out(held)
+        state.chains.x[held] = state.chains.x[held] + shift
+        events = recipe.method.algorithm.run(state, never)
+        while state.epoch < 1:
+            next(events)
+        found.append(state.parts())
+    for stem in ("model", "conditionals"):
+        assert all(torch.equal(found[0][stem][name], value) for name, value in found[1][stem].items())
+
+
+@pytest.mark.parametrize("at", [2, 4, 6])
+def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = (-3.0, -2.0, -1.0, -1.0, -1.0)  # after 1, 2, 3, 4, 5 epochs: the rate falls after 5, for 2
+    scripted(monkeypatch, *scores)
+    whole, _ = fit(60, tmp_path / "whole")
+    assert whole["epochs"] == 7
+    scripted(monkeypatch, *scores)
+    real = driver.Drive._write
+
+    def write(self: driver.Drive, line: dict[str, Any], seconds: float) -> None:
+        real(self, line, seconds)
+        if line.get("stage") == "main" and line["epoch"] == at:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(driver.Drive, "_write", write)
+    with pytest.raises(Interrupted):
+        fit(60, tmp_path / "cut")
+    monkeypatch.setattr(driver.Drive, "_write", real)
+    run = vgi_cli.fit(frame(60), out=tmp_path / "cut", resume=True)
+    assert run.manifest["epochs"] == 7
+    parts = [RunFolder.open(tmp_path / name).parts() for name in ("whole", "cut")]
+    for stem, tensors in parts[0].items():
+        assert all(torch.equal(tensors[name], parts[1][stem][name]) for name in tensors), stem
+
+
+@pytest.mark.parametrize("options", [{"epochs": 2}, {"val": 0.2}, {"set": {"optim.schedule": "cosine"}}])
+def test_nothing_is_held_out_where_somebody_says_how_long(options: dict[str, Any], tmp_path: Path) -> None:
+    fit(60, tmp_path / "run", {"stop_after": 1, **options.pop("set", {})}, **options)
+    assert schedule(tmp_path / "run") == "cosine"
+
+
+def test_nothing_is_held_out_of_a_handful_of_rows(tmp_path: Path) -> None:
+    fit(20, tmp_path / "run", {"stop_after": 1})
+    assert schedule(tmp_path / "run") == "cosine"
+
+
+def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, math.nan)
+    with pytest.raises(FitError, match="no number of epochs gives the held-out rows a finite log-likelihood"):
+        fit(60, tmp_path / "run")

@@ -1,0 +1,96 @@
+"""How many epochs a time limit has room for, so that the learning rate can fall to its end within it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container
+from typing import Any, NamedTuple
+
+import torch
+
+from vgi_cli.completers.base import never
+from vgi_cli.data import spread_rows
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.refits import TRAINING_SHARE, refit_count
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import TimeLimit
+from vgi_cli.methods.base import EpochEnd, State
+from vgi_cli.methods.loop import LoopState
+from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
+from vgi_cli.models.base import built
+from vgi_cli.settings.problems import from_plain
+from vgi_cli.settings.recipe import Recipe
+
+WARM_UPS = ("warmup_conditionals", "warmup_model")
+PACE_SHARE, PACE_STEPS, PACE_ROWS = 0.03, (3, 30), 8
+"""Of the same, for finding out how long an epoch takes; steps before the clock runs, and while it does; batches of
+rows."""
+WARM_SHARE, WARM_COST = 0.25, 0.3
+"""Of the time that a limit has for training, at most so much is for warm-ups, where nobody says how many; what one of
+their epochs takes, in epochs of the main stage (measured: 0.2 to 0.3)."""
+
+
+class Allowance(NamedTuple):
+    """The recipe with the warm-ups and the epochs that a time limit has room for; `planned`: the epochs without it,
+    where these are more."""
+
+    recipe: Recipe
+    planned: int | None = None
+
+
+def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit, said: Container[str]) -> Allowance:
+    """How many epochs a time limit has room for, so that the learning rate falls and the parameters are averaged within
+    it; `said`: keys of settings that somebody gave, which stay. Nothing where the epochs are given, or where a few
+    steps do not tell how long one takes."""
+    config = recipe.method_settings
+    if not limit or "epochs" in said or not isinstance(config, AscentConfig) or not config.paced:
+        return Allowance(recipe)
+    optim = config.optim
+    share = TRAINING_SHARE if refit_count(recipe) > 0 else 1.0
+    room = share * limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
+    warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
+    total = WARM_COST * sum(warm.values())
+    if total > WARM_SHARE * room:
+        factor = WARM_SHARE * room / total
+        fewer = {key: int(value * factor) for key, value in warm.items() if f"optim.{key}" not in said}
+        recipe = recipe.with_optim(**fewer)
+        total = WARM_COST * sum({**warm, **fewer}.values())
+    allowed, planned = max(1, int(room - total)), planned_epochs(config, int((~rows.table.missing.all(1)).sum()))
+    return Allowance(recipe.replace(epochs=allowed), planned) if allowed < planned else Allowance(recipe)
+
+
+def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: GradientConfig, limit: TimeLimit) -> float:
+    """Seconds of an epoch of the main stage, from a few of its steps on a part of the rows."""
+    used = (~rows.table.missing.all(1)).nonzero()[:, 0]
+    batch = batch_size_of(optim, len(used))
+    some = used[spread_rows(len(used), PACE_ROWS * batch)]
+    changes = {"batch_size": batch, **{key: 0 for key in WARM_UPS if key in type(optim).model_fields}}
+    state = _trial(recipe, rows.at(some), device, changes, "pace")
+    until = limit.until(PACE_SHARE)
+    before, most = PACE_STEPS
+    begun, done = time.monotonic(), -before
+    for event in recipe.method.algorithm.run(state, never):
+        if isinstance(event, EpochEnd):
+            continue
+        done += 1
+        if done == 0:
+            begun = time.monotonic()
+        if done == most or (done > 0 and limit.passed(until)):
+            break
+    return (time.monotonic() - begun) / max(done, 1) * -(-len(used) // batch)
+
+
+def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> State:
+    """A fit to some rows, which are few, that is thrown away. `optim`: other settings."""
+    method = recipe.method.algorithm
+    dtype = getattr(torch, recipe.method.entry.traits.precision)
+    table = rows.table.to(dtype=dtype, device=device)
+    values = recipe.method_settings.model_dump(mode="json")
+    values["optim"] |= optim
+    if "chains" in values:
+        values["chains"] = "device"
+    model = built(recipe.model.family, recipe.model_settings, table.layout).to(dtype).to(device)
+    state = method.init(model, table, from_plain(method.Config, values), stream(recipe.seed, purpose))
+    if isinstance(state, LoopState):
+        state.respread = rows.respread(recipe.seed)
+    return state

@@ -1,0 +1,118 @@
+"""How long a flexible model trains where nobody said so: until rows that are held out gain no more, and a little on.
+
+A flow has no closed form that says when it begins to learn its rows by heart, and on a few hundred rows that is after a
+few hundred steps. The rule: some rows are held out, and the others are fitted at a constant learning rate. After a
+growing number of epochs the held-out rows are scored by their observed-data log-likelihood under the mean of the
+parameters since the last score. After PATIENCE scores in a row that are not better than the best by GAIN, or when the
+planned epochs leave no room for more, the fit goes back to the parameters with the best score and goes on from there:
+all rows enter, and the learning rate falls to 0. Nothing is fitted twice.
+
+The rows held out take part in the statistics by which the columns are encoded, since they are fitted at last. Their
+score is for choosing, not for reporting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Mapping
+
+import torch
+from torch import Tensor
+
+from vgi_cli.completers.base import never
+from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
+from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.rows import Rows, split
+from vgi_cli.machine.work import giving_up
+from vgi_cli.methods.loop import LoopState
+from vgi_cli.methods.optimisation import AscentConfig
+from vgi_cli.settings.recipe import Recipe
+
+FEWEST = 50
+"""With fewer rows nothing can be held out."""
+HELD, MOST_HELD = 0.2, 500
+"""Share of the rows that is held out, and their largest number."""
+PATIENCE, GAIN = 2, 0.03
+GROWTH = 1.25
+"""Each score comes after so many times the epochs of the one before."""
+FALL = 0.3
+"""Share of all epochs in which the learning rate falls."""
+BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
+
+
+def wanted(recipe: Recipe, rows: Rows, said: Container[str]) -> bool:
+    """Whether nobody says how long to train, the model is flexible, the method one that climbs by Adam and lets itself
+    be judged early, and the rows are enough."""
+    entry, config = recipe.model.entry, recipe.method_settings
+    if not isinstance(config, AscentConfig) or "optim.schedule" in said:
+        return False
+    n = int((~rows.table.missing.all(1)).sum())
+    open_epochs = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
+    scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
+    return open_epochs and config.piloted and scored and n >= FEWEST
+
+
+class Plateau:
+    """What watches the held-out rows of a fit, and says when the learning rate falls."""
+
+    def __init__(self, recipe: Recipe, rows: Rows, table: TensorTable, state: LoopState) -> None:
+        """rows: of the fit; table: the same where it is computed; state: before its first step, or before it is
+        restored."""
+        used = (~rows.table.missing.all(1)).nonzero()[:, 0]
+        share = min(HELD, MOST_HELD / len(used))
+        held = used[split(len(used), share, stream(recipe.seed, "plateau/split"))[1]]
+        state.hold_out(held)
+        self._table = table.rows(held.to(table.x.device))
+        self._keys = rows.keys[held].to(table.x.device)
+        self._volume = float(rows.at(held).log_volume().mean())
+        self._seed = recipe.seed
+        self.best, self.best_epoch, self.worse, self.due = -math.inf, 0, 0, 1
+        self._parameters: dict[str, Tensor] = {}
+
+    def after_epoch(self, state: LoopState, over: Callable[[], bool] = never) -> float | None:
+        """Score the held-out rows where that is due after an epoch of the main stage, and let the learning rate fall
+        where it is time. The score, nats a row, or None. Raises OutOfTime where `over` says so, FitError where no score
+        was finite."""
+        last = max(1, int(state.epochs * (1 - FALL)))
+        if state.turn is not None or (state.epoch < self.due and state.epoch < last):
+            return None
+        self.due = max(math.ceil(self.due * GROWTH), state.epoch + 1)
+        result = observed_log_prob(
+            state.model,
+            getattr(state, "conditionals", None),
+            self._table.x,
+            self._table.missing,
+            budget=BUDGET,
+            seed=self._seed,
+            rows=self._keys,
+            progress=giving_up(over),
+        )
+        score = float(result.values.mean()) + self._volume
+        state.averaged = 0
+        if score > self.best + (GAIN if self.best_epoch else 0.0):
+            self.best, self.best_epoch, self.worse = score, state.epoch, 0
+            self._parameters = state.snapshot()
+        else:
+            self.worse += 1
+        if self.worse == PATIENCE or state.epoch >= last or score != score:
+            if not self._parameters:
+                raise FitError(
+                    "no number of epochs gives the held-out rows a finite log-likelihood",
+                    "lower optim.lr, or give --epochs",
+                )
+            state.fall(self._parameters, max(1, math.ceil(self.best_epoch * FALL / (1 - FALL))))
+            self._parameters = {}
+        return score
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        counters = torch.tensor([self.best, self.best_epoch, self.worse, self.due], dtype=torch.float64)
+        return {"counters": counters, **{f"best/{name}": value for name, value in self._parameters.items()}}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take up what `tensors` gave."""
+        self.best, *others = tensors["counters"].tolist()
+        self.best_epoch, self.worse, self.due = (int(value) for value in others)
+        self._parameters = {k.removeprefix("best/"): v for k, v in tensors.items() if k != "counters"}
