@@ -111,7 +111,7 @@ def fit_rows(
     some = int((~train.table.missing.all(1)).sum())
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     if plateau.wanted(recipe, train, said):
-        recipe = recipe.with_optim(schedule="plateau")
+        recipe = plateau.watching(recipe, train)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")

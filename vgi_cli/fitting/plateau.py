@@ -27,18 +27,20 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import giving_up
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import AscentConfig
+from vgi_cli.methods.optimisation import AscentConfig, planned_epochs
 from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
 """With fewer rows nothing can be held out."""
 HELD, MOST_HELD = 0.2, 500
 """Share of the rows that is held out, and their largest number."""
-PATIENCE, GAIN = 2, 0.03
+PATIENCE, GAIN = 3, 0.03
 GROWTH = 1.25
 """Each score comes after so many times the epochs of the one before."""
 FALL = 0.3
 """Share of all epochs in which the learning rate falls."""
+SHARE = 0.75
+"""Epochs at most, as a share of those of a rate that falls from the beginning: a rate that stays learns in fewer."""
 BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
 
 
@@ -52,6 +54,14 @@ def wanted(recipe: Recipe, rows: Rows, said: Container[str]) -> bool:
     open_epochs = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
     return open_epochs and config.piloted and scored and n >= FEWEST
+
+
+def watching(recipe: Recipe, rows: Rows) -> Recipe:
+    """The recipe of a fit that watches held-out rows, with its largest number of epochs."""
+    n = int((~rows.table.missing.all(1)).sum())
+    return recipe.with_optim(schedule="plateau").replace(
+        epochs=math.ceil(SHARE * planned_epochs(recipe.method_settings, n))
+    )
 
 
 class Plateau:
