@@ -58,10 +58,9 @@ def wanted(recipe: Recipe, rows: Rows, said: Container[str]) -> bool:
 
 def watching(recipe: Recipe, rows: Rows) -> Recipe:
     """The recipe of a fit that watches held-out rows, with its largest number of epochs."""
-    n = int((~rows.table.missing.all(1)).sum())
-    return recipe.with_optim(schedule="plateau").replace(
-        epochs=math.ceil(SHARE * planned_epochs(recipe.method_settings, n))
-    )
+    config, n = recipe.method_settings, int((~rows.table.missing.all(1)).sum())
+    assert isinstance(config, AscentConfig)
+    return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 
 
 class Plateau:
