@@ -68,7 +68,7 @@ def test_a_fit_ends_long_before_the_planned_epochs_and_says_why(tmp_path: Path) 
     assert schedule(tmp_path / "run") == "plateau" and manifest["chosen"]["optim.schedule"] == "plateau"
 
 
-def test_the_rate_falls_from_the_best_parameters_with_all_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_rate_falls_from_the_first_epoch_with_all_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     scripted(monkeypatch, -3.0, -2.0, -2.0, -2.1, -1.99)  # after 1, 2, 3, 4, 5 epochs
     kept: list[tuple[dict[str, torch.Tensor], LoopState]] = []
     real, rows, factors = LoopState.fall, [], []
@@ -92,14 +92,41 @@ def test_the_rate_falls_from_the_best_parameters_with_all_rows(monkeypatch: pyte
     monkeypatch.setattr(LoopState, "set_rates", set_rates)
     manifest, said = fit(60, tmp_path / "run")
     ((_, state),) = kept
-    assert (state.turn, manifest["epochs"]) == (5, 6)  # 2 of 3 epochs at the full rate, 1 of 3 at a falling one
+    assert (state.turn, manifest["epochs"]) == (5, 7)  # as many epochs as were best
     used = manifest["data"]["rows_fitted"]
     assert rows == [used - round(0.2 * used), used]
     assert {factor for epoch, factor in factors if epoch < 5} == {1.0}
-    falling = [factor for epoch, factor in factors if epoch == 5]
+    falling = [factor for epoch, factor in factors if epoch >= 5]
     n = len(falling)
     assert falling == pytest.approx([0.5 * (1 + math.cos(math.pi * i / n)) for i in range(n)])
-    assert "held-out rows gained no more after 2 epochs; now all rows, for 1 epoch at a falling learning rate" in said
+    assert "held-out rows gained no more after 2 epochs; now all rows, for 2 epochs at a falling learning rate" in said
+
+
+def test_where_the_epochs_end_first_the_fit_goes_on_from_the_best(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("vgi_cli.methods.optimisation.STEPS", 20)
+    scripted(monkeypatch, *range(20))  # better each time
+    starts: list[dict[str, torch.Tensor]] = []
+    snapshots: list[dict[str, torch.Tensor]] = []
+    real, taken = LoopState.fall, LoopState.snapshot
+
+    def snapshot(state: LoopState) -> dict[str, torch.Tensor]:
+        snapshots.append(taken(state))
+        return snapshots[-1]
+
+    def fall(state: LoopState, parameters: dict[str, torch.Tensor], epochs: int) -> None:
+        starts.append(parameters)
+        real(state, parameters, epochs)
+
+    monkeypatch.setattr(LoopState, "snapshot", snapshot)
+    monkeypatch.setattr(LoopState, "fall", fall)
+    manifest, said = fit(60, tmp_path / "run")
+    planned = math.ceil(0.75 * 5)  # four batches an epoch: 20 steps are 5 epochs
+    kept = int(planned * 0.7)
+    assert manifest["epochs"] == kept + math.ceil(kept * 0.3 / 0.7) and len(snapshots) == kept
+    assert all(torch.equal(starts[0][name], value) for name, value in snapshots[-1].items())
+    assert any(line.startswith("held-out rows may gain still; now all rows, for ") for line in said)
 
 
 def test_rows_that_are_held_out_change_nothing_before_the_rate_falls(tmp_path: Path) -> None:
@@ -130,10 +157,10 @@ def test_rows_that_are_held_out_change_nothing_before_the_rate_falls(tmp_path: P
 def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = (-3.0, -2.0, -1.0, -1.0, -1.0, -1.0)  # after 1, 2, 3, 4, 5, 7 epochs: the rate falls after 7, for 2
+    scores = (-3.0, -2.0, -1.0, -1.0, -1.0, -1.0)  # after 1, 2, 3, 4, 5, 7 epochs: the rate falls after 7, for 3
     scripted(monkeypatch, *scores)
     whole, _ = fit(60, tmp_path / "whole")
-    assert whole["epochs"] == 9
+    assert whole["epochs"] == 10
     scripted(monkeypatch, *scores)
     real = driver.Drive._write
 
@@ -147,7 +174,7 @@ def test_stopped_before_or_after_the_rate_falls_and_resumed_equals_not_stopped(
         fit(60, tmp_path / "cut")
     monkeypatch.setattr(driver.Drive, "_write", real)
     run = vgi_cli.fit(frame(60), out=tmp_path / "cut", resume=True)
-    assert run.manifest["epochs"] == 9
+    assert run.manifest["epochs"] == 10
     parts = [RunFolder.open(tmp_path / name).parts() for name in ("whole", "cut")]
     for stem, tensors in parts[0].items():
         assert all(torch.equal(tensors[name], parts[1][stem][name]) for name in tensors), stem

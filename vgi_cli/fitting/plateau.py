@@ -3,9 +3,11 @@
 A flow has no closed form that says when it begins to learn its rows by heart, and on a few hundred rows that is after a
 few hundred steps. The rule: some rows are held out, and the others are fitted at a constant learning rate. After a
 growing number of epochs the held-out rows are scored by their observed-data log-likelihood under the mean of the
-parameters since the last score. After PATIENCE scores in a row that are not better than the best by GAIN, or when the
-planned epochs leave no room for more, the fit goes back to the parameters with the best score and goes on from there:
-all rows enter, and the learning rate falls to 0. Nothing is fitted twice.
+parameters since the last score. Then all rows enter, and the learning rate falls to 0:
+
+- where PATIENCE scores in a row are not better than the best by GAIN, rows are what is short: the fit goes back to the
+  parameters after its first epoch, and the rate falls over as many epochs as were best;
+- where the planned epochs leave no room for more, time is what is short: the fit goes on from the best parameters.
 
 The rows held out take part in the statistics by which the columns are encoded, since they are fitted at last. Their
 score is for choosing, not for reporting.
@@ -27,7 +29,7 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import giving_up
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import AscentConfig, planned_epochs
+from vgi_cli.methods.optimisation import AscentConfig, planned_epochs, prefixed
 from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
@@ -78,7 +80,8 @@ class Plateau:
         self._volume = float(rows.at(held).log_volume().mean())
         self._seed = recipe.seed
         self.best, self.best_epoch, self.worse, self.due = -math.inf, 0, 0, 1
-        self._parameters: dict[str, Tensor] = {}
+        self._first: dict[str, Tensor] = {}
+        self._best: dict[str, Tensor] = {}
 
     def after_epoch(self, state: LoopState, over: Callable[[], bool] = never) -> float | None:
         """Score the held-out rows where that is due after an epoch of the main stage, and let the learning rate fall
@@ -102,26 +105,34 @@ class Plateau:
         state.averaged = 0
         if score > self.best + (GAIN if self.best_epoch else 0.0):
             self.best, self.best_epoch, self.worse = score, state.epoch, 0
-            self._parameters = state.snapshot()
+            self._best = state.snapshot()
+            self._first = self._first or self._best
         else:
             self.worse += 1
         if self.worse == PATIENCE or state.epoch >= last or score != score:
-            if not self._parameters:
+            if not self._best:
                 raise FitError(
                     "no number of epochs gives the held-out rows a finite log-likelihood",
                     "lower optim.lr, or give --epochs",
                 )
-            state.fall(self._parameters, max(1, math.ceil(self.best_epoch * FALL / (1 - FALL))))
-            self._parameters = {}
+            if self.worse == PATIENCE:
+                state.fall(self._first, self.best_epoch)
+            else:
+                state.fall(self._best, max(1, math.ceil(self.best_epoch * FALL / (1 - FALL))))
+            self._first, self._best = {}, {}
         return score
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""
         counters = torch.tensor([self.best, self.best_epoch, self.worse, self.due], dtype=torch.float64)
-        return {"counters": counters, **{f"best/{name}": value for name, value in self._parameters.items()}}
+        parts = {"first": self._first, "best": self._best}
+        return {
+            "counters": counters,
+            **{f"{part}/{k}": v for part, tensors in parts.items() for k, v in tensors.items()},
+        }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Take up what `tensors` gave."""
         self.best, *others = tensors["counters"].tolist()
         self.best_epoch, self.worse, self.due = (int(value) for value in others)
-        self._parameters = {k.removeprefix("best/"): v for k, v in tensors.items() if k != "counters"}
+        self._first, self._best = (prefixed(tensors, f"{part}/") for part in ("first", "best"))
