@@ -16,10 +16,10 @@ import yaml
 import vgi_cli
 from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
-from vgi_cli.errors import FitError, Interrupted
+from vgi_cli.errors import FitError, Interrupted, UsageError
 from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.evaluation.likelihood.loglik import LogLik
-from vgi_cli.fitting import driver, plateau
+from vgi_cli.fitting import driver, fit_rows, pace, plateau
 from vgi_cli.fitting.fit_rows import Job, start
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import Work
@@ -194,4 +194,51 @@ def test_nothing_is_held_out_of_a_handful_of_rows(tmp_path: Path) -> None:
 def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, math.nan)
     with pytest.raises(FitError, match="no number of epochs gives the held-out rows a finite log-likelihood"):
+        fit(60, tmp_path / "run")
+
+
+def test_what_held_out_rows_ended_no_time_limit_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so there is nothing for --resume to go on to."""
+    scripted(monkeypatch, -3.0, -2.0, -2.0, -2.0, -2.0)  # the rate falls after 5 epochs, for 2
+    monkeypatch.setattr(pace, "_epoch_seconds", lambda *_: 10.0)
+    manifest, said = fit(60, tmp_path / "run", time_limit=3600)
+    assert any(line.startswith("the time limit leaves room for about ") for line in said)
+    assert (manifest["epochs"], manifest["stopped_by"]) == (7, "epochs")
+    assert manifest["time_limit"] == {"seconds": 3600.0, "ended_early": []}
+    assert vgi_cli.fit(frame(60), out=tmp_path / "run", resume=True).manifest["epochs"] == 7
+
+
+def test_more_epochs_than_it_came_to_and_fewer_than_were_planned_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, -3.0, -2.0, -2.0, -2.0, -2.0)
+    fit(60, tmp_path / "run")
+    with pytest.raises(UsageError, match="the run has at most 750, and held-out rows ended it after 7, got 20"):
+        vgi_cli.fit(frame(60), out=tmp_path / "run", resume=True, epochs=20)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 10])
+def test_by_hand_there_are_no_more_epochs_than_were_said(epochs: int, tmp_path: Path) -> None:
+    manifest, _ = fit(60, tmp_path / "run", {"optim.schedule": "plateau"}, epochs=epochs)
+    assert manifest["epochs"] == manifest["epochs_planned"] == epochs
+
+
+def test_a_single_epoch_of_all_rows_goes_on_as_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was held out of it, and so nothing is when more epochs are asked for."""
+    fit(60, tmp_path / "run", {"optim.schedule": "plateau"}, epochs=1)
+    scripted(monkeypatch)
+    run = vgi_cli.fit(frame(60), out=tmp_path / "run", resume=True, epochs=3)
+    assert run.manifest["epochs"] == 3
+
+
+@pytest.mark.parametrize(("rows", "used"), [(2, 2), (40, 39)])
+def test_too_few_rows_to_hold_any_out_are_refused_by_hand(rows: int, used: int, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"for which {used} rows with an observed cell are too few: it takes 50"):
+        fit(rows, tmp_path / "run", {"optim.schedule": "plateau"})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_method_with_a_state_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_rows, "LoopState", type(None))
+    with pytest.raises(UsageError, match=r"method vgi cannot follow optim\.schedule=plateau"):
         fit(60, tmp_path / "run")

@@ -20,7 +20,7 @@ from torch import Tensor
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
-from vgi_cli.fitting.plateau import PATIENCE, Plateau
+from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
 from vgi_cli.methods.loop import LoopState
@@ -253,8 +253,8 @@ class Drive:
             return {}
         if self.state.turn == self.state.epoch:
             more = self.state.epochs - self.state.turn
-            enough = plateau.worse == PATIENCE
-            gained = f"gained no more after {_epochs(plateau.best_epoch)}" if enough else "may gain still"
+            ended = plateau.satisfied
+            gained = f"gained no more after {_epochs(plateau.best_epoch)}" if ended else "may gain still"
             self.reporter.say(f"held-out rows {gained}; now all rows, for {_epochs(more)} at a falling learning rate")
             self.reporter.detail(f"the held-out rows' log-likelihood by then: {plateau.best:.3f} nats a row")
         return {} if score is None else {"held_out_loglik": score if math.isfinite(score) else None}

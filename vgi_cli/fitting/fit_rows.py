@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import Interrupted
+from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.contest import League
@@ -38,6 +38,7 @@ from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.methods.loop import LoopState
+from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
@@ -112,6 +113,7 @@ def fit_rows(
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     if plateau.wanted(recipe, train, said):
         recipe = plateau.watching(recipe, train)
+    plateau.check(recipe, train)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")
@@ -275,6 +277,12 @@ def start(job: Job) -> tuple[Job, State]:
         state = method.init(*inputs)
     if isinstance(state, LoopState):
         state.respread = job.train.respread(recipe.seed)
+    elif isinstance(config := recipe.method_settings, AscentConfig) and config.optim.schedule == "plateau":
+        raise UsageError(
+            f"method {recipe.method.name} cannot follow optim.schedule=plateau: its state is not one of the loop that "
+            "lets rows enter later",
+            "say --set optim.schedule=cosine; a method of your own can say so by piloted = False in its Config",
+        )
     if state.compiled is not None:
         work.reporter.detail(f"compile: {state.compiled}")
     elif recipe.compile == "on":
@@ -320,6 +328,8 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
         outcome = drive.go()
+    if drive.plateau is not None and drive.plateau.satisfied:
+        job = replace(job, planned=None)  # the held-out rows decided how many, with the limit or without
     if outcome.stopped_by == "epochs" and job.planned is not None:
         outcome = outcome._replace(stopped_by="time_limit")  # it decided how many
     if outcome.stopped_by == "time_limit" and outcome.epochs == 0:

@@ -88,7 +88,9 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
         before = recipe.value(key)
         if key == "epochs":
             if before is not None and value < before:
-                problems.append(Problem(where, f"epochs may grow but not shrink: the run has {before}, got {value}"))
+                problems.append(
+                    Problem(where, f"epochs may grow but not shrink: {_epochs_of(run, before)}, got {value}")
+                )
             changes["epochs"] = max(value, before or value)
         elif key == "time_limit":
             limit = requested.get("time_limit")
@@ -104,6 +106,17 @@ def merge(run: RunFolder, settings: Settings) -> Recipe:
         hint = "leave the setting out, or start another run"
         raise_problems([first._replace(hint=hint)] if len(problems) == 1 else problems)
     return recipe.replace(**changes)
+
+
+def _epochs_of(run: RunFolder, before: int) -> str:
+    """How many epochs the recipe of a run has, and how many are left of them where held-out rows said so."""
+    planned, plateau = run.record.epochs_planned, run.record.chosen.get("optim.schedule") == "plateau"
+    fewer = plateau and planned is not None and planned < before
+    return (
+        f"the run has at most {before}, and held-out rows ended it after {planned}"
+        if fewer
+        else f"the run has {before}"
+    )
 
 
 def _equal(key: str, value: Any, before: Any, requested: Any) -> bool:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import FitError
+from vgi_cli.errors import FitError, UsageError
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
@@ -65,16 +65,30 @@ def watching(recipe: Recipe, rows: Rows) -> Recipe:
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 
 
+def check(recipe: Recipe, rows: Rows) -> None:
+    """UsageError where the schedule is `plateau` and the rows are too few for it."""
+    config, n = recipe.method_settings, int((~rows.table.missing.all(1)).sum())
+    if isinstance(config, AscentConfig) and config.optim.schedule == "plateau" and n < FEWEST:
+        raise UsageError(
+            f"optim.schedule=plateau holds rows out, for which {n} rows with an observed cell are too few: "
+            f"it takes {FEWEST}",
+            "say --set optim.schedule=cosine, and --epochs",
+        )
+
+
 class Plateau:
     """What watches the held-out rows of a fit, and says when the learning rate falls."""
 
     def __init__(self, recipe: Recipe, rows: Rows, table: TensorTable, state: LoopState) -> None:
         """rows: of the fit; table: the same where it is computed; state: before its first step, or before it is
-        restored."""
+        restored. Where that has a single epoch, nothing is held out and the learning rate falls in it."""
         used = (~rows.table.missing.all(1)).nonzero()[:, 0]
         share = min(HELD, MOST_HELD / len(used))
         held = used[split(len(used), share, stream(recipe.seed, "plateau/split"))[1]]
-        state.hold_out(held)
+        if state.epochs > 1:
+            state.hold_out(held)
+        else:
+            state.turn = 0
         self._table = table.rows(held.to(table.x.device))
         self._keys = rows.keys[held].to(table.x.device)
         self._volume = float(rows.at(held).log_volume().mean())
@@ -82,6 +96,11 @@ class Plateau:
         self.best, self.best_epoch, self.worse, self.due = -math.inf, 0, 0, 1
         self._first: dict[str, Tensor] = {}
         self._best: dict[str, Tensor] = {}
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the held-out rows ended the constant rate, and not the planned epochs."""
+        return self.worse == PATIENCE
 
     def after_epoch(self, state: LoopState, over: Callable[[], bool] = never) -> float | None:
         """Score the held-out rows where that is due after an epoch of the main stage, and let the learning rate fall
@@ -109,16 +128,17 @@ class Plateau:
             self._first = self._first or self._best
         else:
             self.worse += 1
-        if self.worse == PATIENCE or state.epoch >= last or score != score:
+        if self.satisfied or state.epoch >= last or score != score:
             if not self._best:
                 raise FitError(
                     "no number of epochs gives the held-out rows a finite log-likelihood",
                     "lower optim.lr, or give --epochs",
                 )
-            if self.worse == PATIENCE:
-                state.fall(self._first, self.best_epoch)
+            left = state.epochs - state.epoch  # never more than were planned
+            if self.satisfied:
+                state.fall(self._first, min(self.best_epoch, left))
             else:
-                state.fall(self._best, max(1, math.ceil(self.best_epoch * FALL / (1 - FALL))))
+                state.fall(self._best, min(math.ceil(self.best_epoch * FALL / (1 - FALL)), left))
             self._first, self._best = {}, {}
         return score
 
