@@ -238,6 +238,13 @@ def test_too_few_rows_to_hold_any_out_are_refused_by_hand(rows: int, used: int, 
     assert not (tmp_path / "run").exists()
 
 
+def test_plmcmc_is_refused_by_hand(tmp_path: Path) -> None:
+    """Its rounds come at shares of all epochs: rows that enter would be fitted with values from before any round."""
+    settings = {"optim.schedule": "plateau", "bootstrap": "none", "model.steps": 1, "model.hidden": 8}
+    with pytest.raises(UsageError, match="plateau is not for method plmcmc, whose first epochs say little of its last"):
+        vgi_cli.fit(frame(60), model="flow", method="plmcmc", set=settings, out=tmp_path / "run", epochs=10)
+
+
 def test_a_method_with_a_state_of_its_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_rows, "LoopState", type(None))
     with pytest.raises(UsageError, match=r"method vgi cannot follow optim\.schedule=plateau"):

@@ -277,7 +277,7 @@ def start(job: Job) -> tuple[Job, State]:
         state = method.init(*inputs)
     if isinstance(state, LoopState):
         state.respread = job.train.respread(recipe.seed)
-    elif isinstance(config := recipe.method_settings, AscentConfig) and config.optim.schedule == "plateau":
+    elif isinstance(wanted := recipe.method_settings, AscentConfig) and wanted.optim.schedule == "plateau":
         raise UsageError(
             f"method {recipe.method.name} cannot follow optim.schedule=plateau: its state is not one of the loop that "
             "lets rows enter later",

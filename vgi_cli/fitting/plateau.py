@@ -66,9 +66,16 @@ def watching(recipe: Recipe, rows: Rows) -> Recipe:
 
 
 def check(recipe: Recipe, rows: Rows) -> None:
-    """UsageError where the schedule is `plateau` and the rows are too few for it."""
+    """UsageError where the schedule is `plateau` and the method or the rows are not for it."""
     config, n = recipe.method_settings, int((~rows.table.missing.all(1)).sum())
-    if isinstance(config, AscentConfig) and config.optim.schedule == "plateau" and n < FEWEST:
+    if not isinstance(config, AscentConfig) or config.optim.schedule != "plateau":
+        return
+    if not config.piloted:
+        raise UsageError(
+            f"optim.schedule=plateau is not for method {recipe.method.name}, whose first epochs say little of its last",
+            "say --set optim.schedule=cosine",
+        )
+    if n < FEWEST:
         raise UsageError(
             f"optim.schedule=plateau holds rows out, for which {n} rows with an observed cell are too few: "
             f"it takes {FEWEST}",

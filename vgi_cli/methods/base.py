@@ -34,7 +34,7 @@ class MethodConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     piloted: ClassVar[bool] = True
-    """Whether a short fit tells how many epochs are enough, where nobody says how many."""
+    """Whether held-out rows tell early how many epochs are enough, where nobody says how many."""
     paced: ClassVar[bool] = True
     """Whether a few steps tell how long an epoch takes."""
 

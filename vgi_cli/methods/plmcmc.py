@@ -48,7 +48,7 @@ class PlmcmcConfig(ImputingConfig):
                    proposals there are rejected (`reject`), or they may be there (`keep`)
     """
 
-    piloted: ClassVar[bool] = False  # the first epochs, of which a pilot judges, see nothing but noise
+    piloted: ClassVar[bool] = False  # the first epochs see nothing but noise
     paced: ClassVar[bool] = False  # rounds of the chains take longer than epochs
     first: Share = 0.04
     every: Share = 0.06
