@@ -191,6 +191,13 @@ def test_nothing_is_held_out_of_a_handful_of_rows(tmp_path: Path) -> None:
     assert schedule(tmp_path / "run") == "cosine"
 
 
+def test_a_score_that_is_no_number_ends_the_constant_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted(monkeypatch, -3.0, -2.0, math.nan)
+    manifest, said = fit(60, tmp_path / "run")
+    assert manifest["epochs"] == 3 + 2
+    assert any(line.startswith("held-out rows gained no more after 2 epochs") for line in said)
+
+
 def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, math.nan)
     with pytest.raises(FitError, match="no number of epochs gives the held-out rows a finite log-likelihood"):

@@ -116,7 +116,6 @@ class Plateau:
         last = max(1, int(state.epochs * (1 - FALL)))
         if state.turn is not None or (state.epoch < self.due and state.epoch < last):
             return None
-        self.due = max(math.ceil(self.due * GROWTH), state.epoch + 1)
         result = observed_log_prob(
             state.model,
             getattr(state, "conditionals", None),
@@ -129,13 +128,14 @@ class Plateau:
         )
         score = float(result.values.mean()) + self._volume
         state.averaged = 0
+        self.due = max(math.ceil(self.due * GROWTH), state.epoch + 1)
         if score > self.best + (GAIN if self.best_epoch else 0.0):
             self.best, self.best_epoch, self.worse = score, state.epoch, 0
             self._best = state.snapshot()
             self._first = self._first or self._best
         else:
-            self.worse += 1
-        if self.satisfied or state.epoch >= last or score != score:
+            self.worse = PATIENCE if math.isnan(score) else self.worse + 1
+        if self.satisfied or state.epoch >= last:
             if not self._best:
                 raise FitError(
                     "no number of epochs gives the held-out rows a finite log-likelihood",
