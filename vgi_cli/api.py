@@ -134,7 +134,8 @@ def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[Evaluat
     truth         the complete table: scores the imputations
     truth_model   the law that the data come from, a run or a JSON file: adds the distance from it
     conditionals  whether to compare the fitted conditionals with the model's own and, with `truth_model`, the truth's
-    rows          how many, drawn at random, are scored where the likelihood has to be estimated: a number (1000), `all`
+    rows          how many, drawn at random, are scored where the likelihood has to be estimated: a number (1000; their
+                  fills: 5000), `all`
     time_limit    wall time after which the report is of what was scored by then
     """
     truth_table, truth = source(options.get("truth"), "truth")

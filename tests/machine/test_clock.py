@@ -509,6 +509,31 @@ def test_parts_that_there_is_no_time_for_are_left_out_by_name(
 
 
 @pytest.mark.usefixtures("cheap")
+def test_imputations_by_chains_are_scored_in_a_stated_sample_of_rows(
+    flow: vgi_cli.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In those that --rows says, or in 5,000; where draws are exact in all."""
+    assert evaluate.IMPUTED_ROWS == 5000
+    monkeypatch.setattr(evaluate, "IMPUTED_ROWS", 15)
+    holes, truth = frame().isna().to_numpy().sum(), frame().fillna(0.0)
+    said: list[str] = []
+    found = {}
+    for rows in (None, 12, "all"):
+        report = flow.evaluate(frame(), rows=rows, truth=truth, say=said.append)
+        found[rows] = sum(c["cells"] for c in report["imputation"]["columns"].values())
+        notes = [note for note in report.get("notes", []) if note.startswith("imputations are scored in")]
+        count = {None: 15, 12: 12}.get(rows)
+        assert notes == (
+            [] if count is None else [f"imputations are scored in {count} of 60 rows, drawn at random (seed 0)"]
+        )
+    assert 0 < found[12] <= found[None] < found["all"] == holes
+    assert "imputations are scored in 15 of 60 rows, drawn at random (seed 0); --rows all scores every row" in said
+    exact = vgi_cli.fit(frame(), model="fa", set={"bootstrap": "none"}, out=tmp_path / "fa", threads=1)
+    report = exact.evaluate(frame(), rows=12, truth=truth)
+    assert sum(c["cells"] for c in report["imputation"]["columns"].values()) == holes
+
+
+@pytest.mark.usefixtures("cheap")
 def test_imputations_that_were_drawn_in_time_are_scored(flow: vgi_cli.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vgi_cli.commands.evaluate.command.PIECE", 20)
     real, drawn = evaluate.Sampling.draw, []
@@ -520,7 +545,7 @@ def test_imputations_that_were_drawn_in_time_are_scored(flow: vgi_cli.Run, monke
         return real(self, rows, watch)
 
     monkeypatch.setattr("vgi_cli.commands.evaluate.command.Sampling.draw", draw)
-    report = flow.evaluate(frame(), rows=8, time_limit=10_000, truth=frame().fillna(0.0))
+    report = flow.evaluate(frame(), rows="all", time_limit=10_000, truth=frame().fillna(0.0))
     assert sum(c["cells"] for c in report["imputation"]["columns"].values()) < frame().isna().to_numpy().sum()
     note = "imputations are scored in 40 of 60 rows, drawn at random, as the time limit of 10000 s was over"
     assert note in report["notes"]

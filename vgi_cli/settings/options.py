@@ -394,7 +394,7 @@ class EvaluateOptions(CommonOptions, total=False):
     rows: Annotated[
         int | Literal["all"] | None,
         Option(
-            "Rows, drawn at random, that are scored where the likelihood has to be estimated (1000).",
+            "Rows, drawn at random, that are scored where the likelihood has to be estimated (1000; fills: 5000).",
             "N|all",
             parse=_count,
         ),

@@ -47,6 +47,8 @@ from vgi_cli.table.writer import columns_bytes
 TIME_SHARE = 0.5
 """Of the time that is left under a time limit, for the likelihood where more parts follow."""
 PIECE = 256
+IMPUTED_ROWS = 5000
+"""Rows in which imputations are scored where they are drawn by chains and nobody says how many."""
 """Rows that are imputed together where there may not be time for all."""
 
 
@@ -332,10 +334,14 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
     draws_of = ImputeRequest(checkpoint=request.checkpoint, settings=request.settings, m=COVERAGE_DRAWS)
     done, drawn = _drawn(asked, draws_of, end)
     notes = remarks(done.diagnostics)
-    if len(drawn) < table.N:
-        notes.append(f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random, as {end.why()}")
+    line = f"imputations are scored in {len(drawn):,} of {table.N:,} rows, drawn at random"
+    if len(drawn) < _wanted_rows(asked):
+        notes.append(f"{line}, as {end.why()}")
         reporter.warn(notes[-1])
         end.limit.cut.append(SCORING)
+    elif len(drawn) < table.N:
+        notes.append(f"{line} (seed {seed_of(fitted, request)})")
+        reporter.say(f"{notes[-1]}; --rows all scores every row")
     draws = torch.from_numpy(np.asarray(done.draws))
     scores = score_imputations(draws, true[drawn], hidden[drawn], columns, sd)
     included = parameter_uncertainty(fitted, done.sampler, draws_of.uncertainty)
@@ -343,17 +349,27 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
     return None if scores is None else imputation_part(scores), sampler, notes
 
 
+def _wanted_rows(asked: _Asked) -> int:
+    """In how many rows imputations are scored: in all where draws are exact."""
+    N, rows = asked.table.N, asked.request.rows
+    if rows == "all" or "marginal" in asked.fitted.recipe.model.entry.provides:
+        return N
+    return min(N, IMPUTED_ROWS if rows is None else rows)
+
+
 def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed, Tensor]:
-    """Draws of rows of the table, and the numbers of these rows: of all, unless the time is over before."""
+    """Draws of rows of the table, and the numbers of these rows: of as many as are wanted, unless the time is over
+    before."""
     fitted, table, _, _, request, reporter = asked
     sampling = Sampling(fitted, draws, Work(reporter))
     rows = fitted.rows(table)
-    order = torch.arange(table.N)
-    size = table.N
+    wanted = _wanted_rows(asked)
+    order, size = torch.arange(table.N), wanted
+    if end.limit or wanted < table.N:
+        order = torch.randperm(table.N, generator=stream(seed_of(fitted, request), "evaluate/imputations"))[:wanted]
     if end.limit:
-        order = torch.randperm(table.N, generator=stream(seed_of(fitted, request), "evaluate/imputations"))
         size = PIECE
-    count = int(rows.table.missing.any(1).sum())
+    count = int(rows.table.missing[order].any(1).sum())
     parts: list[Floats] = []
     done = 0
     with reporter.stage(SCORING, "rows") as stage:
