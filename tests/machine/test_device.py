@@ -40,7 +40,7 @@ def test_apple_gpus_are_refused() -> None:
 def test_threads_by_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(device, "cores", lambda: 8)
-    assert [device.default_threads(work) for work in (0, 1e6, 4.1e6, 1e12)] == [1, 1, 2, 4]
+    assert [device.default_threads(work) for work in (0, 1e8, 4.1e8, 1e12)] == [1, 1, 2, 4]
     monkeypatch.setattr(device, "cores", lambda: 2)
     assert device.default_threads(1e12) == 2
 

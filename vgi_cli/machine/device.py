@@ -17,7 +17,7 @@ from vgi_cli.errors import UsageError, nearest
 
 NAMES = ("auto", "cpu", "cuda", "mps")
 
-WORK_PER_THREAD = 2_000_000
+WORK_PER_THREAD = 200_000_000
 """Multiplications of one step below which a second thread costs more than it brings (synchronisation)."""
 
 
