@@ -75,7 +75,7 @@ def halved(frame: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rest.mask(rng.random(rest.shape) < 0.5).reset_index(drop=True), frame.iloc[held].reset_index(drop=True)
 
 
-def rows_of(run: vgi_cli.Run, frame: pd.DataFrame, folder: Path) -> np.ndarray:
+def logliks(run: vgi_cli.Run, frame: pd.DataFrame, folder: Path) -> np.ndarray:
     """The log-likelihood of each row, nats."""
     path = folder / "rows.csv"
     run.evaluate(frame, per_row=path, rows="all", force=True)
@@ -130,7 +130,7 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     run = fitted(fit, holey, seed, Path(folder))
                     spent = time.process_time() - started
-                    scores[fit] = rows_of(run, held, Path(folder))
+                    scores[fit] = logliks(run, held, Path(folder))
                 less = scores[args.fits[0]] - scores[fit]
                 error = less.std(ddof=1) / np.sqrt(len(less))
                 print(

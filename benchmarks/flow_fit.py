@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from density_tables import logliks
 
 import vgi_cli
 
@@ -59,11 +60,9 @@ def main() -> None:
                         options["time_limit"] = args.time_limit
                     run = vgi_cli.fit(holey, out=Path(folder) / "run", **options)
                     spent = time.process_time() - started
-                    path = Path(folder) / "rows.csv"
-                    run.evaluate(held, per_row=path, rows="all")
-                    values = pd.read_csv(path)["loglik"]
+                    values = logliks(run, held, Path(folder))
                 print(
-                    f"| {table} | {rows} | {seed} | {values.mean():.3f} | {values.median():.3f} | {spent:.0f} "
+                    f"| {table} | {rows} | {seed} | {values.mean():.3f} | {np.median(values):.3f} | {spent:.0f} "
                     f"| {run.manifest['epochs']} |",
                     flush=True,
                 )

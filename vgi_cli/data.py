@@ -33,6 +33,11 @@ class TensorTable(NamedTuple):
         """Number of dimensions."""
         return int(self.x.shape[1])
 
+    @property
+    def used(self) -> Tensor:
+        """[n] numbers of the rows with an observed cell."""
+        return (~self.missing.all(1)).nonzero()[:, 0]
+
     def rows(self, index: Tensor) -> TensorTable:
         """The rows that `index` (int64 or bool, [n]) names."""
         return TensorTable(self.x[index], self.missing[index], self.layout)

@@ -212,13 +212,22 @@ def test_dropout_drops_the_units_that_torch_drops(by_torch: Any, share: float) -
     assert int((first == 0).sum()) > 0
 
 
-def test_the_benchmark_times_both_and_leaves_the_choice_as_it_was() -> None:
+def test_the_benchmark_times_both_and_leaves_the_choice_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     splines, chosen = module("splines"), compiled.kernel
     x, parameters = arguments((40, 50), (40, 50), 4)
     x.requires_grad_()
-    for work in (splines.forward, splines.backward):
+    loops, calls = chosen("splines"), []
+
+    def counted(*arguments: Any) -> None:
+        calls.append(arguments)
+        loops(*arguments)
+
+    monkeypatch.setattr(compiled, "kernel", chosen := lambda name: counted)
+    for work, passes in ((splines.forward, 1), (splines.backward, 2)):
+        calls.clear()
         by_torch, by_loops = splines.medians(lambda work=work: work(x, parameters.requires_grad_(), False), 5)
         assert by_torch > 0 and by_loops > 0 and by_torch != by_loops
+        assert len(calls) == passes * (5 + 3)  # of the 16 runs every second one, forwards and backwards
     assert compiled.kernel is chosen
 
 

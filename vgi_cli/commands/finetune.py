@@ -181,7 +181,7 @@ def _manifest(
             "label": table.label,
             "sha256": table.sha256,
             "rows": table.N,
-            "rows_fitted": int((~data.missing.all(1)).sum()),
+            "rows_fitted": len(data.used),
         },
         model=before.model,
         method=before.method,

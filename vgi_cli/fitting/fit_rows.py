@@ -109,11 +109,9 @@ def fit_rows(
     size = model_size(recipe, train.table, work)
     open_size = won is not None or recipe.model.settings.get("components") is None
     recipe = trees.settled(components.in_full(recipe, **size).replace(device=str(device)), train.table)
-    some = int((~train.table.missing.all(1)).sum())
+    some = len(train.table.used)
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
-    if plateau.wanted(recipe, train, said):
-        recipe = plateau.watching(recipe, train)
-    plateau.check(recipe, train)
+    recipe = plateau.settled(recipe, train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")
@@ -205,7 +203,7 @@ def _manifest(job: Job, said: Settings, rows: Rows) -> dict[str, Any]:
         "label": "rows" if table is None else table.label,
         "sha256": _sha256(rows.table) if table is None else table.sha256,
         "rows": rows.table.N,
-        "rows_fitted": int((~job.train.table.missing.all(1)).sum()),
+        "rows_fitted": len(job.train.table.used),
         "rows_held_out": held.table.N if held is not None and isinstance(recipe.val, float) else 0,
         "val_sha256": held.source.table.sha256 if isinstance(recipe.val, str) and held and held.source else None,
     }

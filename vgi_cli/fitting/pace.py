@@ -23,8 +23,8 @@ from vgi_cli.settings.recipe import Recipe
 
 WARM_UPS = ("warmup_conditionals", "warmup_model")
 PACE_SHARE, PACE_STEPS, PACE_ROWS = 0.03, (3, 30), 8
-"""Of the same, for finding out how long an epoch takes; steps before the clock runs, and while it does; batches of
-rows."""
+"""Of the time that is left under a limit, for finding out how long an epoch takes; steps before the clock runs, and
+while it does; batches of rows."""
 WARM_SHARE, WARM_COST = 0.25, 0.3
 """Of the time that a limit has for training, at most so much is for warm-ups, where nobody says how many; what one of
 their epochs takes, in epochs of the main stage (measured: 0.2 to 0.3)."""
@@ -55,13 +55,13 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         fewer = {key: int(value * factor) for key, value in warm.items() if f"optim.{key}" not in said}
         recipe = recipe.with_optim(**fewer)
         total = WARM_COST * sum({**warm, **fewer}.values())
-    allowed, planned = max(1, int(room - total)), planned_epochs(config, int((~rows.table.missing.all(1)).sum()))
+    allowed, planned = max(1, int(room - total)), planned_epochs(config, len(rows.table.used))
     return Allowance(recipe.replace(epochs=allowed), planned) if allowed < planned else Allowance(recipe)
 
 
 def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: GradientConfig, limit: TimeLimit) -> float:
     """Seconds of an epoch of the main stage, from a few of its steps on a part of the rows."""
-    used = (~rows.table.missing.all(1)).nonzero()[:, 0]
+    used = rows.table.used
     batch = batch_size_of(optim, len(used))
     some = used[spread_rows(len(used), PACE_ROWS * batch)]
     changes = {"batch_size": batch, **{key: 0 for key in WARM_UPS if key in type(optim).model_fields}}

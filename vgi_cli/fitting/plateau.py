@@ -46,30 +46,26 @@ SHARE = 0.75
 BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
 
 
-def wanted(recipe: Recipe, rows: Rows, said: Container[str]) -> bool:
-    """Whether nobody says how long to train, the model is flexible, the method one that climbs by Adam and lets itself
-    be judged early, and the rows are enough."""
-    entry, config = recipe.model.entry, recipe.method_settings
-    if not isinstance(config, AscentConfig) or "optim.schedule" in said:
-        return False
-    n = int((~rows.table.missing.all(1)).sum())
-    open_epochs = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
+def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
+    """The recipe with schedule `plateau` and its largest number of epochs, where nobody says how long to train, the
+    model is flexible, the method one that climbs by Adam and lets itself be judged early, and the rows are enough; else
+    as it is. `said`: keys of settings that somebody gave. UsageError where somebody asks for that schedule, and the
+    method or the rows are not for it."""
+    entry, config, n = recipe.model.entry, recipe.method_settings, len(table.used)
+    if not isinstance(config, AscentConfig):
+        return recipe
+    if config.optim.schedule == "plateau":
+        _check(recipe, config, n)
+        return recipe
+    nobody_says = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    return open_epochs and config.piloted and scored and n >= FEWEST
-
-
-def watching(recipe: Recipe, rows: Rows) -> Recipe:
-    """The recipe of a fit that watches held-out rows, with its largest number of epochs."""
-    config, n = recipe.method_settings, int((~rows.table.missing.all(1)).sum())
-    assert isinstance(config, AscentConfig)
+    if "optim.schedule" in said or not (nobody_says and config.piloted and scored and n >= FEWEST):
+        return recipe
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 
 
-def check(recipe: Recipe, rows: Rows) -> None:
-    """UsageError where the schedule is `plateau` and the method or the rows are not for it."""
-    config, n = recipe.method_settings, int((~rows.table.missing.all(1)).sum())
-    if not isinstance(config, AscentConfig) or config.optim.schedule != "plateau":
-        return
+def _check(recipe: Recipe, config: AscentConfig, n: int) -> None:
+    """UsageError where the method or the number of rows with an observed cell is not for schedule `plateau`."""
     if not config.piloted:
         raise UsageError(
             f"optim.schedule=plateau is not for method {recipe.method.name}, whose first epochs say little of its last",
@@ -89,7 +85,7 @@ class Plateau:
     def __init__(self, recipe: Recipe, rows: Rows, table: TensorTable, state: LoopState) -> None:
         """rows: of the fit; table: the same where it is computed; state: before its first step, or before it is
         restored. Where that has a single epoch, nothing is held out and the learning rate falls in it."""
-        used = (~rows.table.missing.all(1)).nonzero()[:, 0]
+        used = rows.table.used
         share = min(HELD, MOST_HELD / len(used))
         held = used[split(len(used), share, stream(recipe.seed, "plateau/split"))[1]]
         if state.epochs > 1:

@@ -228,7 +228,7 @@ def own_size(recipe: Recipe, state: Any, used: TensorTable) -> Size:
 def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     """The refits by the method of the fit itself, from its parameters and chains."""
     state, reporter, method = fit.state, work.reporter, recipe.method.named
-    there = (~fit.table.missing.all(1)).nonzero()[:, 0]
+    there = fit.table.used
     size = own_size(recipe, state, fit.table.rows(there))
     relative = size.work / max(state.effort, 1.0)
     if size.refits == 0:

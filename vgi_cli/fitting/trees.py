@@ -53,7 +53,7 @@ def rows_for(table: TensorTable) -> int:
     layout = table.layout
     if not layout.discrete:
         return 0
-    N = int((~table.missing.all(1)).sum())
+    N = len(table.used)
     features = Indicators(layout.level_counts).F + 1
     rows = min(N, MOST_ROWS)
     each = ROUNDS * layout.D * features * max(math.log2(max(rows, 2)), 1.0)

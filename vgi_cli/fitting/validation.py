@@ -45,7 +45,7 @@ class LogLikValidator(Validator):
 
     def __init__(self, table: TensorTable, keys: Tensor, volume: Tensor, every: int, seed: int) -> None:
         """`volume` [N]: log|det d encoded / d data| over the observed cells of each row (see `log_volume`)."""
-        used = (~table.missing.all(1)).nonzero()[:, 0]
+        used = table.used
         index = used[torch.linspace(0, len(used) - 1, min(len(used), ROWS)).long()]
         self._table = table.rows(index)
         self._keys = keys.to(table.x.device)[index]

@@ -94,7 +94,7 @@ def tune(
     """The bound on other rows (see Method), which climbs in the encoder alone. Nothing is proposed, nothing boxed.
 
     Random numbers are the fit's own, the same at every call, so that two calls differ by their models and no more."""
-    batch_size = state.batch_size_for(int((~table.missing.all(1)).sum()))
+    batch_size = state.batch_size_for(len(table.used))
     tuning = {"lr": TUNING_RATE * state.lr, "batch_size": batch_size, "schedule": "cosine", "average": 0.0}
     optim = state.config.optim.model_copy(update=tuning)
     config = state.config.model_copy(update={"epochs": epochs, "optim": optim})

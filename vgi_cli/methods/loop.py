@@ -83,13 +83,14 @@ class LoopState(State):
         self._own_x = False  # whether the chains have a copy of the table's cells, which may be written
         empty = chains.missing.all(1)[chains.incomplete]
         self.empty = chains.incomplete[empty]  # fully missing rows do not enter
-        n = len(chains.incomplete) - len(self.empty) + len(chains.complete)
+        self._all = (chains.incomplete[~empty] if len(self.empty) else chains.incomplete, chains.complete)
+        n = sum(map(len, self._all))
         self.schedule = config.optim.schedule or "cosine"
         self.turn: int | None = None
         self.lr = config.optim.lr or theta.learning_rate
         self.batch_size = batch_size_of(config.optim, n)
         self.epochs = self._most = planned_epochs(config, n)
-        self._enter_all()
+        self._enter(*self._all)
         self.optim_theta = adam(theta, self.lr, amsgrad=False)
         self.optimisers = {"optim_theta": self.optim_theta}
         self.rates = {"optim_theta": self.lr}
@@ -101,12 +102,6 @@ class LoopState(State):
         self.total = chains.x.new_zeros(())
         self.counts: dict[str, Tensor] = {}
         self._order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
-
-    def _enter_all(self) -> None:
-        """All rows with an observed cell enter the steps."""
-        chains = self.chains
-        empty = chains.missing.all(1)[chains.incomplete]
-        self._enter(chains.incomplete[~empty] if len(self.empty) else chains.incomplete, chains.complete)
 
     def _enter(self, incomplete: Tensor, complete: Tensor) -> None:
         """These rows enter the steps."""
@@ -128,7 +123,7 @@ class LoopState(State):
         for stem, network in self.networks.items():
             network.load_state_dict(prefixed(parameters, f"{stem}/"))
         self.turn, self.epochs, self.averaged = self.stage_epoch, self.stage_epoch + epochs, 0
-        self._enter_all()
+        self._enter(*self._all)
 
     def snapshot(self) -> dict[str, Tensor]:
         """Copies of the published model's parameters, and of those of what is trained beside it."""
@@ -235,8 +230,7 @@ class LoopState(State):
     def descent(self) -> float:
         """Share of the epochs in which the learning rate falls that is done, 0 to 1; all of them are the main stage but
         with schedule `plateau`."""
-        begun = self.turn or 0
-        return (self.stage_epoch - begun + self.position / self.batches) / max(self.epochs - begun, 1)
+        return self._share(self.turn or 0)
 
     def step_end(self) -> StepEnd:
         """Count a step that is done."""
@@ -279,7 +273,11 @@ class LoopState(State):
 
     def progress(self) -> float:
         """Share of the main stage that is done, 0 to 1."""
-        return (self.stage_epoch + self.position / self.batches) / max(self.epochs, 1)
+        return self._share(0)
+
+    def _share(self, begun: int) -> float:
+        """Share of the epochs after `begun` that is done."""
+        return (self.stage_epoch - begun + self.position / self.batches) / max(self.epochs - begun, 1)
 
     def standing(self) -> Standing:
         """Batch by batch."""
@@ -319,7 +317,7 @@ class LoopState(State):
             turn, epochs, most = state["turn"].tolist()
             if turn >= 0:
                 self.turn, self.epochs = turn, epochs if self._most <= most else self._most
-                self._enter_all()
+                self._enter(*self._all)
         self.model.load_state_dict(parts["model"])
         self.theta.load_state_dict(prefixed(state, "theta/"))
         for stem, network in self.networks.items():

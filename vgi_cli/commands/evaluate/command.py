@@ -15,7 +15,15 @@ from torch import Tensor
 
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.commands.evaluate.conditionals import comparable_conditionals, diagnose
-from vgi_cli.commands.evaluate.likelihood import DEQUANTISATION_DRAWS, EarlyEnd, Scored, Wanted, log_likelihood
+from vgi_cli.commands.evaluate.likelihood import (
+    DEQUANTISATION_DRAWS,
+    EarlyEnd,
+    Scored,
+    Wanted,
+    how_many,
+    log_likelihood,
+    rows_in_turn,
+)
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
@@ -47,9 +55,9 @@ from vgi_cli.table.writer import columns_bytes
 TIME_SHARE = 0.5
 """Of the time that is left under a time limit, for the likelihood where more parts follow."""
 PIECE = 256
+"""Rows that are imputed together where there may not be time for all."""
 IMPUTED_ROWS = 5000
 """Rows in which imputations are scored where they are drawn by chains and nobody says how many."""
-"""Rows that are imputed together where there may not be time for all."""
 
 
 class Report(NamedTuple):
@@ -351,10 +359,7 @@ def _score(asked: _Asked, end: EarlyEnd) -> tuple[dict[str, Any] | None, dict[st
 
 def _wanted_rows(asked: _Asked) -> int:
     """In how many rows imputations are scored: in all where draws are exact."""
-    N, rows = asked.table.N, asked.request.rows
-    if rows == "all" or "marginal" in asked.fitted.recipe.model.entry.provides:
-        return N
-    return min(N, IMPUTED_ROWS if rows is None else rows)
+    return how_many(asked.table.N, "all" if asked.fitted.marginal else asked.request.rows, IMPUTED_ROWS)
 
 
 def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed, Tensor]:
@@ -364,11 +369,9 @@ def _drawn(asked: _Asked, draws: ImputeRequest, end: EarlyEnd) -> tuple[Imputed,
     sampling = Sampling(fitted, draws, Work(reporter))
     rows = fitted.rows(table)
     wanted = _wanted_rows(asked)
-    order, size = torch.arange(table.N), wanted
-    if end.limit or wanted < table.N:
-        order = torch.randperm(table.N, generator=stream(seed_of(fitted, request), "evaluate/imputations"))[:wanted]
-    if end.limit:
-        size = PIECE
+    shuffled = bool(end.limit) or wanted < table.N
+    order = rows_in_turn(table.N, wanted, shuffled, seed_of(fitted, request), "imputations")
+    size = PIECE if end.limit else wanted
     count = int(rows.table.missing[order].any(1).sum())
     parts: list[Floats] = []
     done = 0

@@ -126,7 +126,8 @@ def log_likelihood(
             rows = encoded(number)
             if number == 0:
                 estimated = fitted.latent or (not fitted.marginal and bool(_estimated(rows.table.missing).any()))
-                order = _order(N, estimated, wanted, bool(limit), seed)
+                most = how_many(N, wanted, SCORED_ROWS) if estimated else N
+                order = rows_in_turn(N, most, estimated or bool(limit), seed, "rows")
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
             volume = log_volume(missing, x, fitted.schema) + shares[order]
@@ -198,12 +199,17 @@ def _estimated(missing: Tensor) -> Tensor:
     return missing.any(1) & ~missing.all(1)
 
 
-def _order(N: int, estimated: bool, wanted: Wanted, limited: bool, seed: int) -> Tensor:
-    """The rows to score, in the order in which they are: at random where not all may come to their turn."""
-    if not estimated and not limited:
+def how_many(N: int, wanted: Wanted, default: int) -> int:
+    """How many of N rows are scored."""
+    return min(N, default if wanted is None else N if wanted == "all" else wanted)
+
+
+def rows_in_turn(N: int, most: int, shuffled: bool, seed: int, purpose: str) -> Tensor:
+    """The rows to score, at most so many of N, in the order in which they are: at random (by seed and purpose) where
+    not all may come to their turn."""
+    if not shuffled:
         return torch.arange(N)
-    most = SCORED_ROWS if wanted is None else N if wanted == "all" else wanted
-    return torch.randperm(N, generator=stream(seed, "evaluate/rows"))[: most if estimated else N]
+    return torch.randperm(N, generator=stream(seed, f"evaluate/{purpose}"))[:most]
 
 
 def _pieces(n: int, estimated: bool) -> Iterator[slice]:

@@ -58,7 +58,7 @@ class Sizing(NamedTuple):
 
 def open_size(family: type[GaussianFamily], config: ModelConfig, table: TensorTable) -> bool:
     """Whether there is a size to choose, and rows to choose it by."""
-    n = int((~table.missing.all(1)).sum())
+    n = len(table.used)
     return n >= FEWEST_ROWS and sum(map(len, family.sizes(config, n, _numbers(table)))) > 1
 
 
@@ -81,7 +81,7 @@ def choose_size(
     """The size of a family for a table; values that the configuration states are kept. Deterministic by generator,
     unless `stop` ends the search: that is asked after every iteration of EM. `progress` is told the share of the
     counted work that is done. `slack`: nats a column by which a larger size may be behind (None: the family's)."""
-    used = (~table.missing.all(1)).nonzero()[:, 0]
+    used = table.used
     paths = family.sizes(config, len(used), _numbers(table))
     if sum(map(len, paths)) == 1 or len(used) < FEWEST_ROWS:
         only = paths[0][0]

@@ -63,7 +63,7 @@ def tune(
     state: VgiState, table: TensorTable, inside: Tensor, generator: torch.Generator, epochs: int
 ) -> tuple[VgiState, Events]:
     """The published model and the conditionals of a fit, for rows that are few (see Method)."""
-    batch_size = state.batch_size_for(int((~table.missing.all(1)).sum()))
+    batch_size = state.batch_size_for(len(table.used))
     optim = state.config.optim.model_copy(update={"batch_size": batch_size})
     config = state.settled().model_copy(update={"chains": "device", "optim": optim})
     tuned = init(state.model, state.q, table, config, generator, epochs, target=state.target)
