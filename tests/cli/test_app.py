@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 import torch
 
 from tests.program import Vgi
-from vgi_cli.cli import app, console
+from vgi_cli.cli import app, console, help
+from vgi_cli.cli.commands import COMMANDS as PROGRAM
 from vgi_cli.cli.console import Console
 from vgi_cli.errors import FailIfMissed, Interrupted, VgiError
 from vgi_cli.registry.names import METHODS, MODELS, SAMPLERS
 from vgi_cli.reporting import Progress
 
-COMMANDS = ("fit", "finetune", "impute", "evaluate")
+COMMANDS = tuple(PROGRAM)
+FIRST = sorted({name.split()[0] for name in COMMANDS})
 PYTHON = [sys.executable, "-m", "vgi_cli"]
 
 
@@ -70,7 +73,8 @@ def test_help_and_what_is_refused_at_once_load_no_torch(vgi: Vgi, run: Path) -> 
     for name in ("empty.csv", "there.1.csv", "report/report.json", "run/imputed/data.1.csv"):
         Path(name).touch()
     Path("recipe.yaml").write_text("data: [nofile.csv]\n")
-    lines = ["--help", *(f"{command} -h" for command in COMMANDS), *REFUSED]
+    helps = ["--help", *(f"{command} -h" for command in COMMANDS)]
+    lines = [*helps, *REFUSED]
     code = (
         "import sys, vgi_cli, vgi_cli.cli.app as a\n"
         f"for line in {lines}:\n"
@@ -79,9 +83,9 @@ def test_help_and_what_is_refused_at_once_load_no_torch(vgi: Vgi, run: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ends = [line for line in done.stderr.splitlines() if line.startswith(("0 ", "2 ", "1 "))]
-    assert ends == [f"{0 if line in lines[:5] else 2} False: {line}" for line in lines]
+    assert ends == [f"{0 if line in helps else 2} False: {line}" for line in lines]
     assert [line[7:] for line in done.stderr.splitlines() if line.startswith("error: ")] == [
-        REFUSED[line] for line in lines[5:]
+        REFUSED[line] for line in lines[len(helps) :]
     ]
 
 
@@ -90,20 +94,19 @@ def test_help_lists_every_name_and_two_examples(vgi: Vgi) -> None:
     assert help_.code == 0 and help_.err == ""
     for name, entry in [*MODELS.items(), *METHODS.items(), *SAMPLERS.items()]:
         assert f"    {name} " in help_.out and entry.about in help_.out
-    assert all(f"  {command} " in help_.out for command in COMMANDS)
+    assert all(f"  {command.split()[0]} " in help_.out for command in COMMANDS)
     assert help_.out.split("Examples:")[1].count("\n    vgi ") == 2
     assert vgi().out == help_.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_is_plain_and_unwrapped(vgi: Vgi, command: str) -> None:
-    help_ = vgi(command, "--help")
+    help_ = vgi(*command.split(), "--help")
     assert help_.code == 0
     assert "\x1b" not in help_.out and "╭" not in help_.out
-    assert help_.out.count(f"\n    vgi {command} ") == (3 if command == "evaluate" else 2)
+    assert 2 <= len(re.findall(rf"\n    vgi {command}( |$)", help_.out, re.M)) <= 3
     options = [line for line in help_.out.splitlines() if line.startswith("  -")]
-    assert len(options) > 8 and all(line.endswith((".", "]", ")")) for line in options)
-    assert any(len(line) > 100 for line in help_.out.splitlines())
+    assert len(options) > 3 and all(line.endswith((".", "]", ")")) for line in options)
 
 
 def test_version(vgi: Vgi) -> None:
@@ -116,7 +119,11 @@ def test_version(vgi: Vgi) -> None:
     ("arguments", "error", "hint"),
     [
         (["fti"], "no such command 'fti'", "did you mean 'fit'?"),
-        (["quux"], "no such command 'quux'", "expected one of: evaluate, finetune, fit, impute"),
+        (
+            ["quux"],
+            "no such command 'quux'",
+            f"expected one of: {', '.join(FIRST)}",
+        ),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
         (["fit", "--log-file", "x"], "no such option: --log-file", "vgi fit --help lists what is possible"),
         (["impute"], "missing option '--checkpoint'", "vgi impute --help lists what is possible"),
@@ -297,3 +304,10 @@ def test_the_entry_point_takes_the_arguments_of_the_process(monkeypatch: pytest.
     monkeypatch.setattr(sys, "argv", ["vgi", "--version"])
     assert app.main() == 0
     assert os.environ["OMP_WAIT_POLICY"]
+
+
+def test_a_command_of_two_words_stands_under_the_first(monkeypatch: pytest.MonkeyPatch, vgi: Vgi) -> None:
+    monkeypatch.setitem(help.GROUPS, "group", "Several commands.")
+    monkeypatch.setitem(PROGRAM, "group evaluate", PROGRAM["evaluate"])
+    assert "  evaluate " in vgi("group", "--help").out
+    assert vgi("group", "evaluate", "--checkpoint", "r").err.startswith("error: missing argument 'DATA'")

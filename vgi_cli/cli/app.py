@@ -53,8 +53,14 @@ def build_app() -> typer.Typer:
         context_settings=settings,
     )
     app.callback(invoke_without_command=True)(_top)
-    for name, command in COMMANDS.items():
-        app.command(name, help=command.help, epilog=command.epilog)(command.function())
+    groups: dict[str, typer.Typer] = {}
+    for path, command in COMMANDS.items():
+        group, _, name = path.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(help=help.GROUPS[group], rich_markup_mode=None, no_args_is_help=True)
+            app.add_typer(groups[group], name=group, context_settings=settings)
+        parent = groups[group] if group else app
+        parent.command(name, help=command.help, epilog=command.epilog)(command.function())
     return app
 
 

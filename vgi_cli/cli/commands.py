@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -26,26 +28,58 @@ def _print_paths(request: Any, paths: list[Path]) -> None:
         print(path)
 
 
+def print_result(request: Any, result: Any) -> None:
+    """Of commands whose result has `text()` and `json_text()`, each with its line ends."""
+    print(result.json_text() if request.json else result.text(), end="")
+
+
 def _print_report(request: Any, report: Any) -> None:
     from vgi_cli.evaluation.fail_if import check
 
-    print(report.json_text() if request.json else report.text(), end="")
+    print_result(request, report)
     if report.interrupted is not None:
         raise report.interrupted
     check(request.conditions, report.values)
 
 
 @dataclass(frozen=True)
+class Argument:
+    """What a command is told without a flag; its name is that of the request's field, but for DATA (`data`).
+
+    several  whether it may be said several times
+    demands  whether it must be said
+    kind     of one value
+    """
+
+    name: str
+    help: str
+    several: bool = False
+    demands: bool = True
+    kind: Any = str
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter from which typer makes it."""
+        kind: Any = list[self.kind] if self.several else self.kind  # type: ignore[name-defined]
+        argument = typer.Argument(metavar=self.name.upper(), help=self.help)
+        if self.demands:
+            return _parameter(self.name, Annotated[kind, argument])
+        return _parameter(self.name, Annotated[kind | None, argument], None)
+
+
+def _data(help: str = "One table: files, a folder of Parquet, or - (CSV on stdin).", **more: Any) -> Argument:
+    return Argument("data", help, **more)
+
+
+@dataclass(frozen=True)
 class Command:
     """A command of the program.
 
-    request  its class in commands/requests.py
-    tables   its options
-    show     prints what carrying out a request gave
-    of_run   whether it needs --checkpoint
-    several  whether DATA may be several files
-    demands  whether DATA must be said
-    data     help of DATA
+    request    its class: of commands/requests.py, or `module:Class`. A `Request` is made from a recipe too; any other
+               class is made of the options and arguments that were said, by name. `carry_out` does it
+    tables     its options
+    show       prints what carrying out a request gave
+    arguments  what is told without a flag
+    of_run     whether it needs --checkpoint
     """
 
     request: str
@@ -53,42 +87,51 @@ class Command:
     show: Callable[[Any, Any], None]
     help: str
     epilog: str
+    arguments: tuple[Argument, ...] = (_data(several=True),)
     of_run: bool = True
-    several: bool = True
-    demands: bool = True
-    data: str = "One table: files, a folder of Parquet, or - (CSV on stdin)."
 
     def function(self) -> Callable[..., None]:
         """What typer calls; typer reads its signature."""
         fields = options.fields_of(*self.tables, options.ConsoleOptions)
 
-        def called(context: typer.Context, data: list[str] | str | None, **typed: Any) -> None:
-            from vgi_cli.commands import requests
+        def called(context: typer.Context, **typed: Any) -> None:
             from vgi_cli.registry.plugins import plugged
 
-            more = {"checkpoint": typed["checkpoint"]} if self.of_run else {}
-            paths = [data] if isinstance(data, str) else data
-            kind = getattr(requests, self.request)
-            with plugged(typed["plugins"] or ()):  # what is typed may have their names
+            with plugged(typed.get("plugins") or ()):  # what is typed may have their names
                 said = options.read_typed(fields, typed)
-                request = requests.make_request(kind, said, paths, os.environ, started=context.obj["started"], **more)
+                request = self._request(said, typed, context.obj["started"])
             reporter = Console(said.values["quiet"], said.values["verbose"])
             if said.values.get("dry_run"):
                 print(request.look(reporter).text(), end="")
                 return
             self.show(request, request.carry_out(reporter))
 
-        kind: Any = list[str] if self.several else str
-        data: Any = Annotated[kind if self.demands else kind | None, typer.Argument(metavar="DATA", help=self.data)]
         made = [
             _parameter("context", typer.Context),
-            _parameter("data", data) if self.demands else _parameter("data", data, None),
+            *(argument.parameter() for argument in self.arguments),
             *(_option(field) for field in fields.values() if field.flags),
         ]
         if self.of_run:
             made.insert(1, _option(Field("checkpoint", *get_args(options.Checkpoint))))
         called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
         return called
+
+    def _request(self, said: options.Said, typed: Mapping[str, Any], started: float) -> Any:
+        """What was asked for. UsageError where it cannot be."""
+        from vgi_cli.commands import requests
+
+        module, _, name = self.request.rpartition(":")
+        kind = getattr(importlib.import_module(module) if module else requests, name)
+        told = {argument.name: typed[argument.name] for argument in self.arguments}
+        if self.of_run:
+            told["checkpoint"] = typed["checkpoint"]
+        if not issubclass(kind, requests.Request):
+            given = {**said.values, **told}
+            own = {field.name for field in dataclasses.fields(kind)}
+            return kind(**{name: value for name, value in given.items() if name in own and value is not None})
+        data = told.pop("data", None)
+        paths = [data] if isinstance(data, str) else data
+        return requests.make_request(kind, said, paths, os.environ, started=started, **told)
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -109,8 +152,8 @@ COMMANDS = {
         _print_path,
         help.FIT,
         help.FIT_EPILOG,
+        arguments=(_data(several=True, demands=False),),
         of_run=False,
-        demands=False,
     ),
     "finetune": Command(
         "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.FINETUNE_EPILOG
@@ -121,9 +164,7 @@ COMMANDS = {
         _print_paths,
         help.IMPUTE,
         help.IMPUTE_EPILOG,
-        several=False,
-        demands=False,
-        data="A table, or - (CSV on stdin). Default: the table that was fitted.",
+        arguments=(_data("A table, or - (CSV on stdin). Default: the table that was fitted.", demands=False),),
     ),
     "evaluate": Command(
         "EvaluateRequest",

@@ -29,6 +29,10 @@ EVALUATE = (
 )
 
 
+GROUPS: dict[str, str] = {}
+"""Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
+
+
 def _table(title: str, lines: Mapping[str, str]) -> str:
     width = max(len(name) for name in lines)
     return "\n".join(["\b", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in lines.items())])
