@@ -17,7 +17,8 @@ from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
-from vgi_cli.table.fills import Holes, Style, absent, find_holes
+from vgi_cli.table.base import Table
+from vgi_cli.table.fills import Holes, Style, absent, find_holes, find_styles
 from vgi_cli.table.inputs import Format, Origin, split_name
 from vgi_cli.table.outputs import (
     OutputLayout,
@@ -174,6 +175,17 @@ def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]
         text = csv_of(block.table)
         delimiter = _delimiter(text.delimiter, content.source.origin.suffix, suffix)
         yield block, Template(rewrite(text, text.names, delimiter), holes)
+
+
+def blanked(table: Table, schema: Schema) -> Iterator[bytes]:
+    """A whole table as a file of its own type, in pieces: nothing stands in the holes of the columns that a model fills,
+    hidden cells included; every other cell is as it was."""
+    holes = find_holes(table, schema, find_styles([table], schema))
+    if table.origin.format == "parquet":
+        arrow = blank_arrow(as_arrow(table, arrow_schema(table)), holes)
+        yield from parquet_pieces([arrow], arrow.schema)
+    else:
+        yield Template(csv_of(table), holes).blank()
 
 
 def files_arrow(content: Content, say: Say) -> list[pa.Table]:

@@ -30,6 +30,10 @@ class Template:
         texts = list(chain.from_iterable(h.texts(draw, self.csv.delimiter) for h in self.holes))
         return self._splice(0 if header else self.csv.header[2], self._begins, self._ends, texts)
 
+    def blank(self) -> bytes:
+        """All rows with their holes as they stand, and nothing in hidden cells."""
+        return self._splice(0, self._begins, self._ends, list(chain.from_iterable(h.blanks for h in self.holes)))
+
     def long_header(self) -> bytes:
         """The header with columns `.imp` and `.id` last, and what precedes it."""
         csv = self.csv

@@ -1,0 +1,135 @@
+"""`vgi hide`: a trial on a table of one's own: cells are hidden by a known mechanism, and the truth is kept beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.requests import HideRequest
+from vgi_cli.encoding.encoder import RowKeys
+from vgi_cli.errors import UsageError, nearest
+from vgi_cli.fitting.rows import new_schema, read
+from vgi_cli.maths.mechanisms import Hidden, Unreachable, hide
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.reporting import READING, WRITING, Reporter, Silent
+from vgi_cli.runs.files import json_bytes
+from vgi_cli.settings.recipe import Recipe, to_recipe
+from vgi_cli.table.base import Table
+from vgi_cli.table.outputs import write_whole
+from vgi_cli.table.writer import blanked, columns_bytes
+
+SHOWN = 20
+"""Columns that are told apart on stderr; trial.json has all of them."""
+
+
+def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
+    """Write the table with its new holes, the mask and the truth; return their paths (trial.json lies beside them).
+
+    Raises UsageError and InputError before anything is written.
+    """
+    recipe = to_recipe(request.settings)
+    reporter.plan([READING, WRITING])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table)
+        stage(0.5)
+        schema = new_schema(table, recipe, Silent())
+        chosen = _chosen(request, table, schema)
+        hidden = _hidden(request, recipe, table, schema, chosen)
+    delimiter, suffix = _delimiter(recipe, table), "parquet" if table.origin.format == "parquet" else "csv"
+    suffix = "tsv" if delimiter == "\t" else suffix
+    paths = [request.place / f"{name}.{suffix}" for name in ("table", "mask", "truth")]
+    record = _record(request, recipe, table, schema, hidden)
+    with reporter.stage(WRITING):
+        truth = b"".join(blanked(table, schema))
+        for name, cells in zip(schema.modelled, hidden.cells.numpy().T, strict=True):
+            table.forget(name, cells)
+        contents = [[b"".join(blanked(table, schema))], [_mask(table, schema, delimiter)], [truth], [json_bytes(record)]]
+        write_whole([*paths, request.place / "trial.json"], contents, force=request.force)
+    for line in _lines(record, table, schema):
+        reporter.say(line)
+    return paths
+
+
+def _chosen(request: HideRequest, table: Table, schema: Schema) -> Tensor:
+    """[D] bool: which of the modelled columns lose cells. UsageError for names that are none of these."""
+    for name in request.hidden_columns:
+        if name not in table.names:
+            raise UsageError(f"--columns {name}: {table.label} has no such column", nearest(name, table.names))
+        if name not in schema.modelled:
+            raise UsageError(
+                f"--columns {name}: the column is not modelled, so that nothing could fill its holes",
+                f"the others are {', '.join(schema.modelled[:12])}{', …' * (len(schema.modelled) > 12)}",
+            )
+    return torch.tensor([not request.hidden_columns or name in request.hidden_columns for name in schema.modelled])
+
+
+def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, chosen: Tensor) -> Hidden:
+    """What the mechanism hides. UsageError where it cannot hide as many cells."""
+    codes = np.stack([column.codes(table.column(column.name)) for column in schema.encoded], 1)
+    keys = RowKeys(schema).of(table)
+    noise = KeyedNoise(recipe.seed, schema.modelled, keys, torch.tensor([0]), f"hide/{request.mechanism}")
+    try:
+        return hide(torch.from_numpy(codes), chosen, request.mechanism, request.rate, noise)
+    except Unreachable as error:
+        if len(schema.modelled) == 1:
+            raise UsageError(
+                "--mechanism mar needs a column that stays observed, and the table has one column",
+                "use --mechanism mcar or mnar",
+            ) from None
+        raise UsageError(
+            f"--rate {request.rate:g}: by --mechanism mar at most {error.most:.2g} of these cells can be hidden, as what "
+            "decides must stay observed",
+            "ask for less, or leave a column out of --columns",
+        ) from None
+
+
+def _delimiter(recipe: Recipe, table: Table) -> str:
+    """Of the CSV files."""
+    return recipe.table.delimiter or ("\t" if table.origin.suffix.lower().startswith(".tsv") else ",")
+
+
+def _mask(table: Table, schema: Schema, delimiter: str) -> bytes:
+    """The mask of the table with its holes: 1 = observed, 0 = missing, of every column but an index."""
+    names = [name for name in table.names if name not in table.index]
+    columns = {name: (~table.missing(name)).astype(int).tolist() for name in names}
+    return columns_bytes(columns, table.origin.format, delimiter)
+
+
+def _record(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, hidden: Hidden) -> dict[str, Any]:
+    """What trial.json says: how the cells were hidden, and how many of each column."""
+    seen = [int((~table.missing(name)).sum()) for name in schema.modelled]
+    counts = hidden.cells.sum(0).tolist()
+    return {
+        "format": 1,
+        "data": list(recipe.data),
+        "sha256": table.sha256,
+        "mechanism": request.mechanism,
+        "rate": request.rate,
+        "seed": recipe.seed,
+        "rows": table.N,
+        "columns": {
+            name: {"observed": n, "hidden": count}
+            for name, n, count in zip(schema.modelled, seen, counts, strict=True)
+        },
+    }
+
+
+def _lines(record: dict[str, Any], table: Table, schema: Schema) -> Iterator[str]:
+    """The share hidden, of all cells and by column, and the rows that are left without an observed cell."""
+    columns = {name: own for name, own in record["columns"].items() if own["observed"]}
+    for name, own in list(columns.items())[:SHOWN]:
+        share = own["hidden"] / own["observed"]
+        yield f"column '{name}': {share:.1%} hidden ({own['hidden']:,} of {own['observed']:,} observed cells)"
+    if len(columns) > SHOWN:
+        yield f"and {len(columns) - SHOWN} more columns: see trial.json"
+    observed, hidden = (sum(own[what] for own in columns.values()) for what in ("observed", "hidden"))
+    yield f"hidden by {record['mechanism']}: {hidden:,} of {observed:,} observed cells ({hidden / max(observed, 1):.1%})"
+    empty = int(np.stack([table.missing(name) for name in schema.modelled], 1).all(1).sum())
+    if empty:
+        yield f"{empty:,} row{'s' * (empty > 1)} of {table.N:,} {'have' if empty > 1 else 'has'} nothing observed now"
