@@ -57,6 +57,8 @@ Trees: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
 Depth: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 Neighbours: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 
+MECHANISMS = ("mcar", "mar", "mnar")
+"""By which `vgi hide` hides cells: see maths/mechanisms.py."""
 MOST_IMPUTATIONS = 10_000
 """Draws of a hole that `vgi impute` makes."""
 MOST_SAMPLES = 1_000_000

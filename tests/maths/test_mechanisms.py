@@ -7,8 +7,9 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
-from vgi_cli.maths.mechanisms import MECHANISMS, MOST, SLOPE, Unreachable, hide, ranks
+from vgi_cli.maths.mechanisms import MOST, SLOPE, Unreachable, hide, ranks
 from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.ranges import MECHANISMS
 
 NAMES = ("a", "b", "c", "d")
 
@@ -89,7 +90,9 @@ def test_draws_are_keyed_by_row_and_name() -> None:
     x = rows(50)
     chosen, every = torch.ones(4, dtype=torch.bool), noise(50)
     one = hide(x, chosen, "mcar", 0.3, every).cells
-    assert bool((hide(x[10:20], chosen, "mcar", 0.3, every.select(rows=torch.arange(10, 20))).cells == one[10:20]).all())
+    assert bool(
+        (hide(x[10:20], chosen, "mcar", 0.3, every.select(rows=torch.arange(10, 20))).cells == one[10:20]).all()
+    )
     turned = hide(x.flip(1), chosen, "mcar", 0.3, noise(50, NAMES[::-1])).cells
     assert bool((turned.flip(1) == one).all())
     assert not bool((hide(x, chosen, "mcar", 0.3, noise(50, seed=1)).cells == one).all())

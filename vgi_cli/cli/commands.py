@@ -173,4 +173,5 @@ COMMANDS = {
         help.EVALUATE,
         help.EVALUATE_EPILOG,
     ),
+    "hide": Command("HideRequest", (options.HideOptions,), _print_paths, help.HIDE, help.HIDE_EPILOG, of_run=False),
 }

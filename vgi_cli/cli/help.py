@@ -32,6 +32,12 @@ EVALUATE = (
 GROUPS: dict[str, str] = {}
 """Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
 
+HIDE = (
+    "Make a trial of DATA: hide observed cells by a known mechanism and write table.csv (with the holes), mask.csv "
+    "(1 = observed, 0 = missing), truth.csv and trial.json to a folder, for `vgi fit` and `vgi evaluate --truth`. "
+    "Cells that are missing already stay missing."
+)
+
 
 def _table(title: str, lines: Mapping[str, str]) -> str:
     width = max(len(name) for name in lines)
@@ -94,4 +100,8 @@ EVALUATE_EPILOG = _examples(
     "vgi evaluate --checkpoint run1 test.csv --json",
     "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
     "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
+)
+HIDE_EPILOG = _examples(
+    "vgi hide data.csv --rate 0.3 -o trial",
+    "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",
 )

@@ -21,7 +21,7 @@ from vgi_cli.reporting import READING, WRITING, Reporter, Silent
 from vgi_cli.runs.files import json_bytes
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
-from vgi_cli.table.outputs import write_whole
+from vgi_cli.table.outputs import refuse_sources, write_whole
 from vgi_cli.table.writer import blanked, columns_bytes
 
 SHOWN = 20
@@ -44,13 +44,20 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
     delimiter, suffix = _delimiter(recipe, table), "parquet" if table.origin.format == "parquet" else "csv"
     suffix = "tsv" if delimiter == "\t" else suffix
     paths = [request.place / f"{name}.{suffix}" for name in ("table", "mask", "truth")]
+    trial = request.place / "trial.json"
+    refuse_sources([*paths, trial], recipe.data, "the table that is read")
     record = _record(request, recipe, table, schema, hidden)
     with reporter.stage(WRITING):
         truth = b"".join(blanked(table, schema))
         for name, cells in zip(schema.modelled, hidden.cells.numpy().T, strict=True):
             table.forget(name, cells)
-        contents = [[b"".join(blanked(table, schema))], [_mask(table, schema, delimiter)], [truth], [json_bytes(record)]]
-        write_whole([*paths, request.place / "trial.json"], contents, force=request.force)
+        contents = [
+            [b"".join(blanked(table, schema))],
+            [_mask(table, schema, delimiter)],
+            [truth],
+            [json_bytes(record)],
+        ]
+        write_whole([*paths, trial], contents, force=request.force)
     for line in _lines(record, table, schema):
         reporter.say(line)
     return paths
@@ -58,7 +65,7 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
 
 def _chosen(request: HideRequest, table: Table, schema: Schema) -> Tensor:
     """[D] bool: which of the modelled columns lose cells. UsageError for names that are none of these."""
-    for name in request.hidden_columns:
+    for name in request.only:
         if name not in table.names:
             raise UsageError(f"--columns {name}: {table.label} has no such column", nearest(name, table.names))
         if name not in schema.modelled:
@@ -66,7 +73,7 @@ def _chosen(request: HideRequest, table: Table, schema: Schema) -> Tensor:
                 f"--columns {name}: the column is not modelled, so that nothing could fill its holes",
                 f"the others are {', '.join(schema.modelled[:12])}{', …' * (len(schema.modelled) > 12)}",
             )
-    return torch.tensor([not request.hidden_columns or name in request.hidden_columns for name in schema.modelled])
+    return torch.tensor([not request.only or name in request.only for name in schema.modelled])
 
 
 def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, chosen: Tensor) -> Hidden:
@@ -83,8 +90,8 @@ def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, 
                 "use --mechanism mcar or mnar",
             ) from None
         raise UsageError(
-            f"--rate {request.rate:g}: by --mechanism mar at most {error.most:.2g} of these cells can be hidden, as what "
-            "decides must stay observed",
+            f"--rate {request.rate:g}: by --mechanism mar at most {error.most:.2g} of these cells can be hidden, as "
+            "what decides must stay observed",
             "ask for less, or leave a column out of --columns",
         ) from None
 
@@ -104,7 +111,7 @@ def _mask(table: Table, schema: Schema, delimiter: str) -> bytes:
 def _record(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, hidden: Hidden) -> dict[str, Any]:
     """What trial.json says: how the cells were hidden, and how many of each column."""
     seen = [int((~table.missing(name)).sum()) for name in schema.modelled]
-    counts = hidden.cells.sum(0).tolist()
+    counts, chosen = hidden.cells.sum(0).tolist(), _chosen(request, table, schema).tolist()
     return {
         "format": 1,
         "data": list(recipe.data),
@@ -114,8 +121,7 @@ def _record(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, 
         "seed": recipe.seed,
         "rows": table.N,
         "columns": {
-            name: {"observed": n, "hidden": count}
-            for name, n, count in zip(schema.modelled, seen, counts, strict=True)
+            name: {"observed": n, "hidden": count} for name, n, count in zip(schema.modelled, seen, counts, strict=True)
         },
     }
 

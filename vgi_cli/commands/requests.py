@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.evaluation.fail_if import Condition, parse
-from vgi_cli.ranges import MOST_IMPUTATIONS
+from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
@@ -123,6 +123,46 @@ class FitRequest(Request):
         """The model or method that was named outside a recipe."""
         setting = self.settings.get(f"{section}.name")
         return setting.value if setting is not None and setting.origin in (section, f"--{section}") else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HideRequest(Request):
+    """What `vgi hide` is asked for.
+
+    mechanism  of MECHANISMS
+    rate       share of the observed cells of a column to hide
+    only       the columns that lose cells; empty: all that are modelled
+    """
+
+    mechanism: str = "mcar"
+    rate: float = 0.3
+    only: Sequence[str] = ()
+
+    @property
+    def place(self) -> Path:
+        """The folder of the trial. UsageError where none was named, or a file is there."""
+        if self.folder is None or self.out == "-":
+            raise UsageError("hide writes several files: it needs -o FOLDER", "for example -o trial")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"--out: '{self.folder}' is a file", "name a folder")
+        return self.folder
+
+    def carry_out(self, reporter: Reporter) -> list[Path]:
+        """Write the trial and return the paths of table, mask and truth."""
+        if self.mechanism not in MECHANISMS:
+            raise UsageError(
+                f"--mechanism: expected {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}, got '{self.mechanism}'",
+                nearest(self.mechanism, MECHANISMS),
+            )
+        if not 0 < self.rate < 1:
+            raise UsageError(f"--rate: expected a share above 0 and below 1, got {self.rate:g}", "for example 0.3")
+        if not self.force and self.place.exists() and any(self.place.iterdir()):
+            raise UsageError(f"--out: '{self.place}' holds files", "--force writes among them, another -o elsewhere")
+        require_data(self.settings, "hide")
+        self.require_tables()
+        from vgi_cli.commands.hide import hide_cells
+
+        return hide_cells(self, reporter)
 
 
 @dataclass(frozen=True, kw_only=True)

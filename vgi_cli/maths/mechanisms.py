@@ -17,7 +17,6 @@ from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise
 
-MECHANISMS = ("mcar", "mar", "mnar")
 SLOPE = 1.5
 """By how much a standard deviation of the ranks moves the logit of the probability."""
 MOST, AIM = 0.97, 0.8
@@ -105,8 +104,8 @@ def _kept(rate: float, noise: KeyedNoise) -> Tensor:
 
 
 def _logistic(scores: Tensor, may: Tensor, wanted: Tensor) -> Tensor:
-    """[N, D] the logistic function of SLOPE · scores and an intercept for each column, by which the probabilities of the
-    cells that `may` be hidden add up to `wanted` [D]; 0 elsewhere."""
+    """[N, D] the logistic function of SLOPE · scores and an intercept for each column, by which the probabilities of
+    the cells that `may` be hidden add up to `wanted` [D]; 0 elsewhere."""
     logits = torch.where(may, SLOPE * scores, -torch.inf)
     low, high = torch.full_like(wanted, -_WIDEST), torch.full_like(wanted, _WIDEST)
     for _ in range(_HALVINGS):

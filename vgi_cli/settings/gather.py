@@ -99,10 +99,10 @@ def gather(
     return settings
 
 
-def require_data(settings: Settings) -> None:
+def require_data(settings: Settings, command: str = "fit") -> None:
     """UsageError unless a table is named."""
     if "data" not in settings or not settings["data"].value:
-        raise UsageError("fit needs DATA", "for example: vgi fit data.csv")
+        raise UsageError(f"{command} needs DATA", f"for example: vgi {command} data.csv")
 
 
 def _not_plain(value: Any) -> str | None:

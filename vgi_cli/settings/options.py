@@ -125,6 +125,18 @@ def _count(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
+def _real(flag: str) -> Callable[[str], float]:
+    """What reads the number after a flag. UsageError where it is none."""
+
+    def read(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UsageError(f"{flag}: expected a number, got '{text}'", f"for example {flag} 0.3") from None
+
+    return read
+
+
 def _blocks(items: list[str]) -> list[list[str]] | str:
     """`auto`, or blocks of names with commas between them (quoted as in CSV)."""
     if items == ["auto"]:
@@ -199,6 +211,22 @@ _COMPILE = "Capture the steps as CUDA graphs, or in `vgi fit` compile the densit
 Compile = Annotated[str | None, Option(_COMPILE, "WHEN", "compile", after="threads")]
 _PLUGIN = "Python file that registers models or methods; it is run (repeatable)."
 Plugged = Annotated[Plugins | None, Option(_PLUGIN, "FILE.py", flag="--plugin", accept=as_files)]
+Ids = Annotated[
+    Sequence[str],
+    Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
+]
+Exclude = Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
+Kinds = Annotated[
+    Mapping[str, str] | None,
+    Option(
+        "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
+        "NAME=KIND",
+        "table.columns",
+        "--column",
+        parse=_kinds,
+        example={"age": "integer"},
+    ),
+]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
 Tell = Annotated[Callable[[Progress], None] | None, Option("Takes how far the work is, often.", typed=False)]
@@ -271,22 +299,9 @@ class FitOptions(CommonOptions, total=False):
     time_limit: TimeLimit
     resume: Annotated[bool, Option("Continue the run in --out.")]
     force: Force
-    id: Annotated[
-        Sequence[str],
-        Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
-    ]
-    exclude: Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
-    columns: Annotated[
-        Mapping[str, str] | None,
-        Option(
-            "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
-            "NAME=KIND",
-            "table.columns",
-            "--column",
-            parse=_kinds,
-            example={"age": "integer"},
-        ),
-    ]
+    id: Ids
+    exclude: Exclude
+    columns: Kinds
     carry_others: Annotated[
         bool, Option("Carry the columns that the model cannot take (fa takes numbers only).", key="table.carry_others")
     ]
@@ -318,6 +333,36 @@ class FitOptions(CommonOptions, total=False):
         ),
     ]
     compile: Compile
+
+
+class HideOptions(TypedDict, total=False):
+    """Of `vgi hide`, on the command line only."""
+
+    mechanism: Annotated[
+        str,
+        Option(
+            "mcar (every cell alike), mar (by the ranks of cells that stay) or mnar (by the rank of the cell).",
+            "RULE",
+            default="mcar",
+        ),
+    ]
+    rate: Annotated[
+        float | None, Option("Share of a column's observed cells to hide (0.3).", "SHARE", parse=_real("--rate"))
+    ]
+    only: Annotated[
+        Sequence[str],
+        Option("Column that loses cells (repeatable). Default: all that are modelled.", "COL", flag="--columns"),
+    ]
+    id: Ids
+    exclude: Exclude
+    columns: Kinds
+    force: Force
+    mask: Mask
+    na_values: NaValues
+    delimiter: Delimiter
+    decimal: Decimal
+    seed: Annotated[int | None, Option("Seed (0).", "N", "seed")]
+    out: Annotated[str | Path | None, Option("The folder of the trial.", "FOLDER", short="-o")]
 
 
 class FitConsoleOptions(TypedDict, total=False):

@@ -14,10 +14,10 @@ import pyarrow as pa
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
+from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
-from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Holes, Style, absent, find_holes, find_styles
 from vgi_cli.table.inputs import Format, Origin, split_name
 from vgi_cli.table.outputs import (
@@ -178,8 +178,8 @@ def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]
 
 
 def blanked(table: Table, schema: Schema) -> Iterator[bytes]:
-    """A whole table as a file of its own type, in pieces: nothing stands in the holes of the columns that a model fills,
-    hidden cells included; every other cell is as it was."""
+    """A whole table as a file of its own type, in pieces: nothing stands in the holes of the columns that a model
+    fills, hidden cells included; every other cell is as it was."""
     holes = find_holes(table, schema, find_styles([table], schema))
     if table.origin.format == "parquet":
         arrow = blank_arrow(as_arrow(table, arrow_schema(table)), holes)
