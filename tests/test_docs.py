@@ -32,8 +32,11 @@ from vgi_cli.settings.recipe import Recipe, TableSettings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SETTINGS = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("settings*.md")))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DEVELOPERS = ("design.md",)
+LONGEST = 150
+"""Lines of a page for users. What experiments showed stands in docs/research/, at any length."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,7 +70,7 @@ def compare(stated: dict[str, str], actual: dict[str, Any]) -> None:
     for key, value in actual.items():
         text = stated[key]
         shown = float(text) if isinstance(value, float) else yaml.safe_load(text)
-        assert shown == value, f"{key}: docs/settings.md says {text}, the default is {value}"
+        assert shown == value, f"{key}: docs says {text}, the default is {value}"
 
 
 @pytest.mark.parametrize("name", registry.MODELS)
@@ -132,10 +135,26 @@ def test_pages_state_the_bootstrap_rule() -> None:
 # -- links and commands ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_to_files_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of the page may end in: the heading in lower case, its spaces as hyphens."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    titles = (re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.*)", text, re.M))
+    return {title.replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        there = page.parent / target if target else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES[2:] if page.parent.name != "research" and page.name not in DEVELOPERS], ids=str
+)
+def test_a_page_for_users_is_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
 def commands(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""docs/extending.md is run as it stands: its examples as plugins outside the package, and under the contract suites."""
+"""docs/extending/ is run as it stands: its examples as plugins outside the package, and under the contract suites."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from vgi_cli.samplers import plmcmc
 __all__ = ["vgi"]
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-NAMES = ("student", "observed", "walk", "tails", "colour", "paper")
+PAGES = ("models", "methods", "conditionals", "columns")
+PAGE = "\n".join((ROOT / "docs" / "extending" / f"{name}.md").read_text(encoding="utf-8") for name in PAGES)
+NAMES = ("student", "observed", "walk", "paper", "tails", "colour")
 EXAMPLES = dict(zip(NAMES, re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True))
 PLUGINS = ["--plugin", "student.py", "--plugin", "observed.py"]
 TINY = ["--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "method.trunk=[4]"]

@@ -14,8 +14,8 @@ where m of the N rows were taken (the m out of n bootstrap, for large tables; Bi
 
 How long. EPOCHS passes at the model's own learning rate, STEPS steps at least, the parameters averaged over the second
 half. Measured against exact refits of a Gaussian with the same weights, spreads have stopped growing by then
-(docs/benchmarks.md). Each row brings one of its chains, where a fit has K: what the other K - 1 would add is precision
-of a step, and steps are averaged.
+(docs/research/benchmarks.md). Each row brings one of its chains, where a fit has K: what the other K - 1 would add is
+precision of a step, and steps are averaged.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every layer of the head is one dense product for all rows; the block only scales and shifts what comes out of it (FiLM,
 Perez et al. 2018). Beside heads of their own (`network.py`) this costs no sorting and far fewer parameters; what it
-loses in accuracy and gains in time is in docs/benchmarks.md.
+loses in accuracy and gains in time is in docs/research/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Trunk(nn.ModuleList):
         variance than `least` as if it had that.
 
         Columns that hang together through few factors have eigenvalues orders of magnitude apart. Gradient steps on
-        features of random directions then learn the small ones hardly at all (docs/benchmarks.md).
+        features of random directions then learn the small ones hardly at all (docs/research/benchmarks.md).
         """
         if self.linear == 0:
             return

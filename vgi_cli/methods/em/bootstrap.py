@@ -7,7 +7,7 @@ Where a refit starts. A likelihood with one top (one component) is climbed from 
 has many, and which one EM finds is uncertainty too: its refits start anew, from the bootstrap rows with their holes
 filled by a draw under the fitted model (that draw is the warm part: no quick Gaussian fit is needed). Measured on real
 tables this is what brings the coverage of a mixture's imputations to its nominal value, and it lowers their CRPS as any
-averaging over unstable fits does (docs/defaults.md).
+averaging over unstable fits does (docs/research/defaults.md).
 
 When it ends. One standard error of one parameter is worth half a nat of the whole table's log-likelihood, whatever the
 number of rows: a tolerance a row, as a fit has, would leave refits of large tables where they started. So a refit has

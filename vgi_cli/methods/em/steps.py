@@ -99,8 +99,8 @@ def settle(
 ) -> bool:
     """Climb in place by EM steps until the objective settles, and say whether it did.
 
-    One Gaussian ascends, in half the steps or fewer (docs/benchmarks.md); several take iterations, since far from a top
-    of theirs every third step of an ascent has to be undone.
+    One Gaussian ascends, in half the steps or fewer (docs/research/benchmarks.md); several take iterations, since far
+    from a top of theirs every third step of an ascent has to be undone.
 
     steps      EM steps that may be taken (a few more where the last one has to be undone)
     tolerance  nats in all, not a row: it has settled when an iteration, or WINDOW steps of an ascent, change less

@@ -28,7 +28,7 @@ BLOCKS_FROM = 64
 """Holes of an incomplete row, on average, from which `auto` redraws several columns together. So many holes need more
 columns than that: on smaller tables nothing changes."""
 PARTS, MOST = 10, 32
-"""Then a row's holes are cut into so many parts, of at most so many columns (docs/benchmarks.md)."""
+"""Then a row's holes are cut into so many parts, of at most so many columns (docs/research/benchmarks.md)."""
 
 
 def build_conditionals(config: VgiConfig, layout: Layout) -> AmortisedConditionals:

@@ -53,7 +53,8 @@ class Speed(NamedTuple):
 
 def speed_of(theta: Model, chains: Chains, resources: Resources, planned: int, *, latent: bool) -> Speed:
     """`resources.compile` on, off or auto: on a GPU when at least FEWEST_STEPS steps are planned; never on a CPU, where
-    compiling takes minutes and saves little (docs/benchmarks.md). `latent`: what is evaluated is not `log_prob`."""
+    compiling takes minutes and saves little (docs/research/benchmarks.md). `latent`: what is evaluated is not
+    `log_prob`."""
     device = chains.x.device
     plain = Speed("off", Plain(), lambda x, missing: theta.log_prob(x))
     gpu = device.type == "cuda"

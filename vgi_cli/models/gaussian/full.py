@@ -20,7 +20,8 @@ from vgi_cli.models.gaussian.gaussians import (
 )
 
 FEWEST, FEW = 3, 10
-"""Rows a column up to which covariances are held near the columns' variances, firmly and a little: docs/defaults.md."""
+"""Rows a column up to which covariances are held near the columns' variances, firmly and a little:
+docs/research/defaults.md."""
 
 
 class FullGaussians(Gaussians):

@@ -23,7 +23,7 @@ SCALES = (1.5, 5.0)
 """Standard deviations of the broad components, in those of all rows."""
 MIXED_SCALES = SCALES[-1:]
 """Those in mixed rows: the narrower one takes rows for the sake of their numbers and is vague about their levels, which
-costs more in imputed levels than it gains (docs/defaults.md)."""
+costs more in imputed levels than it gains (docs/research/defaults.md)."""
 SHRINKAGE = 0.1
 """Weight of the diagonal in their covariance."""
 ROWS = 1.0

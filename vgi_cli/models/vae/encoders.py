@@ -87,9 +87,9 @@ class SetRows(RowNetwork):
     network maps the sum to the output. There is no activation after the sum; elsewhere it is a leaky ReLU. A discrete
     cell is 1, with an embedding and a number learnt for its level.
 
-    Where training starts decides how soon such an encoder learns (docs/benchmarks.md). Features are near 0.2 whatever
-    the cell holds, and the sum of hundreds says first of all how many cells there are: so a `centre`, learnt from there
-    on, is taken from them, the average of the features at the start.
+    Where training starts decides how soon such an encoder learns (docs/research/benchmarks.md). Features are near
+    0.2 whatever the cell holds, and the sum of hundreds says first of all how many cells there are: so a `centre`,
+    learnt from there on, is taken from them, the average of the features at the start.
     """
 
     def __init__(
