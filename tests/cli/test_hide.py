@@ -74,6 +74,9 @@ def test_parquet_and_other_delimiters_keep_their_type(vgi: Vgi, table: Path) -> 
     lost = frame["age"][holes["age"].isna()].mean() - frame["age"][holes["age"].notna()].mean()
     assert lost > 2  # the greater a cell, the more often it is gone
     assert vgi("fit", "trial/table.parquet", "--mask", mask, "--dry-run").code == 0
+    Path("t.txt").write_text(table.read_text().replace(",", "\t"))
+    assert vgi("hide", "t.txt", "--delimiter", "tab", "-o", "tabs").code == 0
+    assert Path("tabs/mask.tsv").read_text().startswith("id\tsex\tage\tweight\tnote\n")
     text = table.read_text().replace(",", ";").replace('"note; ', '"note, ')
     Path("t.txt").write_text(text)
     assert vgi("hide", "t.txt", "--delimiter", ";", "-o", "semicolons").code == 0

@@ -21,6 +21,7 @@ from vgi_cli.reporting import READING, WRITING, Reporter, Silent
 from vgi_cli.runs.files import json_bytes
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.outputs import refuse_sources, write_whole
 from vgi_cli.table.writer import blanked, columns_bytes
 
@@ -40,20 +41,21 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
         stage(0.5)
         schema = new_schema(table, recipe, Silent())
         chosen = _chosen(request, table, schema)
-        hidden = _hidden(request, recipe, table, schema, chosen)
-    delimiter, suffix = _delimiter(recipe, table), "parquet" if table.origin.format == "parquet" else "csv"
-    suffix = "tsv" if delimiter == "\t" else suffix
+        hidden = _hidden(request, recipe, table, schema, torch.tensor([name in chosen for name in schema.modelled]))
+    delimiter = table.csv.delimiter if isinstance(table, CsvTable) else None
+    suffix = {None: "parquet", "\t": "tsv"}.get(delimiter, "csv")
     paths = [request.place / f"{name}.{suffix}" for name in ("table", "mask", "truth")]
     trial = request.place / "trial.json"
     refuse_sources([*paths, trial], recipe.data, "the table that is read")
-    record = _record(request, recipe, table, schema, hidden)
+    record = _record(request, recipe, table)
+    record["columns"] = _counts(table, schema, chosen, hidden)
     with reporter.stage(WRITING):
         truth = b"".join(blanked(table, schema))
         for name, cells in zip(schema.modelled, hidden.cells.numpy().T, strict=True):
             table.forget(name, cells)
         contents = [
             [b"".join(blanked(table, schema))],
-            [_mask(table, schema, delimiter)],
+            [_mask(table, delimiter or ",")],
             [truth],
             [json_bytes(record)],
         ]
@@ -63,8 +65,8 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
     return paths
 
 
-def _chosen(request: HideRequest, table: Table, schema: Schema) -> Tensor:
-    """[D] bool: which of the modelled columns lose cells. UsageError for names that are none of these."""
+def _chosen(request: HideRequest, table: Table, schema: Schema) -> list[str]:
+    """The columns that lose cells. UsageError for names that are not modelled."""
     for name in request.only:
         if name not in table.names:
             raise UsageError(f"--columns {name}: {table.label} has no such column", nearest(name, table.names))
@@ -73,7 +75,7 @@ def _chosen(request: HideRequest, table: Table, schema: Schema) -> Tensor:
                 f"--columns {name}: the column is not modelled, so that nothing could fill its holes",
                 f"the others are {', '.join(schema.modelled[:12])}{', …' * (len(schema.modelled) > 12)}",
             )
-    return torch.tensor([not request.only or name in request.only for name in schema.modelled])
+    return [name for name in schema.modelled if not request.only or name in request.only]
 
 
 def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, chosen: Tensor) -> Hidden:
@@ -96,22 +98,15 @@ def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, 
         ) from None
 
 
-def _delimiter(recipe: Recipe, table: Table) -> str:
-    """Of the CSV files."""
-    return recipe.table.delimiter or ("\t" if table.origin.suffix.lower().startswith(".tsv") else ",")
-
-
-def _mask(table: Table, schema: Schema, delimiter: str) -> bytes:
+def _mask(table: Table, delimiter: str) -> bytes:
     """The mask of the table with its holes: 1 = observed, 0 = missing, of every column but an index."""
     names = [name for name in table.names if name not in table.index]
     columns = {name: (~table.missing(name)).astype(int).tolist() for name in names}
     return columns_bytes(columns, table.origin.format, delimiter)
 
 
-def _record(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, hidden: Hidden) -> dict[str, Any]:
-    """What trial.json says: how the cells were hidden, and how many of each column."""
-    seen = [int((~table.missing(name)).sum()) for name in schema.modelled]
-    counts, chosen = hidden.cells.sum(0).tolist(), _chosen(request, table, schema).tolist()
+def _record(request: HideRequest, recipe: Recipe, table: Table) -> dict[str, Any]:
+    """How the cells were hidden, for trial.json."""
     return {
         "format": 1,
         "data": list(recipe.data),
@@ -120,10 +115,13 @@ def _record(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, 
         "rate": request.rate,
         "seed": recipe.seed,
         "rows": table.N,
-        "columns": {
-            name: {"observed": n, "hidden": count} for name, n, count in zip(schema.modelled, seen, counts, strict=True)
-        },
     }
+
+
+def _counts(table: Table, schema: Schema, chosen: list[str], hidden: Hidden) -> dict[str, dict[str, int]]:
+    """Of each column that loses cells how many were observed, and how many of these are hidden."""
+    lost = dict(zip(schema.modelled, hidden.cells.sum(0).tolist(), strict=True))
+    return {name: {"observed": int((~table.missing(name)).sum()), "hidden": lost[name]} for name in chosen}
 
 
 def _lines(record: dict[str, Any], table: Table, schema: Schema) -> Iterator[str]:
@@ -135,7 +133,8 @@ def _lines(record: dict[str, Any], table: Table, schema: Schema) -> Iterator[str
     if len(columns) > SHOWN:
         yield f"and {len(columns) - SHOWN} more columns: see trial.json"
     observed, hidden = (sum(own[what] for own in columns.values()) for what in ("observed", "hidden"))
-    yield f"hidden by {record['mechanism']}: {hidden:,} of {observed:,} observed cells ({hidden / max(observed, 1):.1%})"
+    share = hidden / max(observed, 1)
+    yield f"hidden by {record['mechanism']}: {hidden:,} of {observed:,} observed cells ({share:.1%})"
     empty = int(np.stack([table.missing(name) for name in schema.modelled], 1).all(1).sum())
     if empty:
         yield f"{empty:,} row{'s' * (empty > 1)} of {table.N:,} {'have' if empty > 1 else 'has'} nothing observed now"
