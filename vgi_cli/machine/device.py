@@ -10,10 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import torch
+from typing import TYPE_CHECKING
 
 from vgi_cli.errors import UsageError, nearest
+
+if TYPE_CHECKING:  # `vgi doctor` names devices where torch does not load
+    import torch
 
 NAMES = ("auto", "cpu", "cuda", "mps")
 
@@ -31,6 +33,8 @@ def resolve_device(name: str, where: str = "--device") -> torch.device:
     """The device of that name; `auto` takes the first GPU that CUDA sees, else the CPU. UsageError when absent, and for
     an Apple GPU, which has no float64: keyed noise, draws and likelihoods need it."""
     check_device_name(name, where)
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "mps":
@@ -76,12 +80,14 @@ def default_threads(work: float) -> int:
     return max(1, min(cores(), 4, limit, int(work / WORK_PER_THREAD)))
 
 
-def set_threads(threads: int) -> None:
+def set_threads(threads: int, where: str = "--threads") -> None:
     """Use that many threads inside torch. UsageError where the system does not let so many be started: the library
     that starts them would end the process without a word."""
+    import torch
+
     if threads > cores() and (most := _startable(threads)) < threads:
         raise UsageError(
-            f"--threads {threads}: this system lets the program start {most} threads",
+            f"{where} {threads}: this system lets the program start {most} threads",
             f"give a whole number from 1 to {cores()}, the cores that the program may use",
         )
     torch.set_num_threads(threads)
@@ -91,6 +97,8 @@ def set_threads(threads: int) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread inside torch, whose rounding then depends on no number of threads."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

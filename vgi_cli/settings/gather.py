@@ -72,7 +72,7 @@ def gather(
     problems: list[Problem] = []
     settings: Settings = {}
     if recipe is not None:
-        settings.update(_from_recipe(recipe, problems))
+        settings, problems = read_settings(recipe)
     settings.update(_from_environment(environ or {}))
     if (switch := (environ or {}).get(SWITCH, "")) not in ("", "0", "1"):
         problems.append(Problem(SWITCH, f"expected 0 or 1, got {shown(switch)}"))
@@ -86,6 +86,15 @@ def gather(
     for item in sets:
         _add_set(item, said, problems)
     settings.update(said)
+    problems += settle(settings)
+    raise_problems(problems)
+    return settings
+
+
+def settle(settings: Settings) -> list[Problem]:
+    """What is wrong with settings that were said, as far as no model or method has to be known for that. What cannot
+    even be written down is taken out of them, and the method that a key names is put in."""
+    problems = []
     for key, setting in list(settings.items()):
         if (expected := _not_plain(setting.value)) is not None:
             named = key if setting.origin in ("--set", "set") else ""
@@ -94,9 +103,7 @@ def gather(
     for key, method in NAMES_METHOD.items():
         if key in settings:
             settings.setdefault("method.name", Setting(method, settings[key].origin))
-    problems += check_keys(settings)
-    raise_problems(problems)
-    return settings
+    return problems + check_keys(settings)
 
 
 def require_data(settings: Settings, command: str = "fit") -> None:
@@ -129,7 +136,7 @@ def recipe_names() -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml"))
 
 
-def find_recipe(path: Path) -> Path:
+def find_recipe(path: Path, where: str = "--recipe") -> Path:
     """The file that `--recipe` means: the path itself where something is there, else the shipped recipe of that name
     (with or without `recipes/` before it and `.yaml` after it). UsageError that names them where there is none."""
     if path.exists():
@@ -139,26 +146,30 @@ def find_recipe(path: Path) -> Path:
     if name in known:
         return recipe_folder() / name
     raise UsageError(
-        f"--recipe: no file '{path}'",
+        f"{where}: no file '{path}'",
         f"give the path of a YAML recipe, or the name of one that comes with vgi: {', '.join(known)}",
     )
 
 
-def _read_recipe(path: Path) -> str:
+def recipe_text(path: Path, where: str = "--recipe") -> str:
+    """The text of the recipe that `find_recipe` finds. UsageError where it cannot be read, or is none."""
+    path = find_recipe(path, where)
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise UsageError(
-                f"--recipe: '{path}' is larger than {MOST_BYTES // 1_000_000} MB", "give the path of a YAML recipe"
+                f"{where}: '{path}' is larger than {MOST_BYTES // 1_000_000} MB", "give the path of a YAML recipe"
             )
         return data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--recipe: cannot read '{path}': {error}", "give the path of a YAML recipe") from None
+        raise UsageError(f"{where}: cannot read '{path}': {error}", "give the path of a YAML recipe") from None
 
 
-def _from_recipe(path: Path, problems: list[Problem]) -> Settings:
-    return _from_text(_read_recipe(find_recipe(path)), path.name, problems)
+def read_settings(path: Path, where: str = "--recipe") -> tuple[Settings, list[Problem]]:
+    """What a recipe says, and what is wrong with how it is written. UsageError where it cannot be read."""
+    problems: list[Problem] = []
+    return _from_text(recipe_text(path, where), path.name, problems), problems
 
 
 def _from_text(text: str, name: str, problems: list[Problem]) -> Settings:
