@@ -35,6 +35,10 @@ def _top(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
+    _help_where_nothing_follows(context)
+
+
+def _help_where_nothing_follows(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -57,7 +61,8 @@ def build_app() -> typer.Typer:
     for path, command in COMMANDS.items():
         group, _, name = path.rpartition(" ")
         if group and group not in groups:
-            groups[group] = typer.Typer(help=help.GROUPS[group], rich_markup_mode=None, no_args_is_help=True)
+            groups[group] = typer.Typer(rich_markup_mode=None)
+            groups[group].callback(invoke_without_command=True, help=help.GROUPS[group])(_help_where_nothing_follows)
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
         parent.command(name, help=command.help, epilog=command.epilog)(command.function())

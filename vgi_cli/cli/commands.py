@@ -33,6 +33,20 @@ def print_result(request: Any, result: Any) -> None:
     print(result.json_text() if request.json else result.text(), end="")
 
 
+def print_checked(request: Any, result: Any) -> None:
+    """The same, of a result whose `require()` raises what speaks against it."""
+    print_result(request, result)
+    result.require()
+
+
+def _print_text(request: Any, text: Any) -> None:
+    print(text, end="")
+
+
+def _print_line(request: Any, line: Any) -> None:
+    print(line)
+
+
 def _print_report(request: Any, report: Any) -> None:
     from vgi_cli.evaluation.fail_if import check
 
@@ -145,6 +159,18 @@ def _option(field: Field) -> inspect.Parameter:
     return _parameter(field.name, Annotated[kind, option], default)
 
 
+def _plain(
+    request: str,
+    table: Any,
+    show: Callable[[Any, Any], None],
+    about: str,
+    epilog: str,
+    *arguments: Argument,
+) -> Command:
+    """A command that needs neither a table nor a run; `request`: `file:Class` in commands/."""
+    return Command(f"vgi_cli.commands.{request}", (table,), show, about, epilog, arguments, of_run=False)
+
+
 COMMANDS = {
     "fit": Command(
         "FitRequest",
@@ -174,4 +200,40 @@ COMMANDS = {
         help.EVALUATE_EPILOG,
     ),
     "hide": Command("HideRequest", (options.HideOptions,), _print_paths, help.HIDE, help.HIDE_EPILOG, of_run=False),
+    "doctor": _plain("doctor:DoctorRequest", options.DoctorOptions, print_checked, help.DOCTOR, help.DOCTOR_EPILOG),
+    "recipe ls": _plain(
+        "recipe:ListRequest", options.RecipeListOptions, print_result, help.RECIPE_LS, help.RECIPE_LS_EPILOG
+    ),
+    "recipe show": _plain(
+        "recipe:ShowRequest",
+        options.RecipeShowOptions,
+        _print_text,
+        help.RECIPE_SHOW,
+        help.RECIPE_SHOW_EPILOG,
+        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out), or a file."),
+    ),
+    "recipe cp": _plain(
+        "recipe:CopyRequest",
+        options.RecipeCopyOptions,
+        _print_line,
+        help.RECIPE_CP,
+        help.RECIPE_CP_EPILOG,
+        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out)."),
+        Argument("file", "The new file, or a folder."),
+    ),
+    "recipe validate": _plain(
+        "recipe:ValidateRequest",
+        options.RecipeValidateOptions,
+        print_checked,
+        help.RECIPE_VALIDATE,
+        help.RECIPE_VALIDATE_EPILOG,
+        Argument("file", "A recipe, or a name of `vgi recipe ls`."),
+    ),
+    "recipe schema": _plain(
+        "recipe:SchemaRequest",
+        options.RecipeSchemaOptions,
+        _print_text,
+        help.RECIPE_SCHEMA,
+        help.RECIPE_SCHEMA_EPILOG,
+    ),
 }

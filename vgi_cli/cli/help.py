@@ -29,7 +29,18 @@ EVALUATE = (
 )
 
 
-GROUPS: dict[str, str] = {}
+DOCTOR = (
+    "Say what this machine offers a fit: versions, devices and why each is or is not usable, threads, memory, and "
+    "where each setting comes from. Exits with 1 where the device that was asked for (--device, VGI_DEVICE or the recipe) "
+    "cannot be used."
+)
+RECIPE_LS = "List the recipes that come with vgi: names as --recipe takes them."
+RECIPE_SHOW = "Print a recipe that comes with vgi, or a file."
+RECIPE_CP = "Copy a recipe that comes with vgi to FILE (or into a folder), to change it there."
+RECIPE_VALIDATE = "Say everything that is wrong with a recipe, each with its line; exits with 2 where something is."
+RECIPE_SCHEMA = "Print the JSON Schema of recipes: editors that know it complete and check YAML while it is written."
+
+GROUPS: dict[str, str] = {"recipe": "List, print, copy and check recipes: settings of a fit in YAML."}
 """Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
 
 HIDE = (
@@ -104,4 +115,11 @@ EVALUATE_EPILOG = _examples(
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",
+DOCTOR_EPILOG = _examples("vgi doctor", "vgi doctor --recipe toy-fa --json")
+RECIPE_LS_EPILOG = _examples("vgi recipe ls", "vgi recipe ls --json")
+RECIPE_SHOW_EPILOG = _examples("vgi recipe show toy-fa", "vgi recipe show paper/power.yaml")
+RECIPE_CP_EPILOG = _examples("vgi recipe cp toy-fa mine.yaml", "vgi recipe cp paper/gas .")
+RECIPE_VALIDATE_EPILOG = _examples("vgi recipe validate run1/recipe.yaml", "vgi recipe validate toy-fa --json")
+RECIPE_SCHEMA_EPILOG = _examples(
+    "vgi recipe schema > recipe.schema.json", "vgi recipe schema --plugin mine.py > recipe.schema.json"
 )

@@ -146,7 +146,7 @@ class Findings(NamedTuple):
     def require(self) -> None:
         """Unusable where what was asked for cannot be used."""
         if self.problems:
-            raise Unusable("; ".join(self.problems), "vgi doctor lists what can be used")
+            raise Unusable("; ".join(self.problems), "--device auto takes what can be used")
 
 
 def examine(flags: Mapping[str, Any], recipe: Path | None, environ: Mapping[str, str] | None = None) -> Findings:

@@ -228,6 +228,7 @@ Kinds = Annotated[
     ),
 ]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
+Json = Annotated[bool, Option("One JSON object, and nothing else, on stdout.")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
 Tell = Annotated[Callable[[Progress], None] | None, Option("Takes how far the work is, often.", typed=False)]
 
@@ -462,6 +463,44 @@ class EvaluateConsoleOptions(TypedDict, total=False):
         Sequence[str],
         Option("Exit with 3 if this holds, e.g. 'loglik < -5' (repeatable).", "'PATH OP NUMBER'", after="per_row"),
     ]
+
+
+class DoctorOptions(TypedDict, total=False):
+    """Of `vgi doctor`."""
+
+    device: Device
+    threads: Threads
+    recipe: Annotated[str | None, Option("Settings in YAML, to see what they come to.", "FILE")]
+    json: Json
+
+
+class RecipeListOptions(TypedDict, total=False):
+    """Of `vgi recipe ls`."""
+
+    json: Json
+
+
+class RecipeShowOptions(TypedDict, total=False):
+    """Of `vgi recipe show`."""
+
+
+class RecipeCopyOptions(TypedDict, total=False):
+    """Of `vgi recipe cp`."""
+
+    force: Force
+
+
+class RecipeValidateOptions(TypedDict, total=False):
+    """Of `vgi recipe validate`."""
+
+    plugins: Plugged
+    json: Json
+
+
+class RecipeSchemaOptions(TypedDict, total=False):
+    """Of `vgi recipe schema`."""
+
+    plugins: Plugged
 
 
 # --- reading the table ---
