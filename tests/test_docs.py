@@ -332,10 +332,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     header = "patient,a,b,c"
     for name, lines in (("complete", complete), ("holes", holes), ("data", holes), ("new", holes[:7]), ("test", holes)):
         (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    (folder / "mine.py").write_text(
-        "import vgi_cli\nvgi_cli.register_model('mine', 'vgi_cli.models.gaussian.fa:FactorAnalysis', about='fa', method='em')\n",
-        encoding="utf-8",
-    )
+    plugin = "vgi_cli.register_model('mine', 'vgi_cli.models.gaussian.fa:FactorAnalysis', about='fa', method='em')"
+    (folder / "mine.py").write_text(f"import vgi_cli\n{plugin}\n", encoding="utf-8")
     law = {"columns": ["a", "b", "c"], "mean": [0, 0, 0], "F": [[1], [-1], [2]], "psi": [0.25] * 3}
     (folder / "law.json").write_text(json.dumps(law), encoding="utf-8")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / "data.csv"), folder / "data.parquet")

@@ -30,9 +30,9 @@ EVALUATE = (
 
 
 DOCTOR = (
-    "Say what this machine offers a fit: versions, devices and why each is or is not usable, threads, memory, and "
-    "where each setting comes from. Exits with 1 where the device that was asked for (--device, VGI_DEVICE or the recipe) "
-    "cannot be used."
+    "Say what this machine offers a fit: versions, devices and why each is or is not usable, threads, memory, "
+    "and where each setting comes from. Exits with 1 where the device that was asked for (--device, VGI_DEVICE or the "
+    "recipe) cannot be used."
 )
 RECIPE_LS = "List the recipes that come with vgi: names as --recipe takes them."
 RECIPE_SHOW = "Print a recipe that comes with vgi, or a file."
