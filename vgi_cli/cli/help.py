@@ -115,6 +115,7 @@ EVALUATE_EPILOG = _examples(
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",
+)
 DOCTOR_EPILOG = _examples("vgi doctor", "vgi doctor --recipe toy-fa --json")
 RECIPE_LS_EPILOG = _examples("vgi recipe ls", "vgi recipe ls --json")
 RECIPE_SHOW_EPILOG = _examples("vgi recipe show toy-fa", "vgi recipe show paper/power.yaml")
