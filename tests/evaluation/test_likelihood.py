@@ -20,9 +20,9 @@ from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood import estimate as likelihood
 from vgi_cli.evaluation.likelihood.annealing import Annealer, _pick
 from vgi_cli.evaluation.likelihood.estimate import Budget, distrust, effort, observed_log_prob
-from vgi_cli.evaluation.likelihood.joint import JointMixture
 from vgi_cli.evaluation.likelihood.loglik import Bracket, effective
 from vgi_cli.layout import Layout
+from vgi_cli.maths.joint import JointMixture
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.models.base import ConditionalDistribution, Marginal, ModelConfig
 from vgi_cli.models.flows.coupling import Flow, FlowConfig

@@ -8,8 +8,8 @@ import torch
 
 from tests.mixed import LAYOUT, A, B, LevelsAndNumbers, OnlyLevels, rough_conditionals
 from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
-from vgi_cli.evaluation.likelihood.joint import fit_joint, fit_mixture
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
+from vgi_cli.maths.joint import fit_joint, fit_mixture
 from vgi_cli.maths.noise import KeyedNoise
 
 MODEL = LevelsAndNumbers(3).requires_grad_(False)

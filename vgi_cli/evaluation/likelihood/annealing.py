@@ -20,7 +20,7 @@ from torch import Tensor
 
 from vgi_cli.chains.moves import State, StepNoise, metropolis_step
 from vgi_cli.conditionals.base import Conditionals, Sweep
-from vgi_cli.evaluation.likelihood.joint import JointConditional, JointMixture
+from vgi_cli.maths.joint import JointConditional, JointMixture
 from vgi_cli.maths.noise import KeyedNoise, numbered
 
 JOINT = 4

@@ -20,9 +20,9 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.annealing import Annealer
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, better_proposal, importance_weighted
-from vgi_cli.evaluation.likelihood.joint import fit_joint
 from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, effective, log_mean, silent
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
+from vgi_cli.maths.joint import fit_joint
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Latent, Marginal, Model
 from vgi_cli.samplers.base import frozen

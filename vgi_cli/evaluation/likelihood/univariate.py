@@ -11,8 +11,8 @@ from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.conditionals.families.levels import MixedLaw
-from vgi_cli.evaluation.likelihood.joint import JointMixture
 from vgi_cli.layout import Blocks
+from vgi_cli.maths.joint import JointMixture
 from vgi_cli.maths.laws import CategoricalLaw, Law
 
 

@@ -9,8 +9,8 @@ import torch
 
 from tests.evaluation.models import MixtureModel, exact_holes, random_mixture
 from tests.oracles import gaussian_conditional
-from vgi_cli.evaluation.likelihood.joint import JointMixture, fit_joint, fit_mixture, widen
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
+from vgi_cli.maths.joint import JointMixture, fit_joint, fit_mixture, widen
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 
 G = torch.Generator()
