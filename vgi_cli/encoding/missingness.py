@@ -1,0 +1,82 @@
+"""Which cells of a table are missing, together with which: shares, patterns, and pairs of columns never seen together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.numerals import Bools, Ints
+
+
+class Pattern(NamedTuple):
+    """The rows in which exactly the same columns are missing.
+
+    missing  names of these columns; none: the rows are complete
+    rows     number of the rows
+    """
+
+    missing: tuple[str, ...]
+    rows: int
+
+
+class Missingness(NamedTuple):
+    """What is missing in N rows of some columns.
+
+    rows      N
+    columns   their names
+    absent    [columns] number of missing cells of each
+    by_row    [columns + 1] number of rows with 0, 1, … missing cells
+    patterns  all that occur, those of most rows first
+    of_row    [N] the place in `patterns` of each row's own
+    apart     pairs of columns, each with observed cells, that no row has both of
+    """
+
+    rows: int
+    columns: tuple[str, ...]
+    absent: Ints
+    by_row: Ints
+    patterns: tuple[Pattern, ...]
+    of_row: Ints
+    apart: tuple[tuple[str, str], ...]
+
+    @property
+    def complete(self) -> int:
+        """Number of rows without a hole."""
+        return int(self.by_row[0]) if self.rows else 0
+
+    @property
+    def nothing(self) -> int:
+        """Number of rows with nothing observed."""
+        return int(self.by_row[-1]) if self.columns else 0
+
+    @property
+    def share(self) -> float:
+        """Share of the cells that is missing; 0 where there are none."""
+        return float(self.absent.sum()) / max(self.rows * len(self.columns), 1)
+
+
+def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
+    """What is missing in a mask [N, columns], True where a cell is absent."""
+    N, n = missing.shape
+    by_row = np.bincount(missing.sum(1), minlength=n + 1)
+    packed = np.packbits(missing, axis=1)
+    whole = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel() if n else np.zeros(N)
+    _, first, of_row, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
+    order = np.lexsort((missing[first].sum(1), -counts))  # of patterns that are as frequent, first those of few holes
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    patterns = tuple(
+        Pattern(tuple(names[i] for i in np.flatnonzero(missing[first[at]])), int(counts[at])) for at in order
+    )
+    return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, place[of_row], never_together(missing, names))
+
+
+def never_together(missing: Bools, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns of a mask [N, columns] of which each is observed somewhere, and both in no row."""
+    observed = (~missing).astype(np.float32)  # counts of rows are exact up to 2^24, and only 0 matters
+    together = observed.T @ observed
+    some = ~missing.all(0)
+    pairs = np.argwhere(np.triu((together == 0) & some[:, None] & some[None, :], 1))
+    return tuple((names[i], names[j]) for i, j in pairs)

@@ -1,0 +1,149 @@
+"""Columns that say what others say already: copies, other names for the same levels, and sums of others.
+
+A model of the joint density has to give such columns a law of their own: a covariance without an inverse, a copy that
+counts twice. These are lines for the user; nothing here changes how a table is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.table.base import Table
+
+FEWEST = 10
+"""Rows in which two columns, or all of a sum, are observed: with fewer nothing is said."""
+EXACT = 1e-9
+"""A number is a sum of others where what is left of it is at most this share of its standard deviation."""
+NEAR = 0.02
+"""Nearly a sum: what is left is at most this share (a total of rounded parts; R2 above 0.9996)."""
+WEIGHT = 1e-3
+"""Coefficients of standardised columns below this are no part of a sum."""
+MOST = 400
+"""Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
+
+
+class Redundant(NamedTuple):
+    """A column that others determine.
+
+    name   of the column
+    by     the columns that determine it
+    how    copy: the same cells; levels: the same levels by other names; line: a linear function of one column; sum: of
+           several
+    exact  whether nothing is left, beyond the rounding of arithmetic
+    """
+
+    name: str
+    by: tuple[str, ...]
+    how: str
+    exact: bool = True
+
+
+def redundant(table: Table, schema: Schema) -> list[Redundant]:
+    """The redundant columns among those that are modelled, in their order; of two copies the later one."""
+    found: dict[str, Redundant] = {}
+    codes = {column.name: column.codes(table.column(column.name)) for column in schema.encoded}
+    for one in [*_copies(schema.encoded, codes), *_levels(schema.encoded, codes), *_sums(schema.encoded, codes)]:
+        found.setdefault(one.name, one)
+    return [found[name] for name in schema.modelled if name in found]
+
+
+def _copies(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns with the same cells as an earlier one, holes included."""
+    first: dict[tuple[bytes, object], str] = {}
+    copies = []
+    for column in columns:
+        texts = tuple(column.texts) if isinstance(column, Levelled) else None
+        key = (codes[column.name] + 0.0).tobytes(), texts
+        other = first.setdefault(key, column.name)
+        if other != column.name:
+            copies.append(Redundant(column.name, (other,), "copy"))
+    return copies
+
+
+def _levels(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Columns whose levels go one to one with those of an earlier one, wherever both are observed."""
+    levelled = [column for column in columns if isinstance(column, Levelled)][:MOST]
+    found = []
+    for later, column in enumerate(levelled):
+        for other in levelled[:later]:
+            a, b = codes[column.name], codes[other.name]
+            both = ~np.isnan(a) & ~np.isnan(b)
+            if both.sum() < FEWEST:
+                continue
+            pairs = len(np.unique(a[both] * len(other.texts) + b[both]))
+            if pairs > 1 and pairs == len(np.unique(a[both])) == len(np.unique(b[both])):
+                found.append(Redundant(column.name, (other.name,), "levels"))
+                break
+    return found
+
+
+def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[Redundant]:
+    """Numbers that are linear functions of one earlier column, by the rows that have both, or of several, by the rows
+    that have all."""
+    names = [column.name for column in columns if isinstance(column, Number)]
+    if not 1 < len(names) <= MOST:
+        return []
+    x = np.stack([codes[name] for name in names], 1)
+    seen = ~np.isnan(x)
+    lines = _lines(names, x, seen)
+    taken = {line.name for line in lines}
+    kept = [i for i, name in enumerate(names) if name not in taken]
+    whole = seen[:, kept].all(1)
+    if whole.sum() < max(FEWEST, 2 * len(kept)):
+        return lines
+    return lines + _of_several([names[i] for i in kept], _standardised(x[np.ix_(whole, kept)]))
+
+
+def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
+    """Of x [N, columns], observed where `seen`: those that are linear in one earlier column."""
+    o = seen.astype(float)
+    z = np.where(seen, (x - np.nanmean(x, 0)) / np.maximum(np.nanstd(x, 0), np.finfo(float).tiny), 0.0)
+    n = o.T @ o
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (z.T @ o) / n  # [a, b]: of a in the rows that have b too
+        square = (np.square(z).T @ o) / n - mean**2
+        r2 = np.square((z.T @ z) / n - mean * mean.T) / (square * square.T)
+    found = []
+    for later in range(len(names)):
+        near = [i for i in range(later) if n[later, i] >= FEWEST and r2[later, i] > 1 - NEAR**2]
+        for earlier in near[:1]:
+            both = _standardised(x[seen[:, later] & seen[:, earlier]][:, [earlier, later]])
+            left = _left(both[:, :1], both[:, 1])
+            found.append(Redundant(names[later], (names[earlier],), "line", left <= EXACT))
+    return found
+
+
+def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
+    """Of standardised columns z [N, columns]: those that are linear in earlier ones, and in which."""
+    found: list[Redundant] = []
+    basis: list[int] = []
+    for later, name in enumerate(names):
+        if len(basis) > 1 and (left := _left(z[:, basis], z[:, later])) <= NEAR:
+            weights = np.linalg.lstsq(z[:, basis], z[:, later], rcond=None)[0]
+            parts = [names[i] for i, weight in zip(basis, weights, strict=True) if abs(weight) > WEIGHT]
+            found.append(Redundant(name, tuple(parts), "sum", left <= EXACT))
+        else:
+            basis.append(later)
+    return found
+
+
+def _left(by: Floats, y: Floats) -> float:
+    """The standard deviation that linear regression of y [N] on by [N, n], all standardised, leaves."""
+    if len(y) <= by.shape[1] + 1:
+        return np.inf
+    weights = np.linalg.lstsq(by, y, rcond=None)[0]
+    return float(np.sqrt(np.mean(np.square(y - by @ weights))))
+
+
+def _standardised(x: Floats) -> Floats:
+    sd = x.std(0)
+    centred: Floats = (x - x.mean(0)) / np.where(sd > 0, sd, 1.0)
+    return centred
