@@ -66,6 +66,7 @@ _ASCENT = {"base", "loop", "optimisation", "gradient", "reweighted", "start"}
 INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),
+    "commands.check": {"requests", "dry_run"},
     "commands.evaluate": {"requests", "samplers", "impute", "finetune"},
     "conditionals.families": set(),
     "conditionals.networks": set(),

@@ -6,7 +6,7 @@
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
 
-`fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and its
+`check`, `fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and its
 like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, evaluate, finetune, fit, impute, load
+    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load
     from vgi_cli.registry.registration import (
         register_family,
         register_kind,
@@ -31,6 +31,7 @@ __all__ = [
     "Progress",
     "Run",
     "__version__",
+    "check",
     "evaluate",
     "finetune",
     "fit",

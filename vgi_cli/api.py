@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
+from vgi_cli.commands.check.command import CheckRequest
 from vgi_cli.commands.requests import (
     EvaluateRequest,
     FinetuneRequest,
@@ -25,6 +26,7 @@ from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Lines, Progress, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.options import (
+    CheckOptions,
     Data,
     EvaluateOptions,
     FinetuneOptions,
@@ -97,6 +99,13 @@ def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
     """
     request = _request(FitRequest, FitOptions, "fit", data, options)
     return Run(request.carry_out(_reporter(options)), request.table, request.plugins)
+
+
+@shown_by_help(CheckOptions)
+def check(data: Data, **options: Unpack[CheckOptions]) -> dict[str, Any]:
+    """What a table is, before it is fitted: the object of `vgi check --json`, as vgi_cli/schemas/check.json says."""
+    request = _request(CheckRequest, CheckOptions, "check", data, options, json=True)
+    return request.carry_out(_reporter(options)).values
 
 
 @shown_by_help(FinetuneOptions)
@@ -205,4 +214,4 @@ def _reporter(options: Mapping[str, Any]) -> Reporter:
     return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Progress", "Run", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load"]

@@ -181,6 +181,14 @@ COMMANDS = {
         arguments=(_data(several=True, demands=False),),
         of_run=False,
     ),
+    "check": Command(
+        "vgi_cli.commands.check.command:CheckRequest",
+        (options.CheckOptions, options.CheckConsoleOptions),
+        print_result,
+        help.CHECK,
+        help.CHECK_EPILOG,
+        of_run=False,
+    ),
     "finetune": Command(
         "FinetuneRequest", (options.FinetuneOptions,), _print_path, help.FINETUNE, help.FINETUNE_EPILOG
     ),

@@ -12,6 +12,11 @@ FIT = (
     "Fit a model on DATA, a table with holes, and print the run folder. DATA: CSV, TSV, Parquet, a folder of Parquet, "
     "several files as one table, or - (CSV on stdin). Without --out the run is the next free run1/, run2/, …"
 )
+CHECK = (
+    "Look at DATA before it is fitted: what each column is taken for and why, what is missing and together with what, "
+    "columns that may not be what they look like, Little's test of missing completely at random, and the recipe that "
+    "fixes the kinds."
+)
 FINETUNE = (
     "Adapt the conditionals of a run to new rows, the model unchanged, and print the new run folder: a complete run "
     "that imputes DATA. fa and mixture by em have exact conditionals: nothing is adapted. Without --out it is the next "
@@ -95,6 +100,7 @@ FIT_EPILOG = "\n\n".join(
         ),
     ]
 )
+CHECK_EPILOG = _examples("vgi check data.csv", "vgi check data.csv --id patient --na-values age=-999 --json")
 FINETUNE_EPILOG = _examples(
     "vgi finetune --checkpoint run1 new.csv", "vgi finetune --checkpoint run1 new.csv --epochs 50 --out run2"
 )

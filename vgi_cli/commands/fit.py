@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vgi_cli.columns.schema import Schema, kinds_in
+from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.requests import FitRequest
-from vgi_cli.encoding.kinds import Taken, column_lines, fixing, flags, kinds_of
+from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
@@ -26,7 +27,6 @@ from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
-from vgi_cli.settings.yaml_strict import dump
 from vgi_cli.table.base import Table
 
 READ, KNOWN = 0.4, 0.7
@@ -61,23 +61,6 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
         folder = Path().absolute() if out is None else out.absolute().parent
         _fit(request, keep, Work(reporter, limit, stop, request.started, folder))
         return made[0]
-
-
-class DryRun(NamedTuple):
-    """What a fit would take the columns for.
-
-    columns   a line for each
-    settings  the part `table` of a recipe that fixes it
-    """
-
-    columns: list[Taken]
-    settings: dict[str, Any]
-
-    def text(self) -> str:
-        """A recipe, with the table of the columns and the flags as comments."""
-        said = ["", "the same as flags:", flags(self.settings), ""]
-        comments = [f"# {line}".rstrip() for line in [*column_lines(self.columns), *said]]
-        return "\n".join([*comments, dump({"table": self.settings})])
 
 
 def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:

@@ -37,8 +37,8 @@ from vgi_cli.table.outputs import (
 )
 
 if TYPE_CHECKING:
+    from vgi_cli.commands.dry_run import DryRun
     from vgi_cli.commands.evaluate.command import Report
-    from vgi_cli.commands.fit import DryRun
     from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.base import Table
 

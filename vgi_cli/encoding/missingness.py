@@ -1,4 +1,4 @@
-"""Which cells of a table are missing, together with which: shares, patterns, and pairs of columns never seen together."""
+"""Which cells of a table are missing, together with which: shares, patterns, pairs of columns never seen together."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     patterns = tuple(
-        Pattern(tuple(names[i] for i in np.flatnonzero(missing[first[at]])), int(counts[at])) for at in order
+        Pattern(tuple(names[i] for i in np.flatnonzero(missing[first[at]]).tolist()), int(counts[at]))
+        for at in order.tolist()
     )
     return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, place[of_row], never_together(missing, names))
 
@@ -76,7 +77,6 @@ def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
 def never_together(missing: Bools, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Pairs of columns of a mask [N, columns] of which each is observed somewhere, and both in no row."""
     observed = (~missing).astype(np.float32)  # counts of rows are exact up to 2^24, and only 0 matters
-    together = observed.T @ observed
     some = ~missing.all(0)
-    pairs = np.argwhere(np.triu((together == 0) & some[:, None] & some[None, :], 1))
-    return tuple((names[i], names[j]) for i, j in pairs)
+    apart = np.equal(observed.T @ observed, 0) & np.outer(some, some)
+    return tuple((names[i], names[j]) for i, j in np.argwhere(np.triu(apart, 1)).tolist())

@@ -99,7 +99,7 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
     whole = seen[:, kept].all(1)
     if whole.sum() < max(FEWEST, 2 * len(kept)):
         return lines
-    return lines + _of_several([names[i] for i in kept], _standardised(x[np.ix_(whole, kept)]))
+    return lines + _of_several([names[i] for i in kept], _standardised(x[whole][:, kept]))
 
 
 def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:

@@ -61,7 +61,7 @@ def little(x: Tensor, missing: Tensor) -> Little:
     if len(x) <= D:
         return Little(None, f"{len(x)} rows are too few for {D} columns", scarce)
     if len(x) < LEAST * U:
-        return Little(None, f"{len(x):,} rows have {U:,} patterns of holes: nearly every row has one of its own", scarce)
+        return Little(None, f"{len(x):,} rows have {U:,} patterns: nearly every row has one of its own", scarce)
     if U * float(D) ** 3 > WORK:
         return Little(None, f"the moments of {U:,} patterns of {D} columns would take too long", scarce)
     sd = torch.tensor([float(column[~column.isnan()].std(correction=0)) for column in x.T], dtype=torch.float64)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,20 +17,21 @@ from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, encode, log_share, log_volume
-from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
+from vgi_cli.fitting.tables import inferred
+from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a table needs no torch
+from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
 from vgi_cli.registry.names import takes_levels
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
-from vgi_cli.settings.recipe import Recipe, TableSettings
+from vgi_cli.settings.recipe import Recipe
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Style, find_styles
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.reader import read_table
-from vgi_cli.table.source import Source, open_table
+from vgi_cli.table.source import Source
 
 
 class EncodedTable(NamedTuple):
@@ -92,60 +92,27 @@ class Rows(NamedTuple):
         return log_volume(self.table.missing, self.table.x, schema) + log_share(table, schema)[self.places]
 
 
-def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
-    """Read a table as the settings say."""
-    return read_table(
-        data,
-        mask=None if mask is None else Path(mask),
-        na_values=settings.na_values,
-        delimiter=settings.delimiter,
-        decimal=settings.decimal,
-    )
-
-
-def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Source:
-    """Open a table to read it in blocks, as the settings say."""
-    return open_table(
-        data,
-        mask=None if mask is None else Path(mask),
-        na_values=settings.na_values,
-        delimiter=settings.delimiter,
-        decimal=settings.decimal,
-    )
-
-
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
     """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
     statistics come from (None: all)."""
     settings = recipe.table
-
-    def inferred(kinds: Mapping[str, str]) -> tuple[Schema, list[str]]:
-        return infer_schema(
-            table,
-            ids=settings.id,
-            exclude=settings.exclude,
-            kinds=kinds,
-            unbounded=settings.unbounded,
-            bounds=settings.bounds,
-            transform=settings.transform or "linear",
-            rows=None if rows is None else np.isin(np.arange(table.N), rows.numpy()),
-        )
-
-    schema, notes = inferred(settings.columns)
+    some = None if rows is None else np.isin(np.arange(table.N), rows.numpy())
+    schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
         taken = takes_levels(recipe.model.name, recipe.method.name)
         others = [] if taken else [c.name for c in schema.encoded if any(c.level_counts)]
         others = [name for name in others if name not in settings.columns]
         if others:
-            schema, notes = inferred({**settings.columns, **dict.fromkeys(others, "carry")})
+            kinds = {**settings.columns, **dict.fromkeys(others, "carry")}
+            schema, notes = inferred(table, settings, kinds, some)
             who = recipe.method.name if takes_levels(recipe.model.name, None) else recipe.model.name
             reporter.say(f"{named('column', others)} {are(others)} carried: {who} takes numbers only")
         else:
             reporter.say("--carry-others changes nothing: the model takes every column that can be modelled")
-    kinds = kinds_of(table, schema, settings.columns)
-    for line in kind_lines(kinds):
+    taken_for = kinds_of(table, schema, settings.columns)
+    for line in kind_lines(taken_for):
         reporter.say(line)
-    for line in column_lines(kinds):
+    for line in column_lines(taken_for):
         reporter.detail(line)
     bounded, each = bound_lines(schema.columns)
     for note in filter(None, [*notes, bounded]):

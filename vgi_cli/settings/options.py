@@ -378,6 +378,27 @@ class FitConsoleOptions(TypedDict, total=False):
     ]
 
 
+class CheckOptions(TypedDict, total=False):
+    """Of `vgi check`."""
+
+    id: Ids
+    exclude: Exclude
+    columns: Kinds
+    mask: Mask
+    na_values: NaValues
+    delimiter: Delimiter
+    decimal: Decimal
+    plugins: Plugged
+    say: Say
+    progress: Tell
+
+
+class CheckConsoleOptions(TypedDict, total=False):
+    """Of `vgi check`, on the command line only."""
+
+    json: Annotated[bool, Option("One JSON object, and nothing else, on stdout.", after="columns")]
+
+
 class FinetuneOptions(CommonOptions, total=False):
     """Of `vgi finetune`."""
 

@@ -1,0 +1,179 @@
+"""`vgi check`: the text, the JSON object against its schema, the flags of tables, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import vgi_cli
+from tests.program import Vgi
+from tests.schemas import checked
+
+ROOT = Path(__file__).parents[2]
+PENGUINS = ROOT / "sample_data" / "penguins.csv"
+
+
+def frame(N: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, N)).round(3)
+    out = pd.DataFrame({"key": [f"p{i}" for i in range(N)], "a": a, "b": b + a, "c": c})
+    out["sex"] = rng.choice(["f", "m"], N)
+    out["twin"] = out.sex
+    out["age"] = rng.integers(18, 80, N)
+    out.loc[:4, "age"] = -999
+    out.loc[rng.random(N) < 0.3, "a"] = np.nan
+    out.loc[out.a.notna(), "b"] = np.nan  # a and b are never observed together
+    out.loc[N - 1, ["a", "b", "c", "sex", "twin", "age"]] = None
+    return out
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def found(vgi: Vgi, *arguments: str | Path) -> Any:
+    done = vgi("check", *arguments, "--json")
+    assert done.code == 0, done.err
+    return checked("check", done.out)
+
+
+def test_the_json_says_what_the_table_holds(vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    values = found(vgi, "t.csv", "--id", "key")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]  # nothing was written
+    source = pd.read_csv(table)
+    columns = {column["name"]: column for column in values["columns"]}
+    assert {name: own["missing_cells"] for name, own in columns.items()} == source.isna().sum().to_dict()
+    assert columns["key"] == {
+        "name": "key",
+        "kind": "carried",
+        "why": "--id: names the rows",
+        "modelled": False,
+        "missing_cells": 0,
+        "missing_share": 0.0,
+    }
+    holes = source.drop(columns="key").isna()
+    missing = values["missing"]
+    assert missing["complete_rows"] == int((~holes.any(axis=1)).sum()) == 0
+    assert missing["rows_with_nothing"] == 1
+    assert missing["patterns"] == len(holes.drop_duplicates())
+    assert missing["share"] == pytest.approx(holes.to_numpy().mean())
+    counts = {int(k): n for k, n in missing["rows_by_missing_cells"].items()}
+    assert counts == holes.sum(axis=1).value_counts().to_dict()
+    apart = missing["never_together"]
+    assert apart["first"] == [["a", "b"]] and "rests on the model alone" in apart["meaning"]
+    assert values["redundant"] == [{"name": "twin", "by": ["sex"], "how": "copy", "exact": True}]
+    suspects = "\n".join(values["suspects"])
+    assert "-999 (5 cells) is far from all other values" in suspects and "'twin' is a copy of 'sex'" in suspects
+
+
+def test_flags_of_tables_work_as_in_fit(vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    values = found(vgi, "t.csv", "--na-values", "age=-999", "--exclude", "twin", "--column", "sex=carry")
+    columns = {column["name"]: column for column in values["columns"]}
+    assert columns["age"]["missing_cells"] == 6 and not columns["twin"]["modelled"]
+    assert columns["sex"]["kind"] == "carried" and values["redundant"] == []
+    assert not any("-999" in line for line in values["suspects"])
+    source = pd.read_csv(table)
+    mask = source.notna().astype(int)
+    mask["c"] = np.arange(len(mask)) % 2
+    mask.to_csv(tmp_path / "m.csv", index=False)
+    hidden = {c["name"]: c for c in found(vgi, "t.csv", "--mask", "m.csv")["columns"]}
+    assert hidden["c"]["missing_cells"] == len(source) // 2 + source.c.isna().iloc[1::2].sum()
+    (tmp_path / "d.csv").write_text("x;y\n" + "".join(f"{i % 7},5;{i % 5},25\n" for i in range(40)))
+    kinds = {c["name"]: c["kind"] for c in found(vgi, "d.csv", "--delimiter", ";", "--decimal", ",")["columns"]}
+    assert kinds == {"x": "numeric", "y": "numeric"}
+
+
+def test_other_sources_give_the_same(vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    first = found(vgi, "t.csv")
+    (tmp_path / "folder").mkdir()
+    pd.read_csv(table).to_parquet(tmp_path / "folder" / "part.parquet")
+    second = found(vgi, "folder")
+    assert second["missing"] == first["missing"] and second["redundant"] == first["redundant"]
+    twin = vgi_cli.check(pd.read_csv(table))
+    assert twin["missing"] == first["missing"]
+    assert twin["mcar"]["statistic"] == pytest.approx(first["mcar"]["statistic"])
+    assert vgi_cli.check(table) == first
+    checked("check", json.dumps(twin))
+    with table.open() as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "vgi_cli", "check", "-", "--json"], stdin=file, capture_output=True, cwd=ROOT
+        )
+    piped = checked("check", done.stdout.decode())
+    assert piped["missing"] == first["missing"] and piped["table"]["name"] == "standard input"
+
+
+def test_the_text_says_it_in_words_and_ends_with_the_recipe(vgi: Vgi, tmp_path: Path) -> None:
+    done = vgi("check", PENGUINS, "--id", "individual")
+    assert done.code == 0
+    values = found(vgi, PENGUINS, "--id", "individual")
+    assert done.out.startswith("# penguins.csv: 344 rows, 14 columns\n")
+    assert "324 of 344 rows are complete" in done.out and "6 patterns of missing cells:" in done.out
+    assert f"chi-squared {values['mcar']['statistic']:.2f} on {values['mcar']['df']} degrees of freedom" in done.out
+    assert all(line in done.out for line in values["mcar"]["caveats"] + values["suspects"])
+    recipe = done.out.split("```yaml\n")[1].split("```")[0]
+    assert yaml.safe_load(recipe) == values["recipe"]
+    (tmp_path / "kinds.yaml").write_text(recipe)
+    fixed = vgi("fit", PENGUINS, "--dry-run", "--recipe", "kinds.yaml")
+    assert fixed.code == 0 and yaml.safe_load(fixed.out) == values["recipe"]
+
+
+def test_a_table_without_holes(vgi: Vgi, tmp_path: Path) -> None:
+    pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["x", "y"]).to_csv("t.csv", index=False)
+    values = found(vgi, "t.csv")
+    assert values["mcar"]["why_not"] == "no modelled column has a hole"
+    assert values["missing"]["complete_rows"] == 30 and values["suspects"] == []
+    out = vgi("check", "t.csv").out
+    assert "not made: no modelled column has a hole" in out and "## Suspects\n\nnone\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.csv"], "none.csv: no such file"),
+        (["t.csv", "--id", "nobody"], "--id nobody: t.csv has no such column"),
+        (["t.csv", "--column", "key=numeric"], "key"),
+        (["t.csv", "--column", "a=numbers"], "expected NAME=KIND with a kind of"),
+        (["t.csv", "--delimiter", "ab"], "--delimiter 'ab'"),
+        (["text.csv"], "no column that can be modelled"),
+    ],
+)
+def test_what_is_refused(vgi: Vgi, table: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "text.csv").write_text("name\n" + "".join(f"{i}a\n" for i in range(30)))
+    before = sorted(tmp_path.iterdir())
+    done = vgi("check", *arguments)
+    assert done.code == 2 and message in done.error and done.out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_torch_where_no_test_is_made(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i * 0.37 % 1:.3f},{i * 0.71 % 1:.3f}\n" for i in range(50)))
+    code = f"""
+import sys
+from vgi_cli.cli.app import main
+assert main(["check", {str(tmp_path / "t.csv")!r}]) == 0
+sys.exit("torch" in sys.modules or "matplotlib" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True).returncode == 0
+
+
+@pytest.mark.slow
+def test_ten_thousand_rows_take_about_two_seconds(vgi: Vgi, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(10_000, 20)) @ rng.normal(size=(20, 20))
+    x[rng.random(x.shape) < 0.02] = np.nan
+    pd.DataFrame(x, columns=[f"x{i}" for i in range(20)]).round(4).to_csv(tmp_path / "t.csv", index=False)
+    before = time.process_time()
+    values = found(vgi, "t.csv")
+    assert time.process_time() - before < 3.0
+    assert values["mcar"]["df"] > 0

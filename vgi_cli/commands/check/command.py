@@ -1,0 +1,180 @@
+"""`vgi check`: what a table is, before it is fitted: kinds, holes, doubts, Little's test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.check.words import MAR, pair_words, redundant_words, text_of, verdict
+from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.requests import Request
+from vgi_cli.encoding.kinds import fixing, kinds_of
+from vgi_cli.encoding.missingness import Missingness, missingness
+from vgi_cli.encoding.redundant import Redundant, redundant
+from vgi_cli.encoding.suspects import suspects
+from vgi_cli.fitting.tables import inferred, read
+from vgi_cli.registry.plugins import plugged
+from vgi_cli.reporting import CHECKING, READING, Reporter
+from vgi_cli.settings.gather import require_data
+from vgi_cli.settings.recipe import Recipe, to_recipe
+from vgi_cli.table.base import Table
+
+FORMAT = 1
+TOP = 10
+"""Patterns that are listed."""
+MOST_PAIRS = 100
+"""Pairs of columns never observed together that are listed."""
+
+
+class Checked(NamedTuple):
+    """What a check found: the JSON object, and the same as text."""
+
+    values: dict[str, Any]
+    taken: DryRun
+
+    def json_text(self) -> str:
+        """One JSON object."""
+        return json.dumps(self.values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def text(self) -> str:
+        """Markdown, with the recipe that fixes the kinds at its end."""
+        return text_of(self.values, self.taken)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest(Request):
+    """What `vgi check` is asked for.
+
+    json  whether the JSON object is wanted, not the text
+    """
+
+    json: bool = False
+
+    def carry_out(self, reporter: Reporter) -> Checked:
+        """Look at the table; nothing is fitted that is kept. Raises what `fit` raises of settings and tables."""
+        with plugged(self.plugins):
+            if self.table is None:
+                require_data(self.settings, "check")
+            self.require_tables()
+            return _check(self, reporter)
+
+
+def _check(request: CheckRequest, reporter: Reporter) -> Checked:
+    recipe = to_recipe(request.settings)
+    reporter.plan([READING, CHECKING])
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
+        stage(0.6)
+        schema, notes = inferred(table, recipe.table)
+    with reporter.stage(CHECKING) as stage:
+        values, holes, twins = _described(table, schema, recipe, notes)
+        stage(0.5)
+        values["mcar"] = _mcar(table, schema, holes, twins)
+    said = recipe.table.columns
+    return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said)))
+
+
+def _described(
+    table: Table, schema: Schema, recipe: Recipe, notes: Sequence[str]
+) -> tuple[dict[str, Any], Missingness, list[Redundant]]:
+    """The JSON object but for what takes torch, and what it was made of."""
+    said = recipe.table.columns
+    taken = kinds_of(table, schema, said)
+    absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
+    mask = [table.missing(name) for name in schema.modelled]
+    holes = missingness(np.stack(mask, 1) if mask else np.zeros((table.N, 0), bool), schema.modelled)
+    twins = redundant(table, schema)
+    doubts = suspects(table, schema, said)
+    values: dict[str, Any] = {
+        "format": FORMAT,
+        "table": {"name": table.label, "rows": table.N, "columns": len(table.names), "sha256": table.sha256},
+        "columns": [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "why": one.why,
+                "modelled": one.name in schema.modelled,
+                "missing_cells": absent[one.name],
+                "missing_share": absent[one.name] / table.N,
+            }
+            for one in taken
+        ],
+        "missing": _missing(holes),
+        "suspects": [*doubts, *map(redundant_words, twins)],
+        "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
+        "notes": [note for note in notes if note not in doubts],
+        "recipe": {"table": fixing(schema, said)},
+    }
+    return values, holes, twins
+
+
+def _missing(holes: Missingness) -> dict[str, Any]:
+    """What is missing in the modelled columns."""
+    rows = max(holes.rows, 1)
+    return {
+        "share": holes.share,
+        "complete_rows": holes.complete,
+        "rows_with_nothing": holes.nothing,
+        "rows_by_missing_cells": {str(k): int(n) for k, n in enumerate(holes.by_row) if n},
+        "patterns": len(holes.patterns),
+        "top_patterns": [
+            {"missing": list(pattern.missing), "rows": pattern.rows, "share": pattern.rows / rows}
+            for pattern in holes.patterns[:TOP]
+        ],
+        "never_together": {
+            "pairs": len(holes.apart),
+            "first": [list(pair) for pair in holes.apart[:MOST_PAIRS]],
+            **({"meaning": pair_words(holes.apart)} if holes.apart else {}),
+        },
+    }
+
+
+def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redundant]) -> dict[str, Any]:
+    """Little's test on the columns of numbers that no other determines."""
+    left_out = {one.name for one in twins}
+    numbers = [column for column in schema.encoded if isinstance(column, Number) and column.name not in left_out]
+    names = [column.name for column in numbers]
+    out: dict[str, Any] = {"columns": names, "left_out": [name for name in schema.modelled if name not in names]}
+    absent = dict(zip(holes.columns, holes.absent, strict=True))
+    if not holes.absent.any():
+        return {**out, "why_not": "no modelled column has a hole"}
+    if not any(absent[name] for name in names):
+        return {**out, "why_not": "no column of numbers has a hole; the test knows numbers only"}
+    if len(names) < 2:
+        return {**out, "why_not": "it compares columns of numbers, and there is one"}
+    import torch
+
+    from vgi_cli.fitting.mcar import FEW, little
+
+    x = np.stack([column.codes(table.column(column.name)) for column in numbers], 1)
+    found = little(torch.from_numpy(x), torch.from_numpy(np.isnan(x)))
+    if found.test is None:
+        return {**out, "why_not": found.why_not}
+    test = found.test
+    caveats = ["it takes rows for draws from one normal distribution; skewed columns make it reject too often"]
+    if found.scarce:
+        caveats.append(
+            f"{found.scarce:,} of {test.patterns:,} patterns have fewer than {FEW} rows, for which the chi-squared law "
+            "is rough"
+        )
+    if out["left_out"]:
+        caveats.append("it looks at columns of numbers only: what is missing may still depend on the others")
+    if not found.settled:
+        caveats.append("its moments had not settled when EM was ended: the statistic is rough")
+    caveats.append(MAR)
+    return {
+        **out,
+        "statistic": test.statistic,
+        "df": test.df,
+        "p_value": test.p_value,
+        "patterns": test.patterns,
+        "rows": test.rows,
+        "verdict": verdict(test.p_value),
+        "caveats": caveats,
+    }

@@ -1,0 +1,132 @@
+"""What a check found, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vgi_cli.columns.wording import named
+from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.encoding.kinds import column_lines
+from vgi_cli.encoding.redundant import Redundant
+
+LEVEL = 0.05
+"""A p-value below this is called evidence."""
+SHOWN_PAIRS = 5
+WIDEST = 8
+"""Columns of a pattern that are named in the text; the JSON object has all."""
+MAR = (
+    "it compares means only, and cannot tell cells whose absence depends on what is observed (MAR), which every model "
+    "here allows for, from cells that are missing because of their own value (MNAR), which none does"
+)
+
+
+def pair_words(pairs: Sequence[tuple[str, str]]) -> str:
+    """What it means that pairs of columns are never observed together."""
+    what = "this pair" if len(pairs) == 1 else "these pairs"
+    return (
+        f"no row shows both columns of {what}. How they go together given the other columns cannot be learnt from the "
+        "table: in the fills it rests on the model alone, and no cell can contradict it. Do not report a correlation "
+        "of such a pair, or a regression of one on the other, as a finding"
+    )
+
+
+def redundant_words(one: Redundant) -> str:
+    """A redundant column in a line."""
+    nearly = "" if one.exact else "nearly "
+    flag = f"`--exclude {one.name}` leaves it as it is"
+    if one.how == "copy":
+        return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
+    if one.how == "levels":
+        return f"column '{one.name}' has the levels of '{one.by[0]}' by other names: {flag}"
+    return f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}: {flag}"
+
+
+def verdict(p_value: float) -> str:
+    """What the p-value of Little's test says, in words."""
+    if p_value < LEVEL:
+        return (
+            "the cells are hardly missing completely at random: rows with other holes have other means. Rows without "
+            "holes are then no fair sample; fits here need only that what is missing depends on what is observed"
+        )
+    return (
+        "nothing here speaks against cells missing completely at random; that does not show that they are (with few "
+        "rows the test sees little)"
+    )
+
+
+def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
+    """The JSON object as Markdown, with the recipe that fixes the kinds at its end."""
+    table = values["table"]
+    lines = [
+        f"# {table['name']}: {_count(table['rows'], 'row')}, {_count(table['columns'], 'column')}",
+        *_section(
+            "Columns",
+            column_lines(
+                [
+                    one._replace(missing=own["missing_share"])
+                    for one, own in zip(taken.columns, values["columns"], strict=True)
+                ]
+            ),
+        ),
+        *_section("What is missing", _missing_lines(values["missing"], sum(c["modelled"] for c in values["columns"]))),
+        *_section("Suspects", [f"- {line}" for line in values["suspects"]] or ["none"]),
+        *_section("Missing completely at random? Little's test", list(_mcar_lines(values["mcar"]))),
+        *(_section("Notes", [f"- {line}" for line in values["notes"]]) if values["notes"] else []),
+        *_section(
+            "What a fit takes the columns for",
+            ["as a recipe that fixes it (`vgi fit --recipe FILE`), and as flags:", "", "```yaml"],
+        ),
+    ]
+    return "\n".join(lines) + f"\n{taken.fixing().rstrip()}\n```\n"
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", f"## {title}", "", *lines]
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _missing_lines(missing: Mapping[str, Any], columns: int) -> list[str]:
+    """What is missing in the modelled columns."""
+    rows = sum(missing["rows_by_missing_cells"].values())
+    by_row = ", ".join(f"{k}: {n:,}" for k, n in list(missing["rows_by_missing_cells"].items())[:12])
+    lines = [
+        f"{missing['share']:.1%} of the cells of {_count(columns, 'modelled column')}; "
+        f"{missing['complete_rows']:,} of {_count(rows, 'row')} {'is' if missing['complete_rows'] == 1 else 'are'} "
+        "complete",
+        f"rows by their number of missing cells: {by_row}{', …' * (len(missing['rows_by_missing_cells']) > 12)}",
+    ]
+    if nothing := missing["rows_with_nothing"]:
+        lines.append(f"{_count(nothing, 'row')} with nothing observed: not used by a fit, filled from the model alone")
+    top = missing["top_patterns"]
+    more = f", the {len(top)} of most rows" if missing["patterns"] > len(top) else ""
+    lines += ["", f"{_count(missing['patterns'], 'pattern')} of missing cells{more}:", ""]
+    width = max([len(f"{pattern['rows']:,}") for pattern in top] + [4])
+    lines.append(f"  {'rows':>{width}}   share  missing")
+    for pattern in top:
+        names = ", ".join(pattern["missing"][:WIDEST]) or "nothing"
+        extra = f" and {len(pattern['missing']) - WIDEST} more" if len(pattern["missing"]) > WIDEST else ""
+        lines.append(f"  {pattern['rows']:>{width},}  {pattern['share']:>6.1%}  {names}{extra}")
+    apart = missing["never_together"]
+    if apart["pairs"]:
+        shown = [f"'{a}' and '{b}'" for a, b in apart["first"][:SHOWN_PAIRS]]
+        more = f" and {apart['pairs'] - len(shown):,} more pairs" if apart["pairs"] > len(shown) else ""
+        lines += ["", f"never observed together: {'; '.join(shown)}{more}", f"{apart['meaning']}."]
+    return lines
+
+
+def _mcar_lines(mcar: Mapping[str, Any]) -> Iterator[str]:
+    if "why_not" in mcar:
+        yield f"not made: {mcar['why_not']}"
+        return
+    p = f"p = {mcar['p_value']:.3g}" if mcar["p_value"] >= 1e-4 else "p < 0.0001"
+    yield (
+        f"chi-squared {mcar['statistic']:.2f} on {mcar['df']} degrees of freedom, {p} "
+        f"({_count(len(mcar['columns']), 'column')} of numbers, {_count(mcar['patterns'], 'pattern')})"
+    )
+    yield f"{mcar['verdict']}."
+    yield "caveats:"
+    yield from (f"- {line}" for line in mcar["caveats"])
