@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -90,3 +91,10 @@ def _indexed(frame: Frame, names: list[str]) -> Frame:
         return frame
     frame = frame.set_index(names)
     return frame.rename_axis([None if name.startswith("__index_level_") else name for name in names])
+
+
+def frame_of(columns: Mapping[str, Any], rows: Sequence[str], name: str) -> Frame:
+    """A DataFrame of columns by name, its rows named, and these names' own name."""
+    import pandas as pd
+
+    return pd.DataFrame(dict(columns), index=pd.Index(rows, name=name))

@@ -1,0 +1,106 @@
+"""`vgi pool`: the long table of estimates read, and combined by Rubin's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from vgi_cli.errors import InputError
+from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_other_terms, squared
+from vgi_cli.pooling.rubin import Floats
+from vgi_cli.table.base import Table
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "imputation": ("imputation", ".imp"),
+    "term": ("term",),
+    "estimate": ("estimate",),
+    "std_error": ("std_error", "std.error"),
+}
+"""The columns of the long table, and how each may be called: R's broom and mice write the second spelling."""
+COVARIANCE = "cov:"
+"""A column `cov:TERM` holds the covariances of the row's term with TERM."""
+
+
+def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
+    """The estimates of a long table: a row for each imputation and term.
+
+    InputError where a column is missing or holds no number, an imputation has another set of terms, or a term twice,
+    and where covariances are not those of the standard errors.
+    """
+    names = {what: next((name for name in known if name in table.names), None) for what, known in COLUMNS.items()}
+    covariances = [name for name in table.names if name.startswith(COVARIANCE)]
+    for what, name in names.items():
+        if name is None and not (what == "std_error" and covariances):
+            known = " or ".join(f"'{each}'" for each in COLUMNS[what])
+            found = ", ".join(table.names[:8])
+            raise InputError(
+                f"{table.label}: no column {known}",
+                f"the columns are imputation, term, estimate, std_error; found {found}",
+            )
+    labels, rows = _rows_of(table, str(names["imputation"]), str(names["term"]))
+    terms = list(rows[0])
+    at = np.array([[row[term] for term in terms] for row in rows])
+    values = _numbers(table, str(names["estimate"]))[at]
+    matrices = None
+    if covariances:
+        matrices = _matrices(table, covariances, terms, at)
+        variances = np.diagonal(matrices, 0, 1, 2).copy()
+        if names["std_error"] is not None:
+            said = squared(_numbers(table, names["std_error"])[at])
+            i, j = np.unravel_index(np.argmax(np.abs(said - variances) / variances), said.shape)
+            if abs(said[i, j] - variances[i, j]) > 1e-4 * variances[i, j]:
+                raise InputError(
+                    f"{table.label}: the standard error of '{terms[j]}' in imputation {labels[i]} is "
+                    f"{math.sqrt(abs(said[i, j])):g}, its variance in '{COVARIANCE}{terms[j]}' {variances[i, j]:g}",
+                    "a variance is the square of the standard error; leave one of them out",
+                )
+    else:
+        variances = squared(_numbers(table, str(names["std_error"]))[at])
+    return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
+
+
+def _rows_of(table: Table, imputation: str, term: str) -> tuple[list[str], list[dict[str, int]]]:
+    """The imputations' names, and of each the row of every term, in the order of the table."""
+    found: dict[str, dict[str, int]] = {}
+    for row, (label, name) in enumerate(zip(table.text(imputation), table.text(term), strict=True)):
+        for column, text in ((imputation, label), (term, name)):
+            if text is None:
+                _refuse(table, column, row, "is empty", "every row is one term of one imputation")
+        if imputation == ".imp" and str(label) in ("0", "0.0"):
+            _refuse(table, imputation, row, "is 0, the table with its holes", "leave out the rows of .imp 0")
+        rows = found.setdefault(str(label), {})
+        if name in rows:
+            what = f"is a second '{name}' of imputation {label} (the first is in row {rows[name] + 1})"
+            _refuse(table, term, row, what, "give every term once in each imputation")
+        rows[str(name)] = row
+    labels, rows_of = list(found), list(found.values())
+    for label, rows in found.items():
+        there = [name for name in rows_of[0] if name in rows]  # any order will do
+        refuse_other_terms([*there, *(name for name in rows if name not in rows_of[0])], list(rows_of[0]),
+                           f"{table.label}: imputation {label}", f"imputation {labels[0]}")
+    return labels, rows_of
+
+
+def _matrices(table: Table, names: Sequence[str], terms: Sequence[str], at: np.ndarray) -> Floats:
+    """[m, P, P] covariance matrices."""
+    of = [name.removeprefix(COVARIANCE) for name in names]
+    refuse_other_terms([*(term for term in terms if term in of), *(term for term in of if term not in terms)], terms,
+                       f"{table.label}: the columns {COVARIANCE}… ", "the column of terms")
+    return checked_covariances(np.stack([_numbers(table, f"{COVARIANCE}{term}")[at] for term in terms], axis=2))
+
+
+def _numbers(table: Table, name: str) -> Floats:
+    values = table.numeric(name)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        row = int(bad[0])
+        text = table.text(name)[row]
+        _refuse(table, name, row, "is empty" if text is None else f"is '{text}', not a number", "every row needs one")
+    return values
+
+
+def _refuse(table: Table, column: str, row: int, what: str, hint: str) -> NoReturn:
+    raise InputError(f"{table.label}: row {row + 1}: '{column}' {what}", hint)

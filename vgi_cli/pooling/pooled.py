@@ -1,0 +1,170 @@
+"""The result of pooling: a table of terms, tests of several of them, and both as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from vgi_cli.errors import UsageError
+from vgi_cli.pooling.estimates import Estimates
+from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, wald
+from vgi_cli.pooling.rubin import Combined, Floats, combine
+
+FORMAT = 1
+METHODS = ("D1", "D2")
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """An analysis of several filled tables, combined by Rubin's rules.
+
+    estimates  what was combined
+    level      of the confidence intervals, between 0 and 1; UsageError for another number
+    """
+
+    estimates: Estimates
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise UsageError(f"--level: expected a number between 0 and 1, got {self.level:g}", "for example 0.95")
+
+    @property
+    def m(self) -> int:
+        """Number of imputations."""
+        return self.estimates.m
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the P terms."""
+        return self.estimates.terms
+
+    @cached_property
+    def combined(self) -> Combined:
+        """The parts of Rubin's rules, an array [P] each."""
+        return combine(self.estimates.values, self.estimates.variances, self.estimates.df_complete)
+
+    @cached_property
+    def covariance(self) -> Floats | None:
+        """[P, P] T, the covariance matrix of the pooled estimates; None where only standard errors were given."""
+        matrices, values = self.estimates.covariances, self.estimates.values
+        if matrices is None:
+            return None
+        deviations = values - values.mean(0)
+        return np.asarray(matrices.mean(0) + (1 + 1 / self.m) / (self.m - 1) * deviations.T @ deviations)
+
+    @cached_property
+    def columns(self) -> dict[str, Floats]:
+        """The table by column, [P] each: `estimate`, `std_error` (√T), `statistic` (t), `df` (may be infinite),
+        `p_value` (two-sided, of zero), `low` and `high` (the interval), `riv`, `lambda`, `fmi`, and the variances
+        `within`, `between`, `total`; see `Combined`."""
+        from scipy import special
+
+        found = self.combined
+        error = np.sqrt(found.total)
+        statistic = found.estimate / error
+        half = special.stdtrit(found.df, (1 + self.level) / 2) * error
+        return {
+            "estimate": found.estimate,
+            "std_error": error,
+            "statistic": statistic,
+            "df": found.df,
+            "p_value": 2 * special.stdtr(found.df, -np.abs(statistic)),
+            "low": found.estimate - half,
+            "high": found.estimate + half,
+            "riv": found.riv,
+            "lambda": found.share,
+            "fmi": found.fmi,
+            "within": found.within,
+            "between": found.between,
+            "total": found.total,
+        }
+
+    @property
+    def table(self) -> Any:
+        """`columns` as a pandas DataFrame, a row for each term."""
+        from vgi_cli.table.frames import frame_of
+
+        return frame_of(self.columns, self.terms, "term")
+
+    def test(self, terms: Sequence[str] | str, method: str = "D1") -> Hypothesis:
+        """The pooled test that some terms are all zero, by `D1` (from the covariance matrices) or `D2` (from Wald's
+        statistics in the imputations, which is weaker). InputError where it needs covariances that were not given."""
+        if method not in METHODS:
+            raise UsageError(f"method: expected D1 or D2, got {method!r}", "D3 is vgi_cli.pooling.hypotheses.d3")
+        names = [terms] if isinstance(terms, str) else list(terms)
+        values, covariances = self.estimates.chosen(names)
+        if method == "D2":
+            return d2(wald(values, covariances), len(names))
+        return d1(values, covariances, self.estimates.df_complete)
+
+    def to_dict(self, tests: Sequence[Sequence[str]] = ()) -> dict[str, Any]:
+        """What `vgi pool --json` prints (schemas/pool.json), with D1 and D2 for each group of terms in `tests`. Degrees
+        of freedom that are infinite are left out."""
+        out: dict[str, Any] = {"format": FORMAT, "m": self.m, "level": self.level}
+        out |= _finite({"df_complete": self.estimates.df_complete})
+        rows = zip(*(column.tolist() for column in self.columns.values()), strict=True)
+        named = zip(self.terms, rows, strict=True)
+        out["terms"] = [{"term": term} | _finite(dict(zip(self.columns, row, strict=True))) for term, row in named]
+        if tests:
+            out["tests"] = [{"terms": list(group)} | _finite(vars(test)) for group, test in self._tests(tests)]
+        return out
+
+    def text(self, tests: Sequence[Sequence[str]] = ()) -> str:
+        """What `vgi pool` prints: Markdown, whose columns are aligned."""
+        complete = self.estimates.df_complete
+        known = "not said (large)" if np.isinf(complete) else f"{complete:g}"
+        percent = f"{100 * self.level:g} %"
+        shown = self.columns
+        head = ["term", "estimate", "std. error", "t", "df", "p", f"{percent} from", "to", "riv", "fmi"]
+        names = ("estimate", "std_error", "statistic", "df", "p_value", "low", "high", "riv", "fmi")
+        rows = [[term, *(_number(name, shown[name][i]) for name in names)] for i, term in enumerate(self.terms)]
+        lines = [f"{self.m} imputations, complete-data degrees of freedom {known}", "", *_aligned([head, *rows])]
+        if tests:
+            head = ["all zero", "by", "F", "df", "p", "riv"]
+            rows = []
+            for group, test in self._tests(tests):
+                df = f"{test.df1}, {_number('df', test.df2)}"
+                numbers = _number("statistic", test.statistic), df, _number("p_value", test.p_value)
+                rows.append([", ".join(group), test.method, *numbers, _number("riv", test.riv)])
+            lines += ["", *_aligned([head, *rows])]
+        return "\n".join([*lines, ""])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _tests(self, groups: Sequence[Sequence[str]]) -> list[tuple[Sequence[str], Hypothesis]]:
+        return [(group, self.test(group, method)) for group in groups for method in METHODS]
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """Without infinite numbers, which JSON does not have."""
+    return {name: value for name, value in values.items() if isinstance(value, str) or np.isfinite(value)}
+
+
+def _number(name: str, value: float) -> str:
+    """A number for people."""
+    if name == "p_value":
+        return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if name == "df":
+        return "∞" if np.isinf(value) else f"{value:.1f}"
+    if name == "statistic":
+        return f"{value:.2f}"
+    return f"{value:.3f}" if name in ("riv", "fmi") else f"{value:.5g}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table: texts of the first column to the left, all others to the right."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        padded[0] = row[0].ljust(widths[0])
+        lines.append(f"| {' | '.join(padded)} |")
+    rule = [f":{'-' * (widths[0] - 1)}", *(f"{'-' * (width - 1)}:" for width in widths[1:])]
+    return [lines[0], f"| {' | '.join(rule)} |", *lines[1:]]
