@@ -55,8 +55,9 @@ ALLOWED: dict[str, set[str]] = {
     "machine": _CORE | {"chains", "reporting", "settings"},
     "runs": _CORE | {"methods", "settings"},
     "fitting": _OUTER | {"registry.plugins", "settings", "machine", "runs"},
+    "pooling": _BASE | {"table"},
 }
-ALLOWED["commands"] = ALLOWED["fitting"] | {"fitting"}
+ALLOWED["commands"] = ALLOWED["fitting"] | {"fitting", "pooling"}
 ALLOWED["api"] = ALLOWED["commands"] | {"commands"}
 ALLOWED["__init__"] = {"api", "registry.plugins", "version"}
 ALLOWED["cli"] = set(ALLOWED)

@@ -5,8 +5,9 @@
     run = vgi_cli.fit("data.csv")              # or a pandas DataFrame
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
+    pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
 
-`check`, `fit`, `finetune`, `impute`, `evaluate` and `load` are the twins of the commands; `register_model` and its
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool` and `load` are the twins of the commands; `register_model` and its
 like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load
+    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool
     from vgi_cli.registry.registration import (
         register_family,
         register_kind,
@@ -37,6 +38,7 @@ __all__ = [
     "fit",
     "impute",
     "load",
+    "pool",
     "register_family",
     "register_kind",
     "register_method",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from vgi_cli.commands.check.command import CheckRequest
+from vgi_cli.commands.pool import estimates_of
 from vgi_cli.commands.requests import (
     EvaluateRequest,
     FinetuneRequest,
@@ -22,6 +23,8 @@ from vgi_cli.commands.requests import (
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.models.base import Model
+from vgi_cli.pooling.estimates import from_arrays, from_results
+from vgi_cli.pooling.pooled import Pooled
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Lines, Progress, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
@@ -31,6 +34,7 @@ from vgi_cli.settings.options import (
     EvaluateOptions,
     FinetuneOptions,
     FitOptions,
+    Frame,
     ImputeOptions,
     Plugins,
     as_files,
@@ -39,7 +43,8 @@ from vgi_cli.settings.options import (
     shown_by_help,
 )
 from vgi_cli.table.base import Table
-from vgi_cli.table.frames import is_frame
+from vgi_cli.table.frames import from_frame, is_frame
+from vgi_cli.table.reader import read_table
 
 LAW = "name a run, or a JSON file with the parameters of the law"
 
@@ -169,6 +174,43 @@ def evaluate(checkpoint: str | Path | Run, data: Data, **options: Unpack[Evaluat
     return report.values
 
 
+def pool(
+    estimates: str | Path | Frame | Sequence[Any],
+    std_errors: Any = None,
+    *,
+    covariances: Any = None,
+    terms: Sequence[str] | None = None,
+    df_complete: float | None = None,
+    level: float = 0.95,
+) -> Pooled:
+    """Combine the analyses of m filled tables into one by Rubin's rules (see `vgi pool`).
+
+    estimates    the fits, one for each table: results of statsmodels, or anything with `params` and `cov_params()` or
+                 `bse`; or an array [m, terms] (of one quantity: [m]); or a long table, as a path or in memory, with
+                 columns imputation, term, estimate, std_error, and for tests cov:TERM
+    std_errors   of an array of estimates: their standard errors, of the same shape
+    covariances  or, instead, their covariance matrices [m, terms, terms], which tests of several terms need
+    terms        of an array of estimates: the names of its columns
+    df_complete  degrees of freedom that the analysis would have without missing data, such as rows less parameters;
+                 default: the smallest `df_resid` of the fits, else infinite
+    level        of the confidence intervals
+
+    The result has `table` (a DataFrame), `test(["a", "b"])`, `covariance`, `to_dict()` and a text. Raises UsageError
+    or InputError for what cannot be pooled.
+    """
+    if isinstance(estimates, str | Path) or is_frame(estimates):
+        if std_errors is not None or covariances is not None or terms is not None:
+            raise UsageError("a long table holds the standard errors, covariances and terms itself", "leave them out")
+        table = from_frame(estimates) if is_frame(estimates) else read_table([str(estimates)])
+        return Pooled(estimates_of(table, df_complete), level)
+    if not isinstance(estimates, Iterable):
+        found = type(estimates).__name__
+        raise UsageError(f"estimates: expected fitted models, an array or a long table, got {found}", "see help()")
+    if std_errors is None and covariances is None and terms is None:
+        return Pooled(from_results(list(estimates), df_complete), level)
+    return Pooled(from_arrays(estimates, std_errors, covariances, terms, df_complete), level)
+
+
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
     """Open a run folder. Raises RunError when it is damaged, newer than this program, or no run.
 
@@ -214,4 +256,4 @@ def _reporter(options: Mapping[str, Any]) -> Reporter:
     return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load"]
+__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool"]

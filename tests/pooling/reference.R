@@ -33,11 +33,16 @@ few <- mice(nhanes2, m = 5, seed = 1, printFlag = FALSE)
 many <- mice(nhanes2, m = 20, seed = 2, printFlag = FALSE)
 two <- mice(nhanes2, m = 2, seed = 3, printFlag = FALSE)
 lines <- function(imputed) described(with(imputed, lm(bmi ~ age + hyp + chl)), with(imputed, lm(bmi ~ chl)))
+# As D1 of mice takes it, Reiter's formula is used outside its range (k (m - 1) <= 4); this is Li et al.'s:
+li <- mitml::testModels(
+  with(two, lm(bmi ~ age + hyp + chl))$analyses, with(two, lm(bmi ~ chl))$analyses, method = "D1"
+)$test
 scalar <- pool.scalar(c(1.2, 0.9, 1.5, 1.1), c(0.04, 0.05, 0.045, 0.042), n = 30, k = 3)
 cat(jsonlite::toJSON(list(
   lm_5 = lines(few),
   lm_20 = lines(many),
   lm_2 = lines(two),
   glm_5 = described(with(few, glm(hyp ~ bmi + chl, family = binomial)), with(few, glm(hyp ~ 1, family = binomial))),
+  li_2 = as.numeric(li),
   scalar = scalar
 ), digits = NA, auto_unbox = TRUE, pretty = FALSE))

@@ -244,4 +244,12 @@ COMMANDS = {
         help.RECIPE_SCHEMA,
         help.RECIPE_SCHEMA_EPILOG,
     ),
+    "pool": _plain(
+        "pool:PoolRequest",
+        options.PoolOptions,
+        print_result,
+        help.POOL,
+        help.POOL_EPILOG,
+        Argument("estimates", "One table of estimates, or - (CSV on stdin)."),
+    ),
 }

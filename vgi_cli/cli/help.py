@@ -33,6 +33,13 @@ EVALUATE = (
     "none are written without --out."
 )
 
+POOL = (
+    "Combine the analyses of several filled tables into one by Rubin's rules, and print estimates, standard errors, "
+    "intervals and the fraction of missing information. ESTIMATES: a table (CSV, Parquet, - for CSV on stdin) with one "
+    "row for each imputation and term: columns imputation, term, estimate, std_error. --test needs covariances too: "
+    "columns cov:TERM, one for each term."
+)
+
 
 DOCTOR = (
     "Say what this machine offers a fit: versions, devices and why each is or is not usable, threads, memory, "
@@ -129,4 +136,7 @@ RECIPE_CP_EPILOG = _examples("vgi recipe cp toy-fa mine.yaml", "vgi recipe cp pa
 RECIPE_VALIDATE_EPILOG = _examples("vgi recipe validate run1/recipe.yaml", "vgi recipe validate toy-fa --json")
 RECIPE_SCHEMA_EPILOG = _examples(
     "vgi recipe schema > recipe.schema.json", "vgi recipe schema --plugin mine.py > recipe.schema.json"
+)
+POOL_EPILOG = _examples(
+    "vgi pool estimates.csv --df-complete 341", "vgi pool estimates.csv --test flipper_length_mm,sexMALE --json"
 )

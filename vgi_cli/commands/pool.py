@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
+from vgi_cli.columns.numerals import Ints
 from vgi_cli.errors import InputError
 from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_other_terms, squared
+from vgi_cli.pooling.pooled import Pooled
 from vgi_cli.pooling.rubin import Floats
+from vgi_cli.reporting import Reporter
+from vgi_cli.runs.files import json_bytes
 from vgi_cli.table.base import Table
+from vgi_cli.table.inputs import require_files
+from vgi_cli.table.reader import read_table
 
 COLUMNS: Mapping[str, Sequence[str]] = {
     "imputation": ("imputation", ".imp"),
@@ -22,6 +29,47 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 """The columns of the long table, and how each may be called: R's broom and mice write the second spelling."""
 COVARIANCE = "cov:"
 """A column `cov:TERM` holds the covariances of the row's term with TERM."""
+
+
+@dataclass(frozen=True)
+class PoolRequest:
+    """What `vgi pool` is asked for.
+
+    estimates    the long table, or `-`
+    df_complete  degrees of freedom that the analysis would have without missing data; None: infinite
+    level        of the confidence intervals
+    tests        groups of terms, each tested to be all zero
+    json         whether the result is printed as JSON
+    """
+
+    estimates: str
+    df_complete: float | None = None
+    level: float = 0.95
+    tests: Sequence[Sequence[str]] = ()
+    delimiter: str | None = None
+    json: bool = False
+
+    def carry_out(self, reporter: Reporter) -> PoolReport:
+        """The pooled estimates and tests. UsageError and InputError for what cannot be pooled."""
+        require_files([self.estimates])
+        table = read_table([self.estimates], delimiter=self.delimiter)
+        return PoolReport(Pooled(estimates_of(table, self.df_complete), self.level), self.tests)
+
+
+@dataclass(frozen=True)
+class PoolReport:
+    """What `vgi pool` prints: pooled estimates, and tests of groups of terms."""
+
+    pooled: Pooled
+    tests: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """Markdown."""
+        return self.pooled.text(self.tests)
+
+    def json_text(self) -> str:
+        """One JSON object, as schemas/pool.json describes it."""
+        return json_bytes(self.pooled.to_dict(self.tests)).decode()
 
 
 def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
@@ -49,12 +97,11 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
         matrices = _matrices(table, covariances, terms, at)
         variances = np.diagonal(matrices, 0, 1, 2).copy()
         if names["std_error"] is not None:
-            said = squared(_numbers(table, names["std_error"])[at])
-            i, j = np.unravel_index(np.argmax(np.abs(said - variances) / variances), said.shape)
-            if abs(said[i, j] - variances[i, j]) > 1e-4 * variances[i, j]:
+            errors = _numbers(table, names["std_error"])[at]
+            for i, j in np.argwhere(~np.isclose(squared(errors), variances, rtol=1e-4, atol=0))[:1]:
                 raise InputError(
-                    f"{table.label}: the standard error of '{terms[j]}' in imputation {labels[i]} is "
-                    f"{math.sqrt(abs(said[i, j])):g}, its variance in '{COVARIANCE}{terms[j]}' {variances[i, j]:g}",
+                    f"{table.label}: the standard error of '{terms[j]}' in imputation {labels[i]} is {errors[i, j]:g}, "
+                    f"its variance in '{COVARIANCE}{terms[j]}' {variances[i, j]:g}",
                     "a variance is the square of the standard error; leave one of them out",
                 )
     else:
@@ -78,18 +125,21 @@ def _rows_of(table: Table, imputation: str, term: str) -> tuple[list[str], list[
         rows[str(name)] = row
     labels, rows_of = list(found), list(found.values())
     for label, rows in found.items():
-        there = [name for name in rows_of[0] if name in rows]  # any order will do
-        refuse_other_terms([*there, *(name for name in rows if name not in rows_of[0])], list(rows_of[0]),
-                           f"{table.label}: imputation {label}", f"imputation {labels[0]}")
+        refuse_other_terms(rows, rows_of[0], label, labels[0])
     return labels, rows_of
 
 
-def _matrices(table: Table, names: Sequence[str], terms: Sequence[str], at: np.ndarray) -> Floats:
+def _matrices(table: Table, covariances: Sequence[str], terms: Sequence[str], at: Ints) -> Floats:
     """[m, P, P] covariance matrices."""
-    of = [name.removeprefix(COVARIANCE) for name in names]
-    refuse_other_terms([*(term for term in terms if term in of), *(term for term in of if term not in terms)], terms,
-                       f"{table.label}: the columns {COVARIANCE}… ", "the column of terms")
-    return checked_covariances(np.stack([_numbers(table, f"{COVARIANCE}{term}")[at] for term in terms], axis=2))
+    columns = [f"{COVARIANCE}{term}" for term in terms]
+    for column in columns:
+        if column not in covariances:
+            raise InputError(f"{table.label}: no column '{column}'", "covariances need a column for each term")
+    for column in covariances:
+        if column not in columns:
+            message = f"{table.label}: the column '{column}' is of no term"
+            raise InputError(message, f"the terms are {', '.join(terms)}")
+    return checked_covariances(np.stack([_numbers(table, column)[at] for column in columns], axis=2))
 
 
 def _numbers(table: Table, name: str) -> Floats:

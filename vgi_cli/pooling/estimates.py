@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ class Estimates:
         with np.errstate(invalid="ignore"):
             errors = np.sqrt(self.variances)
         self._refuse(bad, errors, "the standard error", "is not a positive number")
-        if not self.df_complete > 0:
-            raise InputError(f"the complete-data degrees of freedom are a positive number, got {self.df_complete:g}")
+        if not (is_number(self.df_complete) and self.df_complete > 0):
+            message = f"the complete-data degrees of freedom are a positive number, got {self.df_complete}"
+            raise InputError(message, "rows less parameters, for a regression")
 
     def _refuse(self, bad: Any, values: Floats, what: str, why: str) -> None:
         if bad.any():
@@ -112,7 +114,7 @@ def from_arrays(
     names = tuple(f"x{i + 1}" for i in range(P)) if terms is None else tuple(terms)
     if len(names) != P or len(set(names)) != P:
         raise InputError(f"terms: expected {P} different names, got {list(names)}", "one for each estimate")
-    return Estimates(names, estimates, variances, matrices, np.inf if df_complete is None else float(df_complete))
+    return Estimates(names, estimates, variances, matrices, np.inf if df_complete is None else df_complete)
 
 
 def from_results(results: Sequence[Any], df_complete: float | None = None) -> Estimates:
@@ -126,7 +128,9 @@ def from_results(results: Sequence[Any], df_complete: float | None = None) -> Es
         raise InputError("pooling needs two imputations or more, got 0", "give the fit of each filled table")
     terms = [_terms_of(result, i) for i, result in enumerate(results, 1)]
     for i, names in enumerate(terms, 1):
-        refuse_other_terms(names, terms[0], f"imputation {i}", "imputation 1")
+        refuse_other_terms(names, terms[0], str(i), "1")
+        if names != terms[0]:
+            raise InputError(f"imputation {i} has its terms in another order than imputation 1", "give one order")
     values = np.array([_floats(result.params, "params") for result in results])
     if df_complete is None:
         found = [float(df) for result in results if (df := getattr(result, "df_resid", None)) is not None]
@@ -156,18 +160,20 @@ def _terms_of(result: Any, number: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def refuse_other_terms(terms: Sequence[str], first: Sequence[str], here: str, there: str) -> None:
-    """InputError where two imputations have different terms, or the same in another order."""
-    if list(terms) == list(first):
-        return
+def is_number(value: Any) -> bool:
+    """Whether something is a real number: also one of numpy, not a text."""
+    return isinstance(value, Real)
+
+
+def refuse_other_terms(terms: Collection[str], first: Collection[str], here: str, there: str) -> None:
+    """InputError where two imputations, `here` and `there`, have different terms."""
     for have, lack, one, other in ((terms, first, here, there), (first, terms, there, here)):
         for term in have:
             if term not in lack:
                 raise InputError(
-                    f"{one} has the term '{term}', {other} has not",
+                    f"imputation {one} has the term '{term}', imputation {other} has not",
                     "pool one and the same analysis: a level that is absent in a filled table changes the terms",
                 )
-    raise InputError(f"{here} has the terms in another order than {there}", "give them in one order")
 
 
 def checked_covariances(matrices: Floats) -> Floats:

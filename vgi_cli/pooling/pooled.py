@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vgi_cli.errors import UsageError
-from vgi_cli.pooling.estimates import Estimates
+from vgi_cli.pooling.estimates import Estimates, is_number
 from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, wald
 from vgi_cli.pooling.rubin import Combined, Floats, combine
 
@@ -30,8 +30,8 @@ class Pooled:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise UsageError(f"--level: expected a number between 0 and 1, got {self.level:g}", "for example 0.95")
+        if not (is_number(self.level) and 0 < self.level < 1):
+            raise UsageError(f"--level: expected a number between 0 and 1, got {self.level}", "for example 0.95")
 
     @property
     def m(self) -> int:

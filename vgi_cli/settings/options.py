@@ -125,23 +125,26 @@ def _count(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
-def _real(flag: str) -> Callable[[str], float]:
+def _real(flag: str, example: str = "0.3") -> Callable[[str], float]:
     """What reads the number after a flag. UsageError where it is none."""
 
     def read(text: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise UsageError(f"{flag}: expected a number, got '{text}'", f"for example {flag} 0.3") from None
+            raise UsageError(f"{flag}: expected a number, got '{text}'", f"for example {flag} {example}") from None
 
     return read
 
 
-def _blocks(items: list[str]) -> list[list[str]] | str:
-    """`auto`, or blocks of names with commas between them (quoted as in CSV)."""
-    if items == ["auto"]:
-        return "auto"
+def _lists(items: list[str]) -> list[list[str]]:
+    """Lists of names with commas between them (quoted as in CSV)."""
     return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
+
+
+def _blocks(items: list[str]) -> list[list[str]] | str:
+    """`auto`, or blocks of names."""
+    return "auto" if items == ["auto"] else _lists(items)
 
 
 def _bounds(items: list[str]) -> dict[str, str]:
@@ -522,6 +525,28 @@ class RecipeSchemaOptions(TypedDict, total=False):
     """Of `vgi recipe schema`."""
 
     plugins: Plugged
+
+
+class PoolOptions(TypedDict, total=False):
+    """Of `vgi pool`."""
+
+    df_complete: Annotated[
+        float | None,
+        Option(
+            "Degrees of freedom that the analysis has without missing data (rows less parameters). Default: large.",
+            "N",
+            parse=_real("--df-complete", "341"),
+        ),
+    ]
+    level: Annotated[
+        float, Option("Level of the confidence intervals (0.95).", "P", default=0.95, parse=_real("--level", "0.95"))
+    ]
+    tests: Annotated[
+        Sequence[Sequence[str]],
+        Option("Test that these terms are all zero (repeatable).", "TERM,…", flag="--test", parse=_lists),
+    ]
+    delimiter: Annotated[str | None, Option(_DELIMITER, "CHAR")]
+    json: Json
 
 
 # --- reading the table ---

@@ -1,0 +1,91 @@
+"""`vgi pool`: its table, its JSON, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import vgi_cli
+from tests.program import Vgi
+from tests.schemas import checked
+
+ROWS = """imputation,term,estimate,std_error,cov:a,"cov:b,c"
+1,a,1.0,0.5,0.25,0.1
+1,"b,c",2.0,0.4,0.1,0.16
+2,a,1.5,0.6,0.36,0.1
+2,"b,c",2.5,0.4,0.1,0.16
+3,a,0.5,0.5,0.25,0.0
+3,"b,c",1.0,0.3,0.0,0.09
+"""
+TEXT = """3 imputations, complete-data degrees of freedom 30
+
+| term | estimate | std. error |    t |   df |     p | 90 % from |     to |   riv |   fmi |
+| :--- | -------: | ---------: | ---: | ---: | ----: | --------: | -----: | ----: | ----: |
+| a    |        1 |    0.78740 | 1.27 |  5.8 | 0.253 |  -0.54038 | 2.5404 | 1.163 | 0.643 |
+"""
+
+
+@pytest.fixture
+def estimates(tmp_path: Path) -> Path:
+    (tmp_path / "estimates.csv").write_text(ROWS, encoding="utf-8")
+    return tmp_path / "estimates.csv"
+
+
+def test_table_and_json(vgi: Vgi, estimates: Path) -> None:
+    result = vgi("pool", estimates.name, "--df-complete", "30", "--level", "0.9", "--test", 'a,"b,c"', "--test", "a")
+    assert result.code == 0 and result.err == ""
+    lines = result.out.splitlines()
+    assert lines[0] == "3 imputations, complete-data degrees of freedom 30"
+    assert [line.split("|")[1].strip() for line in lines[4:6]] == ["a", "b,c"]
+    assert [line.split("|")[2].strip() for line in lines[9:13]] == ["D1", "D2", "D1", "D2"]
+    options = ("--df-complete", "30", "--level", "0.9", "--test", 'a,"b,c"', "--json")
+    out = vgi("pool", estimates.name, *options).out
+    found = checked("pool", out)
+    ours = vgi_cli.pool(estimates, df_complete=30, level=0.9)
+    assert found == ours.to_dict([["a", "b,c"]])
+    assert found["tests"][0]["p_value"] == ours.test(["a", "b,c"]).p_value
+    assert checked("pool", vgi("pool", estimates.name, "--json").out) == vgi_cli.pool(estimates).to_dict()
+
+
+def test_what_is_infinite_is_left_out_of_the_json(vgi: Vgi, tmp_path: Path) -> None:
+    Path("same.csv").write_text("imputation,term,estimate,std_error\n1,a,1,0.5\n2,a,1,0.5\n", encoding="utf-8")
+    found = checked("pool", vgi("pool", "same.csv", "--test", "a", "--json").out)
+    assert "df" not in found["terms"][0] and "df2" not in found["tests"][0] and "df_complete" not in found
+
+
+def test_from_standard_input(vgi: Vgi, estimates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.TextIOWrapper(io.BytesIO(ROWS.replace('"b,c"', "b").replace('"cov:b,c"', "cov:b").encode()))
+    monkeypatch.setattr(sys, "stdin", text)
+    result = vgi("pool", "-", "--json")
+    assert [term["term"] for term in json.loads(result.out)["terms"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "missing argument 'ESTIMATES'"),
+        (["none.csv"], "none.csv: no such file"),
+        (["estimates.csv", "--level", "95"], "--level: expected a number between 0 and 1, got 95.0"),
+        (["estimates.csv", "--level", "high"], "--level: expected a number, got 'high'"),
+        (
+            ["estimates.csv", "--df-complete", "many"],
+            "--df-complete: expected a number, got 'many'",
+        ),
+        (
+            ["estimates.csv", "--df-complete", "-1"],
+            "the complete-data degrees of freedom are a positive number, got -1.0",
+        ),
+        (["estimates.csv", "--test", "a,b"], "no term 'b'"),
+        (["estimates.csv", "--test", ""], "a test needs terms"),
+        (["estimates.csv", "--delimiter", ";"], "estimates.csv: one column only, and every row holds ','"),
+    ],
+)
+def test_refused(vgi: Vgi, estimates: Path, arguments: list[str], error: str) -> None:
+    result = vgi("pool", *arguments)
+    assert result.code == 2 and result.out == ""
+    assert result.error == error
+    assert sorted(path.name for path in Path().iterdir()) == ["estimates.csv"]

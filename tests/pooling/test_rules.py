@@ -1,0 +1,188 @@
+"""Rubin's rules and pooled tests against R's mice (reference.R made reference.json), and what they are at the edges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.pooling.estimates import Estimates, from_arrays
+from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, d3
+from vgi_cli.pooling.pooled import Pooled
+from vgi_cli.pooling.rubin import combine
+
+MICE = json.loads((Path(__file__).parent / "reference.json").read_text(encoding="utf-8"))
+FITS = ("lm_5", "lm_20", "lm_2", "glm_5")
+SAME = {
+    "estimate": "estimate",
+    "std_error": "std.error",
+    "statistic": "statistic",
+    "df": "df",
+    "p_value": "p.value",
+    "low": "2.5 %",
+    "high": "97.5 %",
+    "riv": "riv",
+    "lambda": "lambda",
+    "fmi": "fmi",
+    "within": "ubar",
+    "between": "b",
+    "total": "t",
+}
+"""Columns of our table and their names in `summary(pool(…), type = "all", conf.int = TRUE)`."""
+
+
+def pooled(name: str, large: bool = False) -> Pooled:
+    fit = MICE[name]
+    df = None if large else fit["df_complete"]
+    return Pooled(from_arrays(fit["estimates"], None, fit["covariances"], fit["terms"], df))
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", FITS)
+def test_the_table_is_that_of_mice(name: str, large: bool) -> None:
+    ours, theirs = pooled(name, large), MICE[name]["pooled_large" if large else "pooled"]
+    assert sorted(ours.terms) == sorted(theirs)
+    for i, term in enumerate(ours.terms):
+        for column, their in SAME.items():
+            assert ours.columns[column][i] == pytest.approx(theirs[term][their], rel=1e-8), (term, column)
+
+
+def same(test: Hypothesis, their: dict[str, float], *leave_out: str) -> None:
+    for name, value in their.items():
+        if name not in leave_out:
+            assert getattr(test, name) == pytest.approx(value, rel=1e-8), name
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_tests_of_several_terms_are_those_of_mice(name: str) -> None:
+    their = MICE[name]["test"]
+    terms, k = their["terms"], len(their["terms"])
+    few = () if k * (len(MICE[name]["estimates"]) - 1) > 4 else ("df2", "p_value")
+    same(pooled(name).test(terms), their["D1"], *few)
+    same(pooled(name, large=True).test(terms), their["D1_large"], *few)
+    same(pooled(name).test(terms, "D2"), their["D2"])
+    same(d3(np.array(their["own"]), np.array(their["at_pooled"]), k), their["D3"])
+
+
+def test_two_imputations_take_the_rule_for_few() -> None:
+    """mice takes Reiter's formula where k (m - 1) is 3 too, for which it was not made; mitml has Li et al.'s."""
+    test = pooled("lm_2", large=True).test(MICE["lm_2"]["test"]["terms"])
+    same(test, dict(zip(("statistic", "df1", "df2", "p_value", "riv"), MICE["li_2"], strict=True)))
+    small = pooled("lm_2").test(MICE["lm_2"]["test"]["terms"])
+    share = small.riv / (1 + small.riv)
+    observed = 21 / 23 * 20 * (1 - share)
+    assert small.df2 == pytest.approx(2 / (share**2 + 1 / observed))  # (k + 1) / 2 = 2
+
+
+def test_scalars_are_those_of_mice() -> None:
+    """pool.scalar(Q, U, n = 30, k = 3)"""
+    their = MICE["scalar"]
+    ours = combine(np.array(their["qhat"])[:, None], np.array(their["u"])[:, None], 27.0)
+    for mine, name in (("estimate", "qbar"), ("within", "ubar"), ("between", "b"), ("total", "t"), ("riv", "r")):
+        assert getattr(ours, mine)[0] == pytest.approx(their[name], rel=1e-12)
+    assert ours.df[0] == pytest.approx(their["df"], rel=1e-12)
+    assert ours.fmi[0] == pytest.approx(their["fmi"], rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_intervals_and_p_values_are_of_the_t_distribution(level: float) -> None:
+    ours = Pooled(pooled("lm_5").estimates, level).columns
+    law = stats.t(ours["df"], ours["estimate"], ours["std_error"])
+    np.testing.assert_allclose(np.stack(law.interval(level)), [ours["low"], ours["high"]], rtol=1e-9)
+    np.testing.assert_allclose(ours["p_value"], 2 * stats.t.sf(np.abs(ours["statistic"]), ours["df"]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("complete", [4.0, 50.0, np.inf])
+def test_where_nothing_is_missing_the_analysis_stays(complete: float) -> None:
+    values, errors = np.tile([1.0, -2.0, 0.5], (5, 1)), np.tile([0.5, 1.5, 0.4], (5, 1))
+    ours = Pooled(from_arrays(values, errors, df_complete=complete)).columns
+    np.testing.assert_array_equal(ours["estimate"], values[0])
+    np.testing.assert_allclose(ours["std_error"], errors[0])
+    assert not ours["riv"].any() and not ours["lambda"].any()
+    worth = (complete + 1) / (complete + 3) * complete if np.isfinite(complete) else np.inf
+    np.testing.assert_allclose(ours["df"], worth)
+    matrices = np.tile(np.diag(errors[0] ** 2), (5, 1, 1))
+    test = d1(values, matrices, complete)
+    wald = float((values[0] ** 2 / errors[0] ** 2).sum())
+    assert test.statistic == pytest.approx(wald / 3) and test.riv == 0
+    again = d2(np.full(5, wald), 3)
+    assert again.statistic == pytest.approx(wald / 3) and again.df2 == np.inf
+    assert again.p_value == pytest.approx(stats.chi2.sf(wald, 3), rel=1e-9)
+    assert d3(np.full(5, wald), np.full(5, wald), 3).p_value == pytest.approx(again.p_value)
+
+
+@pytest.mark.parametrize("m", [2, 3, 6, 40])
+@pytest.mark.parametrize("complete", [2.0, 30.0, np.inf])
+def test_d1_of_one_term_is_its_t_test(m: int, complete: float) -> None:
+    draw = np.random.default_rng(m)
+    values, errors = draw.normal(1, 1, (m, 2)), draw.uniform(0.5, 1.5, (m, 2))
+    ours = Pooled(from_arrays(values, errors, terms=["a", "b"], df_complete=complete))
+    test = ours.test("b")
+    assert test.statistic == pytest.approx(ours.columns["statistic"][1] ** 2)
+    assert test.df2 == pytest.approx(ours.columns["df"][1])
+    assert test.p_value == pytest.approx(ours.columns["p_value"][1])
+
+
+def test_reiters_degrees_of_freedom_grow_into_those_of_large_samples() -> None:
+    """In m too: where the complete data are worth no more than 4 (1 + a), another rule steps in."""
+    fit = pooled("lm_20").estimates
+    terms = MICE["lm_20"]["test"]["terms"]
+    found = [d1(*fit.chosen(terms), df).df2 for df in (0.5, 2.0, 5.0, 20.0, 100.0, 1e4, 1e9)]
+    assert np.all(np.diff(found) > 0) and found[0] > 0
+    assert found[-1] == pytest.approx(d1(*fit.chosen(terms)).df2, rel=1e-4)
+
+
+def test_tests_hold_their_level() -> None:
+    """2,000 tables in which five terms are zero: D1 at 5 % rejects in about 5 %, D2 not wildly more."""
+    draw = np.random.default_rng(1)
+    m, k = 20, 5
+    rejected = np.zeros(2)
+    for _ in range(2000):
+        mean = draw.normal(0, 1, k)  # U = I, B = I / 2, so that T = 1 + (1 + 1 / m) / 2
+        values = mean * np.sqrt(1.5) + draw.normal(0, np.sqrt(0.5), (m, k))
+        matrices = np.tile(np.eye(k), (m, 1, 1))
+        rejected += [d1(values, matrices).p_value < 0.05, d2((values**2).sum(1), k).p_value < 0.05]
+    assert 0.03 < rejected[0] / 2000 < 0.07
+    assert rejected[1] / 2000 < 0.15
+
+
+def test_the_covariance_of_the_estimates_has_the_variances_of_the_table() -> None:
+    ours = pooled("lm_5")
+    assert ours.covariance is not None
+    np.testing.assert_allclose(np.diag(ours.covariance), ours.columns["total"])
+    np.testing.assert_allclose(ours.covariance, ours.covariance.T, rtol=1e-12)
+    values = ours.estimates.values
+    expected = np.mean(MICE["lm_5"]["covariances"], 0) + 1.2 * np.cov(values.T)
+    np.testing.assert_allclose(ours.covariance, expected)
+    assert Pooled(from_arrays(values, np.ones(values.shape))).covariance is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda fit: fit.test(["a"], "D3"), "method: expected D1 or D2, got 'D3'"),
+        (lambda fit: fit.test([]), "a test needs terms"),
+        (lambda fit: fit.test(["a", "a"]), "the term 'a' is tested twice"),
+        (lambda fit: fit.test(["a", "bb"]), "no term 'bb'"),
+        (
+            lambda fit: fit.test(["a", "b"]),
+            "the covariance matrix of the terms that are tested is not positive definite",
+        ),
+        (
+            lambda fit: d2(np.array([1.0, -1.0]), 1),
+            "D2: the statistics of a chi-square test are finite and not negative",
+        ),
+        (lambda fit: Pooled(fit.estimates, 95), "--level: expected a number between 0 and 1, got 95"),
+        (lambda fit: Pooled(fit.estimates, "x"), "--level: expected a number between 0 and 1, got x"),
+    ],
+)
+def test_refused(call: Any, error: str) -> None:
+    fit = Pooled(Estimates(("a", "b"), np.zeros((2, 2)), np.ones((2, 2)), np.ones((2, 2, 2))))
+    with pytest.raises((UsageError, InputError)) as caught:
+        call(fit)
+    assert caught.value.message == error
