@@ -337,6 +337,10 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     law = {"columns": ["a", "b", "c"], "mean": [0, 0, 0], "F": [[1], [-1], [2]], "psi": [0.25] * 3}
     (folder / "law.json").write_text(json.dumps(law), encoding="utf-8")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / "data.csv"), folder / "data.parquet")
+    rows = [f"{i},{term},{i / 10},1,{'1,0' if term == 'a' else '0,1'}" for i in range(1, 4) for term in "ab"]
+    (folder / "estimates.csv").write_text(
+        "\n".join(["imputation,term,estimate,std_error,cov:a,cov:b", *rows]) + "\n", encoding="utf-8"
+    )
     fitted = ["fit", str(folder / "data.csv"), "--model", "fa", "--method", "vgi", "--set", "model.factors=1"]
     code, _, err = vgi(*fitted, "--epochs", "2", "--out", str(folder / "run1"))
     assert code == 0, err

@@ -137,6 +137,4 @@ RECIPE_VALIDATE_EPILOG = _examples("vgi recipe validate run1/recipe.yaml", "vgi 
 RECIPE_SCHEMA_EPILOG = _examples(
     "vgi recipe schema > recipe.schema.json", "vgi recipe schema --plugin mine.py > recipe.schema.json"
 )
-POOL_EPILOG = _examples(
-    "vgi pool estimates.csv --df-complete 341", "vgi pool estimates.csv --test flipper_length_mm,sexMALE --json"
-)
+POOL_EPILOG = _examples("vgi pool estimates.csv --df-complete 57", "vgi pool estimates.csv --test a,b --json")
