@@ -7,8 +7,8 @@
     report = run.evaluate("test.csv")
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
 
-`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool` and `load` are the twins of the commands; `register_model` and its
-like are for plugins (docs/extending.md). Importing this package loads no torch.
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool` and `load` are the twins of the commands; `register_model` and
+its like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
