@@ -7,8 +7,8 @@
     report = run.evaluate("test.csv")
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
 
-`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool` and `load` are the twins of the commands; `register_model` and
-its like are for plugins (docs/extending.md). Importing this package loads no torch.
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool`, `score` and `load` are the twins of the commands;
+`register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool
+    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, score
     from vgi_cli.registry.registration import (
         register_family,
         register_kind,
@@ -44,6 +44,7 @@ __all__ = [
     "register_method",
     "register_model",
     "register_sampler",
+    "score",
 ]
 
 # Before the first product of matrices: on some processors MKL rounds a row of a small product by where it stands in the

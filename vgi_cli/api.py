@@ -17,6 +17,7 @@ from vgi_cli.commands.requests import (
     FitRequest,
     ImputeRequest,
     Request,
+    ScoreRequest,
     make_request,
     source,
 )
@@ -37,13 +38,14 @@ from vgi_cli.settings.options import (
     Frame,
     ImputeOptions,
     Plugins,
+    ScoreOptions,
     as_files,
     fields_of,
     read_given,
     shown_by_help,
 )
 from vgi_cli.table.base import Table
-from vgi_cli.table.frames import from_frame, is_frame
+from vgi_cli.table.frames import columns_frame, from_frame, is_frame
 from vgi_cli.table.reader import read_table
 
 LAW = "name a run, or a JSON file with the parameters of the law"
@@ -87,6 +89,11 @@ class Run:
     def evaluate(self, data: Data, **options: Unpack[EvaluateOptions]) -> dict[str, Any]:
         """As `vgi_cli.evaluate`."""
         return evaluate(self, data, **options)
+
+    @shown_by_help(ScoreOptions)
+    def score(self, data: Data, **options: Unpack[ScoreOptions]) -> Any:
+        """As `vgi_cli.score`."""
+        return score(self, data, **options)
 
 
 @shown_by_help(FitOptions)
@@ -211,6 +218,21 @@ def pool(
     return Pooled(from_arrays(estimates, std_errors, covariances, terms, df_complete), level)
 
 
+@shown_by_help(ScoreOptions)
+def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
+    """log p(observed cells) of each row of a table: the lowest rows are the least expected.
+
+    A pandas DataFrame, or an Arrow table where data is one, with a line for every row: `row` (from 1), the ids,
+    `observed` (cells), `loglik` (nats, data units; missing where no cell is observed) and `estimator` (`exact`, or how
+    the value was estimated: `annealed`, `iwae`). With `out`: the file is written, and its path is returned.
+    """
+    request = _request(ScoreRequest, ScoreOptions, "score", data, options, checkpoint=checkpoint)
+    scores = request.carry_out(_reporter(options))
+    if scores.interrupted is not None:
+        raise scores.interrupted
+    return columns_frame(scores.columns, is_frame(data) == "arrow") if scores.written is None else scores.written
+
+
 def load(checkpoint: str | Path, plugins: Plugins = ()) -> Run:
     """Open a run folder. Raises RunError when it is damaged, newer than this program, or no run.
 
@@ -256,4 +278,4 @@ def _reporter(options: Mapping[str, Any]) -> Reporter:
     return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool"]
+__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool", "score"]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.program import Vgi
+from tests.schemas import checked
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_a_trial_runs_at_once(vgi: Vgi, table: Path) -> None:
     assert not (holes.notna() & truth.isna()).any(axis=None)
     assert (holes == truth).where(holes.notna(), True).all(axis=None)
     assert (holes[["id", "note"]] == truth[["id", "note"]]).all(axis=None)
-    record = json.loads(Path("trial/trial.json").read_text())
+    record = checked("trial", Path("trial/trial.json").read_text())
     for name in columns:
         hidden = int((holes[name].isna() & truth[name].notna()).sum())
         assert record["columns"][name] == {"observed": int(truth[name].notna().sum()), "hidden": hidden}

@@ -220,7 +220,7 @@ def test_evaluate_writes_reports_and_one_json_object(vgi: Vgi, run: Path) -> Non
     shown = vgi("evaluate", "--checkpoint", "run", "data.csv", "-o", "elsewhere").out
     assert shown == Path("elsewhere/report.md").read_text()
     header, *rows = cells("rows.csv")
-    assert header == ["row", "observed", "loglik"] and len(rows) == 30
+    assert header == ["row", "observed", "loglik", "estimator"] and len(rows) == 30
     assert report["loglik"]["mean"] == pytest.approx(np.mean([float(row[2]) for row in rows]))
 
 

@@ -28,6 +28,12 @@ def _print_paths(request: Any, paths: list[Path]) -> None:
         print(path)
 
 
+def _print_scores(request: Any, result: Any) -> None:
+    print(result.text(), end="")
+    if result.interrupted is not None:
+        raise result.interrupted
+
+
 def print_result(request: Any, result: Any) -> None:
     """Of commands whose result has `text()` and `json_text()`, each with its line ends."""
     print(result.json_text() if request.json else result.text(), end="")
@@ -63,6 +69,7 @@ class Argument:
     several  whether it may be said several times
     demands  whether it must be said
     kind     of one value
+    metavar  what help calls it; empty: its name
     """
 
     name: str
@@ -70,14 +77,21 @@ class Argument:
     several: bool = False
     demands: bool = True
     kind: Any = str
+    metavar: str = ""
 
     def parameter(self) -> inspect.Parameter:
         """The parameter from which typer makes it."""
         kind: Any = list[self.kind] if self.several else self.kind  # type: ignore[name-defined]
-        argument = typer.Argument(metavar=self.name.upper(), help=self.help)
+        argument = typer.Argument(metavar=self.metavar or self.name.upper(), help=self.help)
         if self.demands:
             return _parameter(self.name, Annotated[kind, argument])
         return _parameter(self.name, Annotated[kind | None, argument], None)
+
+
+def _run() -> Argument:
+    """The run, of commands that take it without a flag."""
+    kind, option = get_args(options.Checkpoint)
+    return Argument("checkpoint", option.help, kind=kind, metavar=option.metavar)
 
 
 def _data(help: str = "One table: files, a folder of Parquet, or - (CSV on stdin).", **more: Any) -> Argument:
@@ -206,6 +220,15 @@ COMMANDS = {
         _print_report,
         help.EVALUATE,
         help.EVALUATE_EPILOG,
+    ),
+    "score": Command(
+        "ScoreRequest",
+        (options.ScoreOptions,),
+        _print_scores,
+        help.SCORE,
+        help.SCORE_EPILOG,
+        arguments=(_run(), _data(several=True)),
+        of_run=False,
     ),
     "hide": Command("HideRequest", (options.HideOptions,), _print_paths, help.HIDE, help.HIDE_EPILOG, of_run=False),
     "doctor": _plain("doctor:DoctorRequest", options.DoctorOptions, print_checked, help.DOCTOR, help.DOCTOR_EPILOG),

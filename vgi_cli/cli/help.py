@@ -55,6 +55,11 @@ RECIPE_SCHEMA = "Print the JSON Schema of recipes: editors that know it complete
 GROUPS: dict[str, str] = {"recipe": "List, print, copy and check recipes: settings of a fit in YAML."}
 """Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
 
+SCORE = (
+    "Print log p(observed cells) of each row of DATA under a run, in nats and data units: one line a row with its "
+    "number, its ids, how many cells were observed, and whether the value is exact or an estimate. The lowest rows are "
+    "the least expected. Without --out: CSV on stdout."
+)
 HIDE = (
     "Make a trial of DATA: hide observed cells by a known mechanism and write table.csv (with the holes), mask.csv "
     "(1 = observed, 0 = missing), truth.csv and trial.json to a folder, for `vgi fit` and `vgi evaluate --truth`. "
@@ -125,6 +130,7 @@ EVALUATE_EPILOG = _examples(
     "vgi evaluate --checkpoint run1 test.csv --truth-model law.json --conditionals",
     "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
 )
+SCORE_EPILOG = _examples("vgi score run1 new.csv", "vgi score run1 data.parquet -o scores.csv")
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",

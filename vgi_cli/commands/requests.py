@@ -39,6 +39,7 @@ from vgi_cli.table.outputs import (
 if TYPE_CHECKING:
     from vgi_cli.commands.dry_run import DryRun
     from vgi_cli.commands.evaluate.command import Report
+    from vgi_cli.commands.evaluate.score import RowScores
     from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.base import Table
 
@@ -307,7 +308,43 @@ class ImputeRequest(RunRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateRequest(RunRequest):
+class ScoringRequest(RunRequest):
+    """What is asked of a log-likelihood that may have to be estimated.
+
+    samples       draws of the latents of a row
+    refit_epochs  epochs of fine-tuning of an encoder; None: while it helps
+    """
+
+    samples: int | None = None
+    refit_epochs: int | None = None
+
+    @property
+    def wanted(self) -> int | Literal["all"] | None:
+        """How many rows to score where that is an estimate; None: the default."""
+        return "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest(ScoringRequest):
+    """What `vgi score` is asked for."""
+
+    def carry_out(self, reporter: Reporter) -> RowScores:
+        """Score every row, and write the scores where `out` names a file."""
+        with plugged(self.plugins):
+            self.open()
+            self.require_tables()
+            if self.folder is not None and self.out != "-":
+                refuse_type(self.folder)
+                given = [*(self.said("data") or []), self.said("mask")]
+                refuse_sources([self.folder], [path for path in given if path is not None], "read here")
+                refuse_existing([self.folder], force=self.force)
+            from vgi_cli.commands.evaluate.score import score
+
+            return score(self, reporter)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRequest(ScoringRequest):
     """What `vgi evaluate` is asked for.
 
     truth         the complete table, a path; `truth_table`: the same in memory
@@ -315,9 +352,7 @@ class EvaluateRequest(RunRequest):
     conditionals  whether to compare the fitted conditionals with the model's own
     objective     whether to fine-tune and add the objective of VGI
     per_row       file for the log-likelihood of each row
-    samples       draws of the latents of a row
     rows          rows that are scored where the likelihood has to be estimated: a number, or `all`
-    refit_epochs  epochs of fine-tuning of an encoder; None: while it helps
     fail_if       conditions on numbers of the report: refused early where the report will not have them
     json          whether the report itself is all that is wanted: no files without `out`
     """
@@ -328,11 +363,14 @@ class EvaluateRequest(RunRequest):
     conditionals: bool = False
     objective: bool = False
     per_row: str | None = None
-    samples: int | None = None
     rows: int | Literal["all"] | None = None
-    refit_epochs: int | None = None
     fail_if: Sequence[str] = ()
     json: bool = False
+
+    @property
+    def wanted(self) -> int | Literal["all"] | None:
+        """Every row where each has a line of a file, else what was said."""
+        return "all" if self.rows is None and self.per_row is not None else self.rows
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -230,6 +230,9 @@ Kinds = Annotated[
         example={"age": "integer"},
     ),
 ]
+Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
+_REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not."
+RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
 Json = Annotated[bool, Option("One JSON object, and nothing else, on stdout.")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
@@ -460,7 +463,7 @@ class EvaluateOptions(CommonOptions, total=False):
         Option("Compare the fitted conditionals with the model's own and, with --truth-model, the truth's, by column."),
     ]
     per_row: Annotated[str | Path | None, Option("Write log p(observed cells) of each row.", "FILE")]
-    samples: Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
+    samples: Samples
     rows: Annotated[
         int | Literal["all"] | None,
         Option(
@@ -469,10 +472,16 @@ class EvaluateOptions(CommonOptions, total=False):
             parse=_count,
         ),
     ]
-    refit_epochs: Annotated[
-        int | None,
-        Option("Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not.", "N"),
-    ]
+    refit_epochs: RefitEpochs
+    time_limit: TimeLimit
+    force: Force
+
+
+class ScoreOptions(CommonOptions, total=False):
+    """Of `vgi score`."""
+
+    samples: Samples
+    refit_epochs: RefitEpochs
     time_limit: TimeLimit
     force: Force
 

@@ -85,6 +85,12 @@ def to_frames(
     return filled if arrow else [one.to_pandas() for one in filled]
 
 
+def columns_frame(columns: Mapping[str, Sequence[Any]], arrow: bool) -> Frame:
+    """Columns of equal length, name -> values (None: missing), as an Arrow table or a pandas DataFrame."""
+    table = pa.table({name: list(values) for name, values in columns.items()})
+    return table if arrow else table.to_pandas()
+
+
 def _indexed(frame: Frame, names: list[str]) -> Frame:
     """A DataFrame with the columns of these names, if any, as its index again."""
     if not names:

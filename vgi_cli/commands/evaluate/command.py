@@ -20,10 +20,12 @@ from vgi_cli.commands.evaluate.likelihood import (
     EarlyEnd,
     Scored,
     Wanted,
+    check_budget,
     how_many,
     log_likelihood,
     rows_in_turn,
 )
+from vgi_cli.commands.evaluate.score import RowScores, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
@@ -43,14 +45,9 @@ from vgi_cli.fitting.rows import match, read
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
-from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
-from vgi_cli.registry import names as registry
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
 from vgi_cli.runs.files import json_bytes, write_atomic
-from vgi_cli.settings.problems import shown
 from vgi_cli.table.base import Table
-from vgi_cli.table.outputs import output_format
-from vgi_cli.table.writer import columns_bytes
 
 TIME_SHARE = 0.5
 """Of the time that is left under a time limit, for the likelihood where more parts follow."""
@@ -61,12 +58,12 @@ IMPUTED_ROWS = 5000
 
 
 class Report(NamedTuple):
-    """The report as numbers, its title, and log p(observed cells) of each row (0 for a fully missing row, NaN for one
-    that was not scored). `interrupted`: the signal that ended the command early, to be raised when all is said."""
+    """The report as numbers, its title, and the scores of the rows. `interrupted`: the signal that ended the command
+    early, to be raised when all is said."""
 
     values: dict[str, Any]
     title: str
-    per_row: Tensor
+    rows: RowScores
     interrupted: Interrupted | None = None
 
     def json_text(self) -> str:
@@ -93,7 +90,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
             fitted.say_unused_plugins(reporter)
         if request.objective:
             require_conditionals(fitted)
-        _check_latents(fitted, request)
+        check_budget(fitted, request)
         if request.conditionals:
             comparable_conditionals(fitted)
         fail_if.foresee(request.conditions, _absent(request))
@@ -114,7 +111,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
             raise TimeUp(what, "give it more time, or fewer rows") from None
         fail_if.require(request.conditions, fail_if.numbers(report.values))
         if request.per_row is not None:
-            _write_per_row(Path(request.per_row), table, fitted, report.per_row)
+            write_atomic(Path(request.per_row), report.rows.file(Path(request.per_row)))
         if not request.write:
             return report
         folder = request.folder
@@ -196,15 +193,14 @@ def make(
     values = make_report(
         table.N, loglik=part, objective=objective, imputation=scores, sampler=sampler, notes=notes, **parts
     )
-    per_row = torch.full((table.N,), torch.nan, dtype=torch.float64)
-    per_row[scored.rows] = loglik.values
     if (league := fitted.run.contest()) is not None:
         values["contest"] = league
     if limit:
         values["time_limit"] = limit.record()
     stop = end.stop
     interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
-    return Report(values, f"{table.label} under {Path(fitted.run.name).name}", per_row, interrupted)
+    title = f"{table.label} under {Path(fitted.run.name).name}"
+    return Report(values, title, row_scores(table, fitted, scored), interrupted)
 
 
 def _stages(fitted: FittedTable, request: EvaluateRequest) -> list[str]:
@@ -295,24 +291,6 @@ def _check_rows(rows: Wanted) -> None:
     """UsageError for a number of rows that cannot be."""
     if rows is not None and rows != "all" and (not isinstance(rows, int) or rows < 1):
         raise UsageError(f"--rows: expected a whole number from 1, or all, got {rows}", "for example --rows 1000")
-
-
-def _check_latents(fitted: FittedTable, request: EvaluateRequest) -> None:
-    """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
-    for flag, value, least, most in (
-        ("--samples", request.samples, 1, MOST_SAMPLES),
-        ("--refit-epochs", request.refit_epochs, 0, MOST_REFIT_EPOCHS),
-    ):
-        if value is None:
-            continue
-        if not fitted.latent:
-            models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
-            raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
-        if not least <= value <= most:
-            raise UsageError(
-                f"{flag}: expected a whole number from {least} to {most}, got {shown(value)}",
-                f"for example {flag} 1000",
-            )
 
 
 class _Asked(NamedTuple):
@@ -410,22 +388,3 @@ def _objective(
                 objective = event.metrics["objective"]
             stage(*state.standing()[:3])
     return objective
-
-
-def _write_per_row(path: Path, table: Table, fitted: FittedTable, values: Tensor) -> None:
-    """Row number (from 1), the id columns, observed modelled cells and log p(observed cells); empty where none is, and
-    where the row was not scored."""
-    names = fitted.schema.modelled
-    observed = ~np.stack([table.missing(name) for name in names], 1)
-    columns: dict[str, list[Any]] = {"row": list(range(1, table.N + 1))}
-    for name in fitted.schema.ids:
-        if name in table.names:
-            columns[name] = list(table.text(name))
-    counts = observed.sum(1).tolist()
-    columns["observed"] = counts
-    known = (~values.isnan()).tolist()
-    columns["loglik"] = [
-        value if count and there else None for value, count, there in zip(values.tolist(), counts, known, strict=True)
-    ]
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    write_atomic(path, columns_bytes(columns, output_format(path, table.origin), delimiter))

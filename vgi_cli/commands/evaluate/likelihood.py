@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from vgi_cli.commands.requests import EvaluateRequest
+from vgi_cli.commands.requests import ScoringRequest
 from vgi_cli.encoding.encoder import log_share, log_volume
+from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
@@ -24,7 +25,10 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, giving_up
 from vgi_cli.maths.noise import mix64
+from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
+from vgi_cli.registry import names as registry
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
+from vgi_cli.settings.problems import shown
 from vgi_cli.table.base import Table
 
 DEQUANTISATION_DRAWS = 8
@@ -83,7 +87,7 @@ class Scored(NamedTuple):
 def log_likelihood(
     fitted: FittedTable,
     table: Table,
-    request: EvaluateRequest,
+    request: ScoringRequest,
     seed: int,
     device: torch.device,
     reporter: Reporter,
@@ -103,7 +107,6 @@ def log_likelihood(
         everything, none = torch.arange(N), torch.zeros(N, 0, dtype=torch.bool)
         return Scored(LogLik(torch.zeros(N, dtype=torch.float64), "exact"), everything, none, False, N)
     limit = end.limit
-    wanted: Wanted = "all" if request.rows is None and request.per_row is not None else request.rows
 
     def over() -> bool:
         return end.passed(until)
@@ -126,7 +129,7 @@ def log_likelihood(
             rows = encoded(number)
             if number == 0:
                 estimated = fitted.latent or (not fitted.marginal and bool(_estimated(rows.table.missing).any()))
-                most = how_many(N, wanted, SCORED_ROWS) if estimated else N
+                most = how_many(N, request.wanted, SCORED_ROWS) if estimated else N
                 order = rows_in_turn(N, most, estimated or bool(limit), seed, "rows")
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
@@ -192,6 +195,24 @@ def log_likelihood(
     if done < n:
         limit.cut.append(LIKELIHOOD)
     return Scored(loglik, order[:done][ranks], missing[:done][ranks], estimated, n, refit_epochs)
+
+
+def check_budget(fitted: FittedTable, request: ScoringRequest) -> None:
+    """UsageError for what belongs to models with latents only, and for numbers that cannot be."""
+    for flag, value, least, most in (
+        ("--samples", request.samples, 1, MOST_SAMPLES),
+        ("--refit-epochs", request.refit_epochs, 0, MOST_REFIT_EPOCHS),
+    ):
+        if value is None:
+            continue
+        if not fitted.latent:
+            models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
+            raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
+        if not least <= value <= most:
+            raise UsageError(
+                f"{flag}: expected a whole number from {least} to {most}, got {shown(value)}",
+                f"for example {flag} 1000",
+            )
 
 
 def _estimated(missing: Tensor) -> Tensor:

@@ -1,0 +1,116 @@
+"""`vgi score`: log p(observed cells) of each row, as a table."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vgi_cli.commands.evaluate.likelihood import EarlyEnd, Scored, check_budget, log_likelihood
+from vgi_cli.commands.impute import compute_on, seed_of, table_settings
+from vgi_cli.commands.requests import ScoreRequest
+from vgi_cli.errors import Interrupted
+from vgi_cli.fitting.fitted import FittedTable, load
+from vgi_cli.fitting.rows import match, read
+from vgi_cli.machine.work import OutOfTime, TimeUp, limit_of, watch_signals
+from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, READING, Reporter
+from vgi_cli.table.base import Table
+from vgi_cli.table.fills import absent
+from vgi_cli.table.inputs import Origin, split_name
+from vgi_cli.table.outputs import output_format, write_whole
+from vgi_cli.table.writer import columns_bytes
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """The scores of the rows of a table, of `origin`.
+
+    columns      row, from 1; the ids; observed: how many modelled cells are; loglik: log p(observed cells), nats, data
+                 units, None where no cell is observed or the row was not scored; estimator: `exact`, or how the value
+                 was estimated (`annealed`, `iwae`), None where there is none
+    interrupted  the signal that ended the command early, to be raised when all is said
+    written      the file that holds them, where one was asked for
+    """
+
+    columns: dict[str, Sequence[Any]]
+    origin: Origin
+    interrupted: Interrupted | None = None
+    written: Path | None = None
+
+    def file(self, path: Path) -> bytes:
+        """The content of a file of that name."""
+        suffix = split_name(path)[1].lower()
+        delimiter = "\t" if suffix.startswith(".tsv") else ","
+        content = columns_bytes(self.columns, output_format(path, self.origin), delimiter)
+        return gzip.compress(content, mtime=0) if suffix.endswith(".gz") else content
+
+    def text(self) -> str:
+        """CSV; where a file was written, its path."""
+        return f"{self.written}\n" if self.written is not None else columns_bytes(self.columns, "csv").decode()
+
+
+def row_scores(table: Table, fitted: FittedTable, scored: Scored, interrupted: Interrupted | None = None) -> RowScores:
+    """What was scored of the rows of a table, with a line for every row."""
+    holes = absent(table, fitted.schema)
+    counts = (~holes).sum(1).tolist()
+    columns: dict[str, Sequence[Any]] = {"row": range(1, table.N + 1)}
+    columns |= {name: table.text(name).tolist() for name in fitted.schema.ids if name in table.names}
+    columns["observed"] = counts
+    values = torch.full((table.N,), torch.nan, dtype=torch.float64)
+    values[scored.rows] = scored.loglik.values
+    known = [bool(count) and there for count, there in zip(counts, (~values.isnan()).tolist(), strict=True)]
+    columns["loglik"] = [value if there else None for value, there in zip(values.tolist(), known, strict=True)]
+    estimator = scored.loglik.estimator
+    complete = np.full(table.N, estimator != "iwae") & ~holes.any(1)  # a flow's own density
+    columns["estimator"] = [
+        None if not there else "exact" if whole else estimator
+        for there, whole in zip(known, complete.tolist(), strict=True)
+    ]
+    return RowScores(columns, table.origin, interrupted)
+
+
+def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
+    """Score the rows of DATA, and write the scores to `request.out` where that names a file.
+
+    Rows for which the time limit or a signal leaves no time have no score, and a warning says how many. Raises
+    UsageError, InputError or RunError before anything is written, TimeUp or Interrupted where no row was scored.
+    """
+    limit = limit_of(request.settings, request.started)
+    with watch_signals() as stop:
+        fitted = load(request.open(verify=True), reporter)
+        fitted.say_unused_plugins(reporter)
+        check_budget(fitted, request)
+        tuned = fitted.latent and request.refit_epochs != 0
+        reporter.plan([READING, ENCODING, *[ENCODER] * tuned, LIKELIHOOD])
+        with reporter.stage(READING):
+            reading = table_settings(request, fitted.recipe.table)
+            table = request.table
+            if table is None:
+                table = read(request.said("data"), request.said("mask"), reading)
+        match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=reading.unseen)
+        end = EarlyEnd(limit, stop)
+        device, seed = compute_on(fitted, request), seed_of(fitted, request)
+        try:
+            with stop.deferred():
+                scored = log_likelihood(fitted, table, request, seed, device, reporter, end, limit.end)
+        except OutOfTime:
+            if stop.signal is not None:
+                raise stop.interrupted("stopped before a row was scored") from None
+            what = f"{limit.words()} was over before a row was scored; nothing was written"
+            raise TimeUp(what, "give it more time, or fewer rows") from None
+        if scored.loglik.warning:
+            reporter.warn(scored.loglik.warning)
+        if len(scored.rows) < table.N:
+            reporter.warn(f"{table.N - len(scored.rows):,} of {table.N:,} rows have no score, as {end.why()}")
+        interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
+        scores = row_scores(table, fitted, scored, interrupted)
+        out = None if request.out == "-" else request.folder
+        if out is None:
+            return scores
+        write_whole([out], [[scores.file(out)]], force=request.force)
+        return RowScores(scores.columns, scores.origin, interrupted, out)
