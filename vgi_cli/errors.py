@@ -38,6 +38,28 @@ class RunError(VgiError):
     exit_code = 2
 
 
+class InvalidInput(InputError, ValueError):
+    """A table that an estimator (`vgi_cli.Imputer`, `vgi_cli.Density`) cannot take: also the ValueError that users of
+    scikit-learn expect."""
+
+
+class InvalidCells(InputError, TypeError):
+    """Cells or column names of a type that an estimator cannot take: also the TypeError that users of scikit-learn
+    expect."""
+
+
+class InvalidParameter(UsageError, ValueError):
+    """A parameter of an estimator that cannot be, found when it is fitted or used: also a ValueError."""
+
+
+class NotFitted(UsageError, ValueError, AttributeError):
+    """An estimator is used before it was fitted. Where scikit-learn is loaded it is its NotFittedError too."""
+
+
+class VgiWarning(UserWarning):
+    """A line of an estimator that a user must read."""
+
+
 class FitError(VgiError):
     """Training failed; the last good checkpoint is kept (exit code 1)."""
 

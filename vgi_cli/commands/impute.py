@@ -132,6 +132,26 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
     Raises as `impute` does."""
     fitted = load(request.open(verify=True), reporter)
     fitted.say_unused_plugins(reporter, request.sampler)
+    table, draws, _ = filled(fitted, request, reporter)
+    return to_frames(table, fitted.schema, draws, arrow, request.format == "long", request.original, say=reporter.say)
+
+
+class Filled(NamedTuple):
+    """A table in memory, the draws of its holes ([m, N, columns] in data units, or [1, N, columns] point estimates), and
+    which holes there were."""
+
+    table: Table
+    draws: Floats
+    holes: Holes
+
+
+def filled(fitted: FittedTable, request: ImputeRequest, reporter: Reporter, keys: RowKeys | None = None) -> Filled:
+    """Draw the holes of a table that is held in memory, or read into it (default: the fitted table).
+
+    keys  what keys the randomness of its rows; None: `keyed_by_content` decides
+
+    Raises as `impute` does.
+    """
     request = request.with_draws(fitted, reporter)
     limit = limit_of(request.settings, request.started)
     reporter.plan([READING, DRAWING])
@@ -142,12 +162,12 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
         unseen = table_settings(request, fitted.recipe.table).unseen
         seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
     sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
-    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)).of(table)
-    draws = sampling.whole(fitted.rows(table, keys))
+    keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
+    draws = sampling.whole(fitted.rows(table, keys.of(table)))
     sampling.keep_off_codes(draws, table)
     sampling.finish()
     say_filled(seen.holes, len(draws), reporter)
-    return to_frames(table, fitted.schema, draws, arrow, request.format == "long", request.original, say=reporter.say)
+    return Filled(table, draws, seen.holes)
 
 
 class _Told(Source):

@@ -99,10 +99,11 @@ class Respread:
 class RowKeys:
     """Row keys of a table that may come in blocks: the texts of the id columns and their count so far, else (no ids
     here) the row number, or with `by_content` all cells of the row and their count so far, so that tables of one row
-    differ. Only with ids or by content something is kept of every row."""
+    differ (without the count where rows that are equal are to have equal keys, not `counted`). Only with ids or by
+    content something is kept of every row."""
 
-    def __init__(self, schema: Schema, by_content: bool = False) -> None:
-        self._schema, self._by_content = schema, by_content
+    def __init__(self, schema: Schema, by_content: bool = False, counted: bool = True) -> None:
+        self._schema, self._by_content, self._count = schema, by_content, counted
         self._seen: Counter[str] = Counter()
         self._rows = 0
 
@@ -121,7 +122,7 @@ class RowKeys:
         for cells in rows:
             label = json.dumps(cells)
             labels.append(f"{kind} {label} {self._seen[label]}")
-            self._seen[label] += 1
+            self._seen[label] += self._count
         return row_keys(labels)
 
     def _cells(self, table: Table) -> Iterator[Sequence[Any]]:

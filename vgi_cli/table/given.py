@@ -1,0 +1,224 @@
+"""What the estimators are handed: an array, a DataFrame or what exports Arrow; completed, it has its type again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from vgi_cli.columns.numerals import Bools
+from vgi_cli.errors import InvalidCells, InvalidInput, InvalidParameter
+from vgi_cli.table.base import Table
+from vgi_cli.table.frames import Frame, from_frame, is_frame
+
+OUTPUTS = ("default", "pandas", "polars")
+"""What `set_output` takes."""
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """What exports its columns as Arrow (polars and others), by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A capsule with a stream of record batches."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A table as an estimator was handed it.
+
+    source  an array [N, d], a pandas DataFrame, an Arrow table, or another object that exports Arrow
+    arrow   the same cells under `names`
+    named   whether the names are its own; otherwise they are x0, x1, …
+    """
+
+    source: Any
+    arrow: pa.Table
+    named: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Of its columns."""
+        return list(self.arrow.column_names)
+
+    def called(self, names: Sequence[str]) -> Given:
+        """The same under other names."""
+        notes = self.arrow.schema.metadata if list(names) == self.names else None
+        return Given(self.source, self.arrow.rename_columns(list(names)).replace_schema_metadata(notes), self.named)
+
+    def table(self) -> Table:
+        """Its cells as commands read them. InputError where it cannot be read."""
+        return from_frame(self.arrow)
+
+    def completed(self, table: Table, filled: pa.Table) -> Frame:
+        """A copy of the source with the fills of `filled` (the Arrow table that was made of `table`): every cell that
+        was observed stays as it is, and every column keeps its type where this can hold the fills."""
+        fills = {j: table.missing(name) for j, name in enumerate(self.names)}
+        fills = {j: holes for j, holes in fills.items() if holes.any()}
+        if isinstance(self.source, np.ndarray):
+            return _filled_array(self.source, filled, fills)
+        if is_frame(self.source) == "pandas":
+            same = {j for j in fills if filled.schema.field(j).type == self.arrow.schema.field(j).type}
+            return _filled_pandas(self.source, filled, fills, same)
+        return as_library(filled, "polars", None) if _library(self.source) == "polars" else filled
+
+
+def given(X: Any, estimator: str) -> Given:
+    """What an estimator of that name was handed as a table. InvalidInput or InvalidCells, which are a ValueError and a
+    TypeError, where it is none."""
+    if type(X).__module__.startswith("scipy.sparse"):
+        raise InvalidInput(f"{estimator} does not take sparse data", "X.toarray() makes an array of it")
+    if is_frame(X) == "pandas":
+        _refuse_empty(X.shape)
+        return _from_pandas(X)
+    if isinstance(X, ArrowStream):
+        arrow = pa.table(X)
+        _refuse_empty(arrow.shape)
+        return Given(X, arrow, True)
+    return _from_array(X)
+
+
+def _refuse_empty(shape: tuple[int, ...]) -> None:
+    """InvalidInput for a table without rows or columns."""
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InvalidInput(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
+
+
+def plain_names(count: int) -> list[str]:
+    """What columns without names are called: x0, x1, …"""
+    return [f"x{j}" for j in range(count)]
+
+
+def select(frame: Frame, places: Sequence[int], names: Sequence[str] | None) -> Frame:
+    """Some columns of an array or a table, under other names (None: their own)."""
+    if isinstance(frame, np.ndarray):
+        return frame if list(places) == list(range(frame.shape[1])) else frame[:, list(places)]
+    library = is_frame(frame)
+    some = frame[:, list(places)] if _library(frame) == "polars" else None
+    if some is not None:
+        return some if names is None else some.rename(dict(zip(some.columns, names, strict=True)))
+    some = frame.iloc[:, list(places)] if library == "pandas" else frame.select(list(places))
+    if names is None:
+        return some
+    return some.set_axis(list(names), axis=1) if library == "pandas" else some.rename_columns(list(names))
+
+
+def as_library(frame: Frame, library: str, names: Sequence[str] | None, index: Any = None) -> Frame:
+    """An array or a table as a DataFrame of `pandas` or `polars`.
+
+    names  of the columns of an array
+    index  of the rows, for pandas; None: that of the frame, if it has one
+
+    InvalidParameter where the library is not installed.
+    """
+    if _library(frame) == library:
+        return frame
+    if isinstance(frame, np.ndarray):
+        assert names is not None
+        frame = pa.table({name: _arrow_column(frame[:, j], name) for j, name in enumerate(names)})
+    elif is_frame(frame) == "pandas":
+        frame = pa.Table.from_pandas(frame, preserve_index=False)
+    elif not isinstance(frame, pa.Table):
+        frame = pa.table(frame)
+    if library == "pandas":
+        made = frame.to_pandas()
+        return made if index is None else made.set_axis(index)
+    try:
+        import polars
+    except ImportError:
+        raise InvalidParameter("set_output: polars is not installed", "pip install polars") from None
+    return polars.from_arrow(frame)
+
+
+def index_of(X: Any) -> Any:
+    """The row index of a pandas DataFrame; None of anything else."""
+    return X.index if is_frame(X) == "pandas" else None
+
+
+def _library(frame: Any) -> str:
+    """The package that a table is of."""
+    return type(frame).__module__.partition(".")[0]
+
+
+# --- arrays ---
+
+
+def _from_array(X: Any) -> Given:
+    array = np.asarray(X)
+    if np.iscomplexobj(array):
+        raise InvalidInput("Complex data not supported", "give its real and imaginary parts as columns")
+    if array.ndim != 2:
+        hint = "X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+        raise InvalidInput(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: a table has rows and columns", hint
+        )
+    _refuse_empty(array.shape)
+    names = plain_names(array.shape[1])
+    columns = {name: _arrow_column(array[:, j], name) for j, name in enumerate(names)}
+    return Given(array, pa.table(columns), False)
+
+
+_READ_AS = {np.dtype(np.float16): np.float32, np.dtype(np.longdouble): np.float64}
+"""What commands do not read, and what they read instead."""
+
+
+def _arrow_column(column: npt.NDArray[Any], name: str) -> pa.Array:
+    try:
+        return pa.array(column.astype(_READ_AS.get(column.dtype, column.dtype)), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        _refuse_types(column, name)
+        raise InvalidInput(f"column '{name}' cannot be read: {error}", "give every column one type") from None
+
+
+def _refuse_types(column: npt.NDArray[Any], name: str) -> None:
+    """InvalidCells for the first cell that is neither a text nor a number."""
+    for row, cell in enumerate(column.tolist(), 1):
+        if isinstance(cell, dict | list | set | tuple):
+            kind = type(cell).__name__
+            raise InvalidCells(f"column '{name}', row {row}: argument must be a string or a real number, not '{kind}'")
+
+
+def _filled_array(source: npt.NDArray[Any], filled: pa.Table, fills: dict[int, Bools]) -> npt.NDArray[Any]:
+    out = source.copy()
+    for j, holes in fills.items():
+        column = filled.column(j).combine_chunks()
+        which = holes & ~np.asarray(column.is_null(nan_is_null=True))
+        out[which, j] = column.filter(pa.array(which)).to_numpy(zero_copy_only=False)
+    return out
+
+
+# --- pandas ---
+
+
+def _from_pandas(frame: Frame) -> Given:
+    kinds = {type(name).__name__ for name in frame.columns}
+    named = kinds == {"str"}
+    if not named and "str" in kinds:
+        raise InvalidCells(
+            f"Feature names are only supported if all input features have string names, but your input has "
+            f"{sorted(kinds)} as column name types",
+            "X.columns = X.columns.astype(str)",
+        )
+    plain = frame.reset_index(drop=True)
+    plain = plain if named else plain.set_axis(plain_names(frame.shape[1]), axis=1)
+    try:
+        arrow = pa.Table.from_pandas(plain, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        for name in plain.columns:
+            _refuse_types(plain[name].to_numpy(), name)
+        raise InvalidInput(f"the table cannot be read: {error}", "give every column one type") from None
+    return Given(frame, arrow, named)
+
+
+def _filled_pandas(source: Frame, filled: pa.Table, fills: dict[int, Bools], same: set[int]) -> Frame:
+    """`same`: columns whose type holds the fills."""
+    out, read = source.copy(), filled.select(list(fills)).to_pandas()
+    for number, j in enumerate(fills):
+        column = read.iloc[:, number].set_axis(source.index)
+        out.isetitem(j, column.astype(source.dtypes.iloc[j]) if j in same else column)
+    return out
