@@ -61,10 +61,14 @@ class Given:
         fills = {j: holes for j, holes in fills.items() if holes.any()}
         if isinstance(self.source, np.ndarray):
             return _filled_array(self.source, filled, fills)
+        kept = {j for j in fills if filled.schema.field(j).type == self.arrow.schema.field(j).type}
         if is_frame(self.source) == "pandas":
-            same = {j for j in fills if filled.schema.field(j).type == self.arrow.schema.field(j).type}
-            return _filled_pandas(self.source, filled, fills, same)
-        return as_library(filled, "polars", None) if _library(self.source) == "polars" else filled
+            return _filled_pandas(self.source, filled, fills, kept)
+        if library_of(self.source) != "polars":
+            return filled
+        out = as_library(filled, "polars", None)
+        types = self.source.dtypes
+        return out.cast({name: types[j] for j, name in enumerate(out.columns) if j in kept or j not in fills})
 
 
 def given(X: Any, estimator: str) -> Given:
@@ -76,7 +80,7 @@ def given(X: Any, estimator: str) -> Given:
         _refuse_empty(X.shape)
         return _from_pandas(X)
     if isinstance(X, ArrowStream):
-        arrow = pa.table(X)
+        arrow = _without_views(pa.table(X))
         _refuse_empty(arrow.shape)
         return Given(X, arrow, True)
     return _from_array(X)
@@ -99,7 +103,7 @@ def select(frame: Frame, places: Sequence[int], names: Sequence[str] | None) -> 
     if isinstance(frame, np.ndarray):
         return frame if list(places) == list(range(frame.shape[1])) else frame[:, list(places)]
     library = is_frame(frame)
-    some = frame[:, list(places)] if _library(frame) == "polars" else None
+    some = frame[:, list(places)] if library_of(frame) == "polars" else None
     if some is not None:
         return some if names is None else some.rename(dict(zip(some.columns, names, strict=True)))
     some = frame.iloc[:, list(places)] if library == "pandas" else frame.select(list(places))
@@ -116,7 +120,7 @@ def as_library(frame: Frame, library: str, names: Sequence[str] | None, index: A
 
     InvalidParameter where the library is not installed.
     """
-    if _library(frame) == library:
+    if library_of(frame) == library:
         return frame
     if isinstance(frame, np.ndarray):
         assert names is not None
@@ -140,9 +144,25 @@ def index_of(X: Any) -> Any:
     return X.index if is_frame(X) == "pandas" else None
 
 
-def _library(frame: Any) -> str:
+def library_of(frame: Any) -> str:
     """The package that a table is of."""
     return type(frame).__module__.partition(".")[0]
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with its texts in the layout that every function of Arrow knows."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, column.cast(pa.large_string()))
+        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+            ordered = field.type.ordered
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()), ordered=ordered)
+                for chunk in column.unify_dictionaries().chunks
+            ]
+            table = table.set_column(place, field.name, pa.chunked_array(chunks))
+    return table
 
 
 # --- arrays ---
