@@ -6,6 +6,7 @@
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
+    completed = vgi_cli.Imputer().fit_transform(X)  # in a pipeline of scikit-learn (docs/python.md)
 
 `check`, `fit`, `finetune`, `impute`, `evaluate`, `pool`, `score` and `load` are the twins of the commands;
 `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
@@ -20,6 +21,7 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, score
+    from vgi_cli.estimators.imputer import Imputer
     from vgi_cli.registry.registration import (
         register_family,
         register_kind,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Imputer",
     "Progress",
     "Run",
     "__version__",
@@ -59,6 +62,10 @@ def __getattr__(name: str) -> Any:
         from vgi_cli.registry import registration
 
         return getattr(registration, name)
+    if name == "Imputer":
+        from vgi_cli.estimators.imputer import Imputer
+
+        return Imputer
     from vgi_cli import api
 
     return getattr(api, name)

@@ -137,8 +137,8 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
 
 
 class Filled(NamedTuple):
-    """A table in memory, the draws of its holes ([m, N, columns] in data units, or [1, N, columns] point estimates), and
-    which holes there were."""
+    """A table in memory, the draws of its holes ([m, N, columns] in data units, or [1, N, columns] point estimates),
+    and which holes there were."""
 
     table: Table
     draws: Floats

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 import warnings
-from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.options import FitOptions, fields_of, read_given
 from vgi_cli.settings.problems import Settings
-from vgi_cli.table.base import Table
 from vgi_cli.table.given import Given, given, plain_names
 
 Names: TypeAlias = npt.NDArray[np.object_]
@@ -53,9 +51,8 @@ def as_value_errors() -> Iterator[None]:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Estimator(ABC):
-    """A model of the rows of a table, fitted in memory: the parameters that every estimator has. They are stored as they
-    come and looked at by `fit`.
+class Estimator:
+    """A model of the rows of a table, fitted in memory. The parameters are stored as they come and looked at by `fit`.
 
     model         its name, or `auto`: models are compared on hidden cells
     method        how it is fitted; None: the model's own way
@@ -141,8 +138,8 @@ class Estimator(ABC):
     def _fit(self, X: Any) -> Given:
         """Fit the rows of X."""
         started = time.monotonic()
-        found = given(X, type(self).__name__)
         with as_value_errors():
+            found = given(X, type(self).__name__)
             self._fitted = fit_in_memory(self._fit_request(found, started), self._reporter())
         self.n_features_in_: int = len(found.names)
         vars(self).pop("feature_names_in_", None)
@@ -172,7 +169,8 @@ class Estimator(ABC):
     def _later(self, X: Any) -> Given:
         """X as a table with the columns of the fit. InvalidInput where it has others."""
         name = type(self).__name__
-        found = given(X, name)
+        with as_value_errors():
+            found = given(X, name)
         before: Sequence[str] | None = vars(self).get("feature_names_in_")
         if found.named and before is not None:
             _check_names(found.names, list(before))

@@ -41,11 +41,12 @@ class Imputer(Estimator):
     too small, whichever `how` made it. `sample(m)` gives multiple imputations, which Rubin's rules (`vgi_cli.pool`)
     need: proper ones, whose draws include the uncertainty of the fitted parameters.
 
-    how     what `transform` fills in: `mean` (levels: the one drawn most often), `median`, `mode` (numbers: the median),
-            or `draw`, one draw
-    draws   of which these are made; more cost more time
-    keep_empty_features   columns without any observed cell in `fit`: dropped from what `transform` and `sample` give,
-            with a warning (default), or kept with their holes
+    how           what `transform` fills in: `mean` (levels: the one drawn most often), `median`, `mode` (numbers: the
+                  median), or `draw`, one draw
+    draws         of which these are made; more cost more time
+    keep_empty_features
+                  whether columns without any observed cell in `fit` keep their holes; by default they are dropped from
+                  what `transform` and `sample` give, with a warning
     """
 
     how: str = "mean"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.errors import InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.text import check_names
 from vgi_cli.table.frames import Frame, from_frame, is_frame
 
 OUTPUTS = ("default", "pandas", "polars")
@@ -224,6 +225,8 @@ def _from_pandas(frame: Frame) -> Given:
             f"{sorted(kinds)} as column name types",
             "X.columns = X.columns.astype(str)",
         )
+    if named:
+        check_names(list(frame.columns), "the table")
     plain = frame.reset_index(drop=True)
     plain = plain if named else plain.set_axis(plain_names(frame.shape[1]), axis=1)
     try:
