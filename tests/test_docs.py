@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -290,6 +291,16 @@ def test_python_of_readme(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [table.shape for table in names["tables"]] == [(344, 14)] * 20
     assert not names["tables"][19].iloc[:, 6:10].isna().to_numpy().any()
     assert -23 < names["report"]["loglik"]["mean"] < -21
+
+
+def test_python_of_the_page_on_python(sample_folder: Path) -> None:
+    """Its blocks one after the other, as they stand."""
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M):
+        exec(block, names)
+    assert min(names["scores"]) > 0.8
+    assert len(names["tables"]) == 20 and 0 < np.std(names["means"]) < 0.1
 
 
 # -- the help --------------------------------------------------------------------------------------------------------
