@@ -33,6 +33,8 @@ Draws: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 ChainSteps: TypeAlias = Annotated[int, Field(ge=1, le=10_000_000)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 ShareBelow1: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+HeldCells: TypeAlias = Annotated[float, Field(gt=0, le=0.5)]
+"""Share of the observed cells: what is left has to resemble the table."""
 
 Rate: TypeAlias = Annotated[float, Field(gt=0, le=100)]
 """Of learning."""

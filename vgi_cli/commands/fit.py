@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
@@ -22,7 +24,7 @@ from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import POSTERIOR, READING, REFITS, SAVING, TRAINING, Reporter, Silent
+from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -97,14 +99,31 @@ def _fit(request: FitRequest, keep: Keep, work: Work) -> RunStore:
         stage(READ)
         recipe = _choose_transform(recipe)
         apart = held_out(recipe, table.N)
-        schema = new_schema(table, recipe, work.reporter, None if apart is None else apart[0])
-        rows, held = _encode(recipe, table, schema, stage, work.reporter)
+        some = None if apart is None else apart[0]
+        schema = new_schema(table, recipe, work.reporter, some)
+        if recipe.holdout_cells is None or not schema.modelled:
+            rows, held = _encode(recipe, table, schema, stage, work.reporter)
+    texts: Mapping[str, str] = {}
+    if recipe.holdout_cells is not None and schema.modelled:
+        recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings), work)
+        schema = new_schema(table, recipe, Silent(), some)
+        with work.reporter.stage(ENCODING) as stage:
+            rows, held = _encode(recipe, table, schema, stage, work.reporter)
     recipe = recipe.replace(
         data=tuple(absolute(path) for path in recipe.data),
         mask=None if recipe.mask is None else absolute(recipe.mask),
         val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
     )
-    return fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work).run
+    return fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
+
+
+def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> FittedTable:
+    """The fit of a table by a recipe that names the kinds of its columns; nothing is said of these."""
+    apart = held_out(recipe, table.N)
+    schema = new_schema(table, recipe, Silent(), None if apart is None else apart[0])
+    with work.reporter.stage(ENCODING) as stage:
+        rows, held = _encode(recipe, table, schema, stage, Silent())
+    return load(fit_rows(rows, recipe, held=held, said=settings, work=work).run, Silent())
 
 
 def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:

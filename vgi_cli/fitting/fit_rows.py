@@ -70,6 +70,7 @@ def fit_rows(
     said: Settings = NOTHING_SAID,
     keep: Keep = in_memory,
     work: Work | None = None,
+    texts: Mapping[str, str] = MappingProxyType({}),
 ) -> Fitted:
     """Fit a model to encoded rows. Deterministic given rows and recipe, but for what a time limit cuts.
 
@@ -79,6 +80,7 @@ def fit_rows(
     said    the settings that somebody gave, where that is not all of them: what a time limit leaves alone, and where
             problems are
     keep    where the fit is kept (in memory: no file is written)
+    texts   further files of the run, by name
 
     Raises UsageError for settings that cannot work with the rows, FitError when training fails, Interrupted after
     saving, TimeUp where the time limit is over before there is a model.
@@ -119,7 +121,7 @@ def fit_rows(
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
     with keep(_manifest(job, said, rows)) as run:
-        run.save({}, {}, _texts(job))
+        run.save({}, {}, {**_texts(job), **texts})
         return carry_out(run, job, state)
 
 

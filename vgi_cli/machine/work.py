@@ -6,6 +6,7 @@ lost, and between whole steps while a fit runs.
 
 from __future__ import annotations
 
+import copy
 import math
 import signal
 import threading
@@ -65,6 +66,14 @@ class TimeLimit:
     def until(self, share: float) -> float | None:
         """When this share of the time that is left now will be over; None: never."""
         return None if self.seconds is None else self._clock() + share * max(self.left, 0.0)
+
+    def part(self, share: float) -> TimeLimit:
+        """A limit that ends after this share of the time that is left now, with a `cut` of its own."""
+        part = copy.copy(self)
+        part.cut = []
+        until = self.until(share)
+        part._end = math.inf if until is None else until
+        return part
 
     def over(self) -> bool:
         """Whether the time is over."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said
 RECIPE = "recipe.yaml"
 SCHEMA = "schema.json"
 CONTEST = "contest.json"
+HOLDOUT = "holdout.json"
 STEMS = ("model", "conditionals", "imputations", "state")
 
 
@@ -51,6 +52,10 @@ class RunStore(ABC):
     def contest(self) -> dict[str, Any] | None:
         """The league table of the models that were compared (`contest.json`); None where none were."""
         return json.loads(self.text(CONTEST)) if self.holds(CONTEST) else None
+
+    def holdout(self) -> dict[str, Any] | None:
+        """How a first fit filled cells that were hidden from it (`holdout.json`); None where none were."""
+        return json.loads(self.text(HOLDOUT)) if self.holds(HOLDOUT) else None
 
     @abstractmethod
     def tensors(self, stem: str) -> dict[str, Tensor]:

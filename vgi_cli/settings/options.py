@@ -137,6 +137,15 @@ def _real(flag: str, example: str = "0.3") -> Callable[[str], float]:
     return read
 
 
+def _share(said: str | float) -> float | str:
+    """`5%` and `0.05` as a number, anything else as it was said."""
+    text = str(said).strip()
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return said
+
+
 def _lists(items: list[str]) -> list[list[str]]:
     """Lists of names with commas between them (quoted as in CSV)."""
     return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
@@ -284,6 +293,16 @@ class FitOptions(CommonOptions, total=False):
     val: Annotated[
         str | float | None,
         Option("Held-out rows that select the epoch and stop early.", "FILE|FRACTION", "val", parse=_number),
+    ]
+    holdout_cells: Annotated[
+        str | float | None,
+        Option(
+            "Score a first fit on this share of the observed cells, hidden from it (5%); the fit that is kept has all.",
+            "SHARE",
+            "holdout_cells",
+            parse=_share,
+            accept=_share,
+        ),
     ]
     select: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from vgi_cli.ranges import Components, Epochs, Patience, Refits, Seed, StopAfter, Threads
+from vgi_cli.ranges import Components, Epochs, HeldCells, Patience, Refits, Seed, StopAfter, Threads
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits, ModelTraits
 from vgi_cli.settings import yaml_strict
@@ -137,6 +137,7 @@ class Recipe(BaseModel):
     threads: Threads | None = None
     compile: Literal["auto", "off", "on"] = "auto"
     val: float | str | None = None
+    holdout_cells: HeldCells | None = None
     select: Literal["loglik", "objective"] = "loglik"
     patience: Patience = 10
     time_limit: float | str | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +81,21 @@ class Table(CellSource, ABC):
         self._forgotten[name] = self.forgotten(name) | which
         self._absent[name] = self.missing(name) | which
         self._numbers.pop(name, None)
+
+    def hiding(self, cells: Mapping[str, Bools]) -> Self:
+        """The same table with some more cells [N] of columns missing, as if a mask hid them; this one stays as it is.
+        It is another table, with a hash of its own."""
+        other = copy.copy(self)
+        hidden = np.zeros((self.N, len(self.names)), bool) if self.hidden is None else self.hidden.copy()
+        for name, which in cells.items():
+            hidden[:, self.place(name)] |= which
+        other.hidden = hidden
+        other.sha256 = hashlib.sha256(self.sha256.encode() + np.packbits(hidden).tobytes()).hexdigest()
+        other._absent, other._numbers, other._forgotten = {}, {}, {}
+        other._blank = dict(self._blank)
+        for name, which in self._forgotten.items():
+            other.forget(name, which)
+        return other
 
     def forgotten(self, name: str) -> Bools:
         """[N] bool, True where `forget` made the cell missing."""
