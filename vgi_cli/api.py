@@ -104,7 +104,7 @@ def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
     set      settings by dotted key, as `--set`: `{"model.factors": 3}`
     plugins  Python files that register models or methods; they are run
     say      takes the lines that the command would write to stderr; None: silence
-    progress takes a `vgi_cli.Progress` (stage, stages, name, share, done, total, unit, rate, left, note), often
+    progress takes a `vgi_cli.Progress` (stage, share, time left, score, …), often
 
     Raises UsageError, InputError, RunError (nothing was created), FitError, TimeUp (the time limit was over before
     there was a model), Interrupted (after saving).

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # the stages that commands go through, by the names under which progress is told
 READING = "reading the table"
@@ -28,6 +29,10 @@ COMPARING = "comparing the conditionals"
 OBJECTIVE = "tuning the conditionals"
 
 
+GPU_EVERY = 1.0
+"""Seconds between two looks at the memory of a GPU."""
+
+
 class Progress(NamedTuple):
     """Where a command stands.
 
@@ -41,6 +46,15 @@ class Progress(NamedTuple):
     rate    units a second; None: not known yet
     left    seconds until the end of the stage; None: not known yet
     note    what an expert wants to see of the work (the objective); may be empty
+
+    Of a fit, as soon as they are known, else None:
+
+    epoch            whole epochs done (em: iterations)
+    score            of the held-out rows, larger is better
+    score_name       which score: `held_out_loglik`, nats a row; its key in metrics.jsonl
+    acceptance       share of the chains' proposals that were accepted in the last epoch, mean over the columns
+    rows_per_second  rows that the last epoch passed through, a second
+    gpu_bytes        memory that this process holds on the GPU in use; of any command
     """
 
     stage: int
@@ -53,6 +67,33 @@ class Progress(NamedTuple):
     rate: float | None = None
     left: float | None = None
     note: str = ""
+    epoch: int | None = None
+    score: float | None = None
+    score_name: str = ""
+    acceptance: float | None = None
+    rows_per_second: float | None = None
+    gpu_bytes: int | None = None
+
+
+class Measured(NamedTuple):
+    """What a fit has measured by now, for its Progress, where each is explained."""
+
+    epoch: int | None = None
+    score: float | None = None
+    score_name: str = ""
+    acceptance: float | None = None
+    rows_per_second: float | None = None
+
+
+NOTHING = Measured()
+
+
+def gpu_bytes() -> int | None:
+    """Bytes that this process holds on the GPU in use; None where it uses none. Loads nothing."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return int(torch.cuda.memory_reserved())
 
 
 class Stage:
@@ -72,9 +113,16 @@ class Stage:
         self._name, self._unit, self._until = name, unit, until
         self._share = 0.0
         self._first: tuple[float, float, float] | None = None  # time, share and units of the first report
+        self._gpu: tuple[float, int | None] | None = None  # when it was looked at, and what was seen
 
     def __call__(
-        self, share: float, done: float | None = None, total: float | None = None, note: str = "", unit: str = ""
+        self,
+        share: float,
+        done: float | None = None,
+        total: float | None = None,
+        note: str = "",
+        unit: str = "",
+        measured: Measured = NOTHING,
     ) -> None:
         """Report. A share below the last one, or outside [0, 1], is moved to the nearest that can be."""
         now = self._clock()
@@ -89,7 +137,10 @@ class Stage:
         if self._until is not None:
             left = min(max(self._until - now, 0.0), float("inf") if left is None else left)
         unit = unit or self._unit
-        self._show(Progress(*self._place(), self._name, self._share, done, total, unit, rate, left, note))
+        if self._gpu is None or now - self._gpu[0] >= GPU_EVERY:
+            self._gpu = now, gpu_bytes()
+        stands = (*self._place(), self._name, self._share, done, total, unit, rate, left, note)
+        self._show(Progress(*stands, *measured, gpu_bytes=self._gpu[1]))
 
 
 class Reporter(ABC):

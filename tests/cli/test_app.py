@@ -129,7 +129,7 @@ def test_version(vgi: Vgi) -> None:
             f"expected one of: {', '.join(FIRST)}",
         ),
         (["fit", "--modle", "fa"], "no such option: --modle", "did you mean '--model'?"),
-        (["fit", "--log-file", "x"], "no such option: --log-file", "vgi fit --help lists what is possible"),
+        (["fit", "--frobnicate", "x"], "no such option: --frobnicate", "vgi fit --help lists what is possible"),
         (["impute"], "missing option '--checkpoint'", "vgi impute --help lists what is possible"),
         (["evaluate", "--checkpoint", "r"], "missing argument 'DATA'", "vgi evaluate --help lists what is possible"),
         (["fit", "--epochs"], "option '--epochs' requires an argument", "vgi --help lists what is possible"),
@@ -283,17 +283,6 @@ def test_what_experts_want_to_see_is_shown_with_v() -> None:
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert console.duration(seconds) == words
-
-
-def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    reporter = Console(stream=stream)
-    reporter.show(Progress(1, 1, "training", 0.5, 1, 2, "epochs"))
-    reporter.say("a line above the bar")
-    reporter.finish_progress()
-    shown = stream.getvalue()
-    assert "1/1 training" in shown and "50%, 1 of 2 epochs" in shown and "a line above the bar" in shown
 
 
 def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def parts_of(path: Path) -> dict[str, dict[str, torch.Tensor]]:
 
 def metrics_of(path: Path) -> list[dict[str, object]]:
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in driver.CLOCKED} for line in lines]
 
 
 def assert_same(a: Path, b: Path) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import time
-import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from vgi_cli.cli import help
+from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
-from vgi_cli.errors import VgiError, closest, nearest
+from vgi_cli.errors import UsageError, VgiError, closest, nearest
 from vgi_cli.version import __version__, said
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
@@ -75,7 +76,8 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
     started = time.monotonic() if started is None else started
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
-    console = Console(quiet="-q" in arguments)
+    console = _early_console(arguments)
+    completion.get_ready()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of torch sleep instead of spinning
     try:
         with warnings.catch_warnings():
@@ -88,7 +90,8 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
                 console.error("stopped by SIGINT")
             return result if isinstance(result, int) else 0
     except VgiError as error:
-        _trace(debug)
+        if debug:
+            console.trace()
         console.error(error.message, error.hint)
         return error.exit_code
     except _ParseError as error:
@@ -104,12 +107,14 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        _trace(debug)
+        if debug:
+            console.trace()
         where = f"'{error.filename}': " if error.filename else ""
         console.error(f"{where}{error.strerror or error}", "check the path, its permissions and the space on the disk")
         return 1
     except Exception as error:
-        _trace(debug)
+        if debug:
+            console.trace()
         if _out_of_memory(error):
             detail = str(error).partition("\n")[0].rpartition("can't allocate memory: ")[2]
             hint = "a smaller --set optim.batch_size or fewer rows may fit"
@@ -127,9 +132,19 @@ def _out_of_memory(error: Exception) -> bool:
     return named or "can't allocate memory" in str(error)
 
 
-def _trace(debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
+def _early_console(arguments: Sequence[str]) -> Console:
+    """What says that a command line is wrong, before it has been parsed: by its `--color` and `--log-file`, where these
+    can be used."""
+    said = {}
+    for flag in ("--color", "--log-file"):
+        following = dict(itertools.pairwise(arguments))
+        joint = next((word.partition("=")[2] for word in arguments if word.startswith(f"{flag}=")), None)
+        said[flag] = following.get(flag, joint)
+    try:
+        log = said["--log-file"]
+        return Console(colour=said["--color"] or "auto", log=None if log is None else Path(log))
+    except UsageError:
+        return Console()
 
 
 def _parse_text(error: Any) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from vgi_cli.cli import help
-from vgi_cli.cli.console import Console
+from vgi_cli.cli.completion import offered
+from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.settings import options
 from vgi_cli.settings.options import Field
 
@@ -70,6 +72,7 @@ class Argument:
     demands  whether it must be said
     kind     of one value
     metavar  what help calls it; empty: its name
+    offers   whose values the shell offers (cli/completion.py), where not those of its own name
     """
 
     name: str
@@ -78,11 +81,13 @@ class Argument:
     demands: bool = True
     kind: Any = str
     metavar: str = ""
+    offers: str = ""
 
     def parameter(self) -> inspect.Parameter:
         """The parameter from which typer makes it."""
         kind: Any = list[self.kind] if self.several else self.kind  # type: ignore[name-defined]
-        argument = typer.Argument(metavar=self.metavar or self.name.upper(), help=self.help)
+        metavar, values = self.metavar or self.name.upper(), offered(self.offers or self.name)
+        argument = typer.Argument(metavar=metavar, help=self.help, autocompletion=values)
         if self.demands:
             return _parameter(self.name, Annotated[kind, argument])
         return _parameter(self.name, Annotated[kind | None, argument], None)
@@ -128,11 +133,16 @@ class Command:
             with plugged(typed.get("plugins") or ()):  # what is typed may have their names
                 said = options.read_typed(fields, typed)
                 request = self._request(said, typed, context.obj["started"])
-            reporter = Console(said.values["quiet"], said.values["verbose"])
-            if said.values.get("dry_run"):
-                print(request.look(reporter).text(), end="")
-                return
-            self.show(request, request.carry_out(reporter))
+            reporter = _console(said.values, typed.get("data"))
+            try:
+                dry = said.values.get("dry_run")
+                result = request.look(reporter) if dry else request.carry_out(reporter)
+            finally:
+                reporter.close()
+            if dry:
+                print(result.text(), end="")
+            else:
+                self.show(request, result)
 
         made = [
             _parameter("context", typer.Context),
@@ -162,6 +172,18 @@ class Command:
         return requests.make_request(kind, said, paths, os.environ, started=started, **told)
 
 
+def _console(said: Mapping[str, Any], data: Any) -> Console:
+    """The reporter that the options ask for; no panel where the result is written to the same terminal meanwhile."""
+    piped = "-" in (said.get("out"), data)
+    return Console(
+        said["quiet"],
+        said["verbose"],
+        colour=said["color"],
+        log=None if said["log_file"] is None else Path(said["log_file"]),
+        live=not (piped and is_terminal(sys.stdout)),
+    )
+
+
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
@@ -169,7 +191,8 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
 def _option(field: Field) -> inspect.Parameter:
     """The parameter from which typer makes an option."""
     kind, default = field.typed
-    option = typer.Option(*field.flags, metavar=field.option.metavar or None, help=field.option.help)
+    metavar, values = field.option.metavar or None, offered(field.name)
+    option = typer.Option(*field.flags, metavar=metavar, help=field.option.help, autocompletion=values)
     return _parameter(field.name, Annotated[kind, option], default)
 
 
@@ -241,7 +264,7 @@ COMMANDS = {
         _print_text,
         help.RECIPE_SHOW,
         help.RECIPE_SHOW_EPILOG,
-        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out), or a file."),
+        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out), or a file.", offers="recipe"),
     ),
     "recipe cp": _plain(
         "recipe:CopyRequest",
@@ -249,7 +272,7 @@ COMMANDS = {
         _print_line,
         help.RECIPE_CP,
         help.RECIPE_CP_EPILOG,
-        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out)."),
+        Argument("name", "A name of `vgi recipe ls` (.yaml may be left out).", offers="recipe"),
         Argument("file", "The new file, or a folder."),
     ),
     "recipe validate": _plain(
@@ -258,7 +281,7 @@ COMMANDS = {
         print_checked,
         help.RECIPE_VALIDATE,
         help.RECIPE_VALIDATE_EPILOG,
-        Argument("file", "A recipe, or a name of `vgi recipe ls`."),
+        Argument("file", "A recipe, or a name of `vgi recipe ls`.", offers="recipe"),
     ),
     "recipe schema": _plain(
         "recipe:SchemaRequest",
@@ -274,5 +297,14 @@ COMMANDS = {
         help.POOL,
         help.POOL_EPILOG,
         Argument("estimates", "One table of estimates, or - (CSV on stdin)."),
+    ),
+    "completion": Command(
+        "vgi_cli.cli.completion:CompletionRequest",
+        (),
+        _print_text,
+        help.COMPLETION,
+        help.COMPLETION_EPILOG,
+        (Argument("shell", "bash, zsh or fish."),),
+        of_run=False,
     ),
 }

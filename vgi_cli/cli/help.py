@@ -46,6 +46,11 @@ DOCTOR = (
     "and where each setting comes from. Exits with 1 where the device that was asked for (--device, VGI_DEVICE or the "
     "recipe) cannot be used."
 )
+COMPLETION = (
+    "Print the script by which Tab completes commands, flags and the names of models, methods and recipes. bash: put "
+    "it into ~/.local/share/bash-completion/completions/vgi; zsh: into _vgi, in a folder of $fpath; fish: into "
+    "~/.config/fish/completions/vgi.fish."
+)
 RECIPE_LS = "List the recipes that come with vgi: names as --recipe takes them."
 RECIPE_SHOW = "Print a recipe that comes with vgi, or a file."
 RECIPE_CP = "Copy a recipe that comes with vgi to FILE (or into a folder), to change it there."
@@ -136,6 +141,7 @@ HIDE_EPILOG = _examples(
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",
 )
 DOCTOR_EPILOG = _examples("vgi doctor", "vgi doctor --recipe toy-fa --json")
+COMPLETION_EPILOG = _examples("vgi completion bash > vgi-completion.bash", "vgi completion fish > vgi.fish")
 RECIPE_LS_EPILOG = _examples("vgi recipe ls", "vgi recipe ls --json")
 RECIPE_SHOW_EPILOG = _examples("vgi recipe show toy-fa", "vgi recipe show paper/power.yaml")
 RECIPE_CP_EPILOG = _examples("vgi recipe cp toy-fa mine.yaml", "vgi recipe cp paper/gas .")

@@ -8,6 +8,7 @@ that it decides about the numbers depends on time.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -24,10 +25,14 @@ from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.reporting import TRAINING, Reporter, Stage
+from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
 from vgi_cli.runs.store import RunStore
 
 CHECKPOINT_SECONDS = 20.0
+CLOCKED = ("seconds", "rows_per_second", "gpu_bytes")
+"""Metrics of an epoch that depend on the machine: all others are the same however often a fit was interrupted."""
+SCORES = ("val_loglik", "val_objective", "held_out_loglik")
+"""Metrics that are scores of held-out rows."""
 PUBLISHED = ("model", "conditionals")
 """Files that hold the selected parameters; those in training then lie in `state` under `current/`."""
 
@@ -104,7 +109,9 @@ class Drive:
     bad: int = 0
     best: Parts = field(default_factory=dict)
     note: str = ""  # the metrics of the last epoch, for those who want to see them
+    measured: Measured = field(default_factory=Measured)
     last_metrics: dict[str, Any] = field(default_factory=dict)
+    _epoch_began: float | None = None  # None: in another process
 
     def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
         """Go back to a checkpoint: the state, the best parameters so far, the counters."""
@@ -131,6 +138,7 @@ class Drive:
         """Run to the end. Raises Interrupted after saving, FitError when a number is no longer finite."""
         started = last_saved = time.monotonic()
         saving = 0.0
+        self._epoch_began = started if self.steps == 0 else None
         self.run.start_metrics()
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
         late = asked = False
@@ -200,7 +208,7 @@ class Drive:
         share, done, total, unit = self.state.standing()
         if self.deadline is not None:
             share = max(share, (now - started) / max(self.deadline - started, 1e-9))
-        stage(share, done, total, note=self.note, unit=unit)
+        stage(share, done, total, note=self.note, unit=unit, measured=self.measured)
 
     def _log(self, event: EpochEnd, seconds: float) -> None:
         self._refuse_non_finite(event.metrics)
@@ -209,12 +217,19 @@ class Drive:
             line |= self._scored(self.validator)
         if self.plateau is not None and self.state.epoch >= 1:
             line |= self._watched(self.plateau)
+        now, began = time.monotonic(), self._epoch_began
+        if began is not None and now > began:
+            line["rows_per_second"] = round(self.table.N / (now - began), 1)
+        self._epoch_began = now
         self._write(line, seconds)
-        self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k != "seconds")
+        self.note = ", ".join(f"{k} {v:.6g}" for k, v in line.items() if isinstance(v, float) and k not in CLOCKED)
 
     def _write(self, line: dict[str, Any], seconds: float) -> None:
         self.last_metrics = line
+        if (held := gpu_bytes()) is not None:
+            line["gpu_bytes"] = held
         line["seconds"] = round(self.seconds_before + seconds, 3)
+        self.measured = _measured(line, self.measured)
         self.run.add_metrics(line)
 
     def _due(self) -> bool:
@@ -322,6 +337,16 @@ class Drive:
             f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
             f"look at column '{column}', or take a smaller --set optim.lr",
         )
+
+
+def _measured(line: Mapping[str, Any], before: Measured) -> Measured:
+    """What a line of metrics adds to what was measured before it: not every epoch is scored."""
+    name = next((name for name in SCORES if line.get(name) is not None), None)
+    score, score_name = (before.score, before.score_name) if name is None else (line[name], name)
+    rates = line.get("acceptance", before.acceptance)
+    known = [rate for rate in rates if rate is not None] if isinstance(rates, list) else rates
+    acceptance = statistics.fmean(known) if isinstance(known, list) and known else known or None
+    return Measured(line["epoch"], score, score_name, acceptance, line.get("rows_per_second", before.rows_per_second))
 
 
 def _epochs(count: int) -> str:

@@ -253,6 +253,10 @@ class ConsoleOptions(TypedDict, total=False):
 
     quiet: Annotated[bool, Option("Warnings and errors only.", short="-q")]
     verbose: Annotated[bool, Option("Say more.", short="-v")]
+    color: Annotated[
+        str, Option("Colours on stderr: auto (on a terminal; default), always or never.", "WHEN", default="auto")
+    ]
+    log_file: Annotated[str | Path | None, Option("Append each line of stderr, with its time, to FILE too.", "FILE")]
     debug: Annotated[bool, Option("Show the traceback of an error.")]
 
 
