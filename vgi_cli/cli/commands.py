@@ -231,7 +231,7 @@ COMMANDS = {
     ),
     "impute": Command(
         "ImputeRequest",
-        (options.ImputeOptions,),
+        (options.ImputeOptions, options.ImputeConsoleOptions),
         _print_paths,
         help.IMPUTE,
         help.IMPUTE_EPILOG,

@@ -17,14 +17,15 @@ from vgi_cli.columns.base import Point
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.dry_run import ImputePlan
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
-from vgi_cli.commands.samplers import make_imputer, sampler_of
+from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_uncertainty, sampler_of
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.fitting.rows import Rows, check_same_data, open_blocks, read, survey
+from vgi_cli.fitting.rows import Rows, Survey, check_same_data, open_blocks, read, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
@@ -38,6 +39,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes, forget_unseen
 from vgi_cli.table.frames import to_frames
+from vgi_cli.table.inputs import Format
 from vgi_cli.table.outputs import OutputLayout, default_output, output_paths, refuse_sources, refuse_type
 from vgi_cli.table.source import Block, Source, Whole
 from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks
@@ -61,35 +63,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
-        fitted = load(request.open(verify=True), reporter)
-        fitted.say_unused_plugins(reporter, request.sampler)
-        request = request.with_draws(fitted, reporter)
-        with reporter.stage(READING, "rows") as stage:
-            source = blocks_of(fitted, request) if request.table is None else Whole(request.table)
-            stage(0.5)
-            described = source.origin
-            told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
-            unseen = table_settings(request, fitted.recipe.table).unseen
-            seen = survey(told, fitted.schema, reporter, request.strict, unseen)
-            if unseen == "missing":
-                source = _Forgetting(source, fitted.schema)
-        out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
-        if request.out is None:
-            out = default_output(request.beside("imputed"), described)
-        elif request.out != "-":
-            out = Path(request.out)
-        layout = cast(OutputLayout, request.format)
-        format = None if isinstance(out, Path) else described.format
-        files = request.m if layout == "files" else 1
-        if isinstance(out, Path):
-            in_memory = TableName([], None, fitted.recipe.table, False)
-            named = name_of(fitted, request) if request.table is None else in_memory
-            paths = output_paths(out, described, m=files or 1, layout=layout)
-            refuse_sources(paths, named.data, "the table that is imputed")
-            refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
-            if request.out is not None:
-                refuse_type(out)
-        check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
+        fitted, request, source, seen, (out, layout, format, _) = _ready(request, reporter, stdout)
         sampling = Sampling(fitted, request, Work(reporter, limit, stop, request.started))
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
@@ -125,6 +99,81 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                     ) from None
         say_filled(seen.holes, sampling.kept, reporter)
         return written
+
+
+class _Output(NamedTuple):
+    """Where the tables go, a file or a stream, and how; `paths`: the files (none for a stream)."""
+
+    out: Path | BinaryIO
+    layout: OutputLayout
+    format: Format | None
+    paths: list[Path]
+
+
+class _Ready(NamedTuple):
+    """All that is known before the first hole is drawn: the run, the request with its number of draws, the table, what
+    a look at its rows found, and where the result goes."""
+
+    fitted: FittedTable
+    request: ImputeRequest
+    source: Source
+    seen: Survey
+    output: _Output
+
+
+def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) -> _Ready:
+    """Load the run, look at every row of the table, and refuse what cannot be. Nothing is written."""
+    fitted = load(request.open(verify=True), reporter)
+    fitted.say_unused_plugins(reporter, request.sampler)
+    request = request.with_draws(fitted, reporter)
+    with reporter.stage(READING, "rows") as stage:
+        source = blocks_of(fitted, request) if request.table is None else Whole(request.table)
+        stage(0.5)
+        described = source.origin
+        told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
+        unseen = table_settings(request, fitted.recipe.table).unseen
+        seen = survey(told, fitted.schema, reporter, request.strict, unseen)
+        if unseen == "missing":
+            source = _Forgetting(source, fitted.schema)
+    out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
+    if request.out is None:
+        out = default_output(request.beside("imputed"), described)
+    elif request.out != "-":
+        out = Path(request.out)
+    layout = cast(OutputLayout, request.format)
+    format = None if isinstance(out, Path) else described.format
+    files = request.m if layout == "files" else 1
+    if isinstance(out, Path):
+        in_memory = TableName([], None, fitted.recipe.table, False)
+        named = name_of(fitted, request) if request.table is None else in_memory
+        paths = output_paths(out, described, m=files or 1, layout=layout)
+        refuse_sources(paths, named.data, "the table that is imputed")
+        refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
+        if request.out is not None:
+            refuse_type(out)
+    paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
+    return _Ready(fitted, request, source, seen, _Output(out, layout, format, paths))
+
+
+def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
+    """What `impute` would do; raises what it would refuse. No hole is drawn and nothing is written."""
+    reporter.plan([READING])
+    fitted, request, source, seen, output = _ready(request, reporter, None)
+    compute_on(fitted, request)
+    sampler = checked_sampler(fitted, request)
+    return ImputePlan(
+        table=source.origin.label,
+        run=fitted.run.name,
+        rows=source.origin.N,
+        incomplete=seen.incomplete,
+        holes=seen.holes,
+        sampler=sampler,
+        uncertainty=None if fitted.empty else parameter_uncertainty(fitted, sampler, request.uncertainty),
+        draws=cast(int, request.m),
+        point=request.point,
+        layout=output.layout,
+        paths=output.paths,
+    )
 
 
 def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:

@@ -37,7 +37,7 @@ from vgi_cli.table.outputs import (
 )
 
 if TYPE_CHECKING:
-    from vgi_cli.commands.dry_run import DryRun
+    from vgi_cli.commands.dry_run import DryRun, ImputePlan
     from vgi_cli.commands.evaluate.command import Report
     from vgi_cli.commands.evaluate.score import RowScores
     from vgi_cli.fitting.fitted import FittedTable
@@ -229,6 +229,15 @@ class ImputeRequest(RunRequest):
             from vgi_cli.commands.impute import impute
 
             return impute(request, reporter)
+
+    def look(self, reporter: Reporter) -> ImputePlan:
+        """What would be filled, how, and which files would be written; nothing is."""
+        request = self.checked()
+        with plugged(self.plugins):
+            request._refuse_outputs()
+            from vgi_cli.commands.impute import dry_run
+
+            return dry_run(request, reporter)
 
     def frames(self, reporter: Reporter, arrow: bool) -> list[Frame] | Frame:
         """The completed tables in memory, of pandas or `arrow`."""

@@ -54,15 +54,9 @@ def sampler_of(fitted: FittedTable, request: ImputeRequest) -> str:
     return sampler
 
 
-def make_imputer(
-    fitted: FittedTable, request: ImputeRequest, device: torch.device, work: Work
-) -> tuple[Imputer, torch.dtype]:
-    """The imputer that is asked for, and the precision that it wants.
-
-    request  with the number of draws
-    work     of the refits that are made here; TimeUp where its limit is over first
-    """
-    refits, uncertainty, sampler = fitted.refits, request.uncertainty, sampler_of(fitted, request)
+def checked_sampler(fitted: FittedTable, request: ImputeRequest) -> str:
+    """As `sampler_of`, after what a run cannot offer with it was refused."""
+    sampler, uncertainty = sampler_of(fitted, request), request.uncertainty
     traits = registry.SAMPLERS[sampler].traits
     if uncertainty in KINDS:
         _require(fitted, uncertainty)
@@ -78,9 +72,22 @@ def make_imputer(
             f"sampler 'chains' needs chains of every row, and run '{fitted.run.name}' held out {held_out} rows (--val)",
             f"use --sampler {other}" if other != sampler else "fit again without --val: this run has no other sampler",
         )
-    included = parameter_uncertainty(fitted, sampler, uncertainty)
+    return sampler
+
+
+def make_imputer(
+    fitted: FittedTable, request: ImputeRequest, device: torch.device, work: Work
+) -> tuple[Imputer, torch.dtype]:
+    """The imputer that is asked for, and the precision that it wants.
+
+    request  with the number of draws
+    work     of the refits that are made here; TimeUp where its limit is over first
+    """
+    sampler = checked_sampler(fitted, request)
+    traits = registry.SAMPLERS[sampler].traits
+    included = parameter_uncertainty(fitted, sampler, request.uncertainty)
     if included is not None:
-        m = len(refits) if request.m is None else request.m
+        m = len(fitted.refits) if request.m is None else request.m
         models, trees, more = enough_refits(fitted, m, request.table, work)
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:

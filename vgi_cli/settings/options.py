@@ -470,6 +470,15 @@ class ImputeOptions(CommonOptions, total=False):
     compile: Compile
 
 
+class ImputeConsoleOptions(TypedDict, total=False):
+    """Of `vgi impute`, on the command line only."""
+
+    dry_run: Annotated[
+        bool,
+        Option("Say on stdout what would be filled, how, and which files would be written; write nothing.", after="m"),
+    ]
+
+
 class EvaluateOptions(CommonOptions, total=False):
     """Of `vgi evaluate`."""
 
