@@ -8,7 +8,7 @@
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
     completed = vgi_cli.Imputer().fit_transform(X)  # in a pipeline of scikit-learn (docs/python.md)
 
-`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool`, `score` and `load` are the twins of the commands;
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool`, `sample`, `score` and `load` are the twins of the commands;
 `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, score
+    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, sample, score
     from vgi_cli.estimators.imputer import Imputer
     from vgi_cli.registry.registration import (
         register_family,
@@ -47,6 +47,7 @@ __all__ = [
     "register_method",
     "register_model",
     "register_sampler",
+    "sample",
     "score",
 ]
 

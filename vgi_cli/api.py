@@ -17,6 +17,7 @@ from vgi_cli.commands.requests import (
     FitRequest,
     ImputeRequest,
     Request,
+    SampleRequest,
     ScoreRequest,
     make_request,
     source,
@@ -38,6 +39,7 @@ from vgi_cli.settings.options import (
     Frame,
     ImputeOptions,
     Plugins,
+    SampleOptions,
     ScoreOptions,
     as_files,
     fields_of,
@@ -89,6 +91,11 @@ class Run:
     def evaluate(self, data: Data, **options: Unpack[EvaluateOptions]) -> dict[str, Any]:
         """As `vgi_cli.evaluate`."""
         return evaluate(self, data, **options)
+
+    @shown_by_help(SampleOptions)
+    def sample(self, **options: Unpack[SampleOptions]) -> Any:
+        """As `vgi_cli.sample`."""
+        return sample(self, **options)
 
     @shown_by_help(ScoreOptions)
     def score(self, data: Data, **options: Unpack[ScoreOptions]) -> Any:
@@ -218,6 +225,22 @@ def pool(
     return Pooled(from_arrays(estimates, std_errors, covariances, terms, df_complete), level)
 
 
+@shown_by_help(SampleOptions)
+def sample(checkpoint: str | Path | Run, **options: Unpack[SampleOptions]) -> Any:
+    """Rows drawn from the model of a run, as a pandas DataFrame in the columns and types of the table that was fitted.
+
+    n        how many; more rows leave the first ones as they are
+    missing  whether they have the holes of fitted rows, which are chosen at random
+    seed     other rows; None: the run's
+
+    Ids, free text and other columns that are carried are empty. With `out`: the file is written, and its path is
+    returned.
+    """
+    request = _request(SampleRequest, SampleOptions, "sample", None, options, checkpoint=checkpoint)
+    reporter = _reporter(options)
+    return request.frame(reporter) if request.out is None else request.carry_out(reporter)[0]
+
+
 @shown_by_help(ScoreOptions)
 def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
     """log p(observed cells) of each row of a table: the lowest rows are the least expected.
@@ -278,4 +301,4 @@ def _reporter(options: Mapping[str, Any]) -> Reporter:
     return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool", "score"]
+__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool", "sample", "score"]

@@ -63,6 +63,8 @@ MECHANISMS = ("mcar", "mar", "mnar")
 """By which `vgi hide` hides cells: see maths/mechanisms.py."""
 MOST_IMPUTATIONS = 10_000
 """Draws of a hole that `vgi impute` makes."""
+MOST_ROWS = 100_000_000
+"""That `vgi sample` draws."""
 MOST_SAMPLES = 1_000_000
 """Draws of the latents of a row that `vgi evaluate` takes."""
 MOST_REFIT_EPOCHS = 1_000_000

@@ -253,6 +253,15 @@ COMMANDS = {
         arguments=(_run(), _data(several=True)),
         of_run=False,
     ),
+    "sample": Command(
+        "SampleRequest",
+        (options.SampleOptions,),
+        _print_paths,
+        help.SAMPLE,
+        help.SAMPLE_EPILOG,
+        arguments=(_run(),),
+        of_run=False,
+    ),
     "hide": Command("HideRequest", (options.HideOptions,), _print_paths, help.HIDE, help.HIDE_EPILOG, of_run=False),
     "doctor": _plain("doctor:DoctorRequest", options.DoctorOptions, print_checked, help.DOCTOR, help.DOCTOR_EPILOG),
     "recipe ls": _plain(

@@ -65,6 +65,10 @@ SCORE = (
     "number, its ids, how many cells were observed, and whether the value is exact or an estimate. The lowest rows are "
     "the least expected. Without --out: CSV on stdout."
 )
+SAMPLE = (
+    "Draw rows from the model of a run, in the columns, types and spelling of the table that was fitted; ids, free "
+    "text and other columns that are carried are empty. Without --out: CSV on stdout."
+)
 HIDE = (
     "Make a trial of DATA: hide observed cells by a known mechanism and write table.csv (with the holes), mask.csv "
     "(1 = observed, 0 = missing), truth.csv and trial.json to a folder, for `vgi fit` and `vgi evaluate --truth`. "
@@ -136,6 +140,7 @@ EVALUATE_EPILOG = _examples(
     "vgi evaluate --checkpoint run1 holes.csv --truth complete.csv --fail-if 'imputation.coverage90 < 0.8'",
 )
 SCORE_EPILOG = _examples("vgi score run1 new.csv", "vgi score run1 data.parquet -o scores.csv")
+SAMPLE_EPILOG = _examples("vgi sample run1 -n 1000 -o synthetic.csv", "vgi sample run1 -n 20 --missing --seed 1")
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.evaluation.fail_if import Condition, parse
-from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS
+from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS, MOST_ROWS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
@@ -314,6 +314,40 @@ class ImputeRequest(RunRequest):
         if self.out is not None:
             refuse_type(out)
         refuse_existing(paths, force=self.force)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRequest(RunRequest):
+    """What `vgi sample` is asked for; n: rows, missing: whether they have the holes of fitted rows."""
+
+    n: int = 1000
+    missing: bool = False
+
+    def carry_out(self, reporter: Reporter) -> list[Path]:
+        """Write the rows and return the file: none where they went to stdout."""
+        self._require_count()
+        with plugged(self.plugins):
+            self.open()
+            if self.folder is not None and self.out != "-":
+                refuse_type(self.folder)
+                refuse_existing([self.folder], force=self.force)
+            from vgi_cli.commands.sample import sample
+
+            return sample(self, reporter)
+
+    def frame(self, reporter: Reporter) -> Frame:
+        """The rows as a pandas DataFrame."""
+        self._require_count()
+        with plugged(self.plugins):
+            from vgi_cli.commands.sample import sample_frame
+
+            return sample_frame(self, reporter)
+
+    def _require_count(self) -> None:
+        if not 1 <= self.n <= MOST_ROWS:
+            raise UsageError(
+                f"-n: expected a whole number from 1 to {MOST_ROWS:,}, got {self.n}", "for example -n 1000"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -518,6 +518,22 @@ class ScoreOptions(CommonOptions, total=False):
     force: Force
 
 
+class SampleOptions(TypedDict, total=False):
+    """Of `vgi sample`."""
+
+    n: Annotated[int | None, Option("Number of rows (1000).", "N", flag="--rows", short="-n")]
+    missing: Annotated[bool, Option("Give them the holes of fitted rows, chosen at random.")]
+    time_limit: TimeLimit
+    force: Force
+    seed: Seed
+    device: Device
+    threads: Threads
+    plugins: Plugged
+    out: Out
+    say: Say
+    progress: Tell
+
+
 class EvaluateConsoleOptions(TypedDict, total=False):
     """Of `vgi evaluate`, on the command line only."""
 

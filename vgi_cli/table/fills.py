@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -48,6 +48,12 @@ class Holes:
     fewest: int | None
     decimal: str = "."
     spelled: Mapping[int, str] = field(default_factory=dict)
+
+    def without(self, stay: Bools) -> Holes:
+        """The same but for the rows [N] whose holes stay."""
+        kept = ~stay[self.rows]
+        blanks = [blank for blank, keep in zip(self.blanks, kept.tolist(), strict=True) if keep]
+        return replace(self, rows=self.rows[kept], quoted=self.quoted[kept], blanks=blanks)
 
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""

@@ -85,6 +85,11 @@ def to_frames(
     return filled if arrow else [one.to_pandas() for one in filled]
 
 
+def content_frame(content: Content, *, say: Say) -> Frame:
+    """What would be written of the first draw, as a pandas DataFrame; `say` as in `to_frames`."""
+    return files_arrow(content, say)[0].to_pandas()
+
+
 def columns_frame(columns: Mapping[str, Sequence[Any]], arrow: bool) -> Frame:
     """Columns of equal length, name -> values (None: missing), as an Arrow table or a pandas DataFrame."""
     table = pa.table({name: list(values) for name, values in columns.items()})

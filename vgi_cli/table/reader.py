@@ -32,7 +32,7 @@ def name_table(
     """Find the files of a table; see `read_table`."""
     if not paths:
         raise UsageError("no table is given", "name at least one file, or - for standard input")
-    delimiter = None if delimiter is None else _delimiter(delimiter)
+    delimiter = None if delimiter is None else as_delimiter(delimiter)
     files = find_files(paths, delimiter, stdin)
     digest = hashlib.sha256()
     for file in files:
@@ -93,7 +93,8 @@ def _mask_delimiter(mask: Path, delimiter: str | None) -> str | None:
         return delimiter if delimiter.encode() in file.readline(1 << 20) else None
 
 
-def _delimiter(text: str) -> str:
+def as_delimiter(text: str) -> str:
+    """The character that `--delimiter` means. UsageError where it cannot be one."""
     text = "\t" if text in ("\\t", "tab") else text
     if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\r\n\0.+-':
         raise UsageError(

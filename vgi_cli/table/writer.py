@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
@@ -83,17 +83,21 @@ def refuse_clash(origin: Origin) -> None:
 
 
 class Content(NamedTuple):
-    """What is written: a table in blocks, how its columns are written (see `find_styles`), and draws of its holes."""
+    """What is written: a table in blocks, how its columns are written (see `find_styles`), draws of its holes, and
+    which holes stay all the same (by column [N]; others have none)."""
 
     source: Source
     schema: Schema
     styles: Mapping[str, Style]
     draws: HeldDraws | SpooledDraws
+    stay: Mapping[str, Bools] = {}
 
     def blocks(self) -> Iterator[tuple[Block, list[Holes]]]:
         """The blocks of the table with their holes."""
         for block in self.source.blocks():
-            yield block, find_holes(block.table, self.schema, self.styles)
+            holes = find_holes(block.table, self.schema, self.styles)
+            part = slice(block.first, block.first + block.table.N)
+            yield block, [h.without(self.stay[h.column.name][part]) if h.column.name in self.stay else h for h in holes]
 
     def draw(self, number: int, block: Block) -> Floats:
         """[n, D]: a draw (from 0) of a block; only holes are looked at."""

@@ -1,0 +1,137 @@
+"""`vgi sample`: rows from the model of a run, written as the table that was fitted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.numerals import Bools
+from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of
+from vgi_cli.commands.requests import SampleRequest
+from vgi_cli.commands.samplers import build_imputer
+from vgi_cli.encoding.encoder import box as box_of
+from vgi_cli.encoding.encoder import decode, unpool
+from vgi_cli.errors import RunError, UsageError
+from vgi_cli.fitting.fitted import FittedTable, load
+from vgi_cli.fitting.plan import stream
+from vgi_cli.machine.work import OutOfTime, TimeUp, giving_up, limit_of, watch_signals
+from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.reporting import ROWS, WRITING, Reporter
+from vgi_cli.samplers.base import Box, impute
+from vgi_cli.samplers.rows import ROUNDS, TooFewInside, draw_rows
+from vgi_cli.settings.options import Frame
+from vgi_cli.table.base import Table
+from vgi_cli.table.blank import blank_arrow_table, blank_csv
+from vgi_cli.table.draws import HeldDraws
+from vgi_cli.table.fills import avoid_codes, find_styles
+from vgi_cli.table.frames import content_frame
+from vgi_cli.table.inputs import Origin
+from vgi_cli.table.outputs import output_format
+from vgi_cli.table.source import Whole
+from vgi_cli.table.writer import Content, write_blocks
+
+AT_ONCE = 4096
+"""Rows of a model with exact conditionals that are drawn together."""
+TEXT = Origin("", ".csv")
+"""What a file is whose extension does not say it."""
+FIRST = torch.tensor([0])
+"""The only draw."""
+
+
+def sample(request: SampleRequest, reporter: Reporter, stdout: BinaryIO | None = None) -> list[Path]:
+    """Draw rows and write them. The file written, none when they went to stdout.
+
+    Raises UsageError, InputError or RunError before anything is written, and TimeUp where the time limit is over first.
+    """
+    reporter.plan([ROWS, WRITING])
+    to_stdout = request.folder is None or request.out == "-"
+    out = (sys.stdout.buffer if stdout is None else stdout) if to_stdout else request.folder
+    assert out is not None
+    content = _content(request, reporter, isinstance(out, Path) and output_format(out, TEXT) == "parquet")
+    with reporter.stage(WRITING):
+        return write_blocks(content, layout="single", out=out, force=request.force, say=reporter.say)
+
+
+def sample_frame(request: SampleRequest, reporter: Reporter) -> Frame:
+    """Draw rows and return them as a pandas DataFrame. Raises as `sample` does."""
+    reporter.plan([ROWS])
+    return content_frame(_content(request, reporter, True), say=reporter.say)
+
+
+def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content:
+    """The rows, to be written as text, or `typed`."""
+    limit = limit_of(request.settings, request.started)
+    with watch_signals():
+        fitted = load(request.open(verify=True), reporter)
+        fitted.say_unused_plugins(reporter)
+        schema, reading = fitted.schema, fitted.recipe.table
+        seed = seed_of(fitted, request)
+        keys = row_keys([f"sample {i}" for i in range(request.n)])
+        stay = _patterns(fitted, request, seed, keys) if request.missing else {}
+        with reporter.stage(ROWS, "rows", limit.end) as stage:
+            watch = giving_up(limit.over, lambda share: stage(share, share * request.n, request.n))
+            try:
+                x = _rows(fitted, KeyedNoise(seed, schema.layout.names, keys, FIRST, "sample"), request, watch)
+            except OutOfTime:
+                raise TimeUp(
+                    f"stopped while rows were drawn: {limit.words()} was over; nothing was written",
+                    "give it more time, or ask for fewer rows (-n)",
+                ) from None
+    tokens, n = reading.na_values, request.n
+    table: Table = (
+        blank_arrow_table(schema, n, tokens)
+        if typed
+        else blank_csv(schema, n, na_values=tokens, delimiter=reading.delimiter, decimal=reading.decimal)
+    )
+    codes = unpool(decode(x, schema)[None], schema, seed, keys)
+    avoid_codes(codes, table, schema)
+    return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
+
+
+def _rows(fitted: FittedTable, noise: KeyedNoise, request: SampleRequest, watch: Callable[[float], None]) -> Tensor:
+    """[n, D] encoded rows of the fitted model, on the CPU, all cells within what their columns admit. A model with
+    exact conditionals draws them as it fills rows without any observed cell; of others whole rows are drawn until they
+    lie within. OutOfTime where `watch` says so, RunError where hardly any row does."""
+    n, device = len(noise.rows), compute_on(fitted, request)
+    if fitted.empty:
+        return torch.zeros(n, 0)
+    ranges, model = box_of(fitted.schema), fitted.model.to(device)
+    if not fitted.marginal:
+        dtype = next(model.parameters()).dtype
+        box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
+        try:
+            return draw_rows(model, n, box, lambda block: stream(noise.seed, f"sample/{block}"), watch).cpu()
+        except TooFewInside:
+            raise RunError(
+                f"run '{fitted.run.name}': fewer than one in {ROUNDS:,} rows of the model lie within the bounds of "
+                "every column",
+                "fit longer, or with wider bounds (--bounds)",
+            ) from None
+    imputer, dtype = build_imputer(fitted, "exact", [model], device)
+    box = Box(ranges.low.to(device, dtype), ranges.high.to(device, dtype))
+    parts = []
+    for some in torch.arange(n).split(AT_ONCE):
+        watch(int(some[0]) / n)
+        empty = torch.zeros(len(some), len(noise.columns), dtype=dtype, device=device)
+        drawn = impute(imputer, empty, torch.ones_like(empty, dtype=torch.bool), noise.select(rows=some), box)
+        parts.append(drawn[0].cpu())
+    return torch.cat(parts)
+
+
+def _patterns(fitted: FittedTable, request: SampleRequest, seed: int, keys: Tensor) -> Mapping[str, Bools]:
+    """Of each column that is filled the holes [n] of fitted rows, each chosen at random among all. UsageError where the
+    run does not keep its table."""
+    paths = fitted.run.record.data.paths
+    if request.table is None and paths in ((), ("-",), None):
+        source = "standard input" if paths else "a table in memory"
+        raise UsageError(
+            f"--missing: the run was fitted on {source}, which it does not keep", "leave it out, or fit a file"
+        )
+    table = fitted_or_new(fitted, request) if request.table is None else request.table
+    chosen = (KeyedNoise(seed, ("row",), keys, FIRST, "sample/pattern").uniform()[0, :, 0] * table.N).long().numpy()
+    return {c.name: table.missing(c.name)[chosen] for c in (*fitted.schema.encoded, *fitted.schema.constants)}

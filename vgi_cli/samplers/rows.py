@@ -1,0 +1,50 @@
+"""Whole rows from a fitted model, inside a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from vgi_cli.models.base import Model
+from vgi_cli.samplers.base import Box, frozen, unwatched
+
+BLOCK = 1024
+"""Rows are drawn so many at a time, each time from a stream of their own: more rows leave the first ones unchanged."""
+ROUNDS = 1000
+"""Blocks that are drawn at most to fill one of them."""
+
+
+class TooFewInside(Exception):
+    """Less than one row in ROUNDS lies in the box."""
+
+
+def draw_rows(
+    model: Model,
+    n: int,
+    box: Box,
+    stream: Callable[[int], torch.Generator],
+    watch: Callable[[float], None] = unwatched,
+) -> Tensor:
+    """n independent rows [n, D] of p(x) restricted to the box, by rejection of whole rows.
+
+    stream  the generator of each block of rows
+    watch   told the share of the rows that are there; what it raises ends the work
+
+    Raises TooFewInside.
+    """
+    parts: list[Tensor] = []
+    with frozen(model):
+        for block, first in enumerate(range(0, n, BLOCK)):
+            generator, wanted = stream(block), min(BLOCK, n - first)
+            for _ in range(ROUNDS):
+                x = model.sample(BLOCK, generator)
+                parts.append(x[box.contains(x).all(-1)][:wanted])
+                wanted -= len(parts[-1])
+                watch((min(first + BLOCK, n) - wanted) / n)
+                if wanted == 0:
+                    break
+            else:
+                raise TooFewInside
+    return torch.cat(parts)
