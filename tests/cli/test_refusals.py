@@ -438,13 +438,24 @@ def test_new_tables_that_do_not_fit_the_run(vgi: Vgi, run: Path, table: str, err
     ("arguments", "error", "hint"),
     [
         (["--m", "0"], "--m: expected a whole number from 1 to 10000, got 0", "for example --m 5"),
-        (["--format", "wide"], "--format: expected files, long or single, got 'wide'", ""),
-        (["--format", "fles"], "--format: expected files, long or single, got 'fles'", "did you mean 'files'?"),
+        (["--format", "wide"], "--format: expected files, long, mids-csv or single, got 'wide'", ""),
+        (
+            ["--format", "fles"],
+            "--format: expected files, long, mids-csv or single, got 'fles'",
+            "did you mean 'files'?",
+        ),
         (["--point", "moode"], "--point: expected mean, median or mode, got 'moode'", "did you mean 'mode'?"),
         (["--point", "mode"], "--point mode: run 'run' has no column of levels", "--point mean or median"),
         (["--point", "mean", "--format", "long"], "--point gives one table, --format long several", "leave out"),
         (["--format", "single", "--m", "3"], "--format single is one draw, --m 3 asks for more", "--point mean"),
         (["--format", "files", "-o", "-"], "--format files cannot go to stdout", "name a file with -o"),
+        (["--no-original", "--format", "mids-csv"], "--no-original belongs to --format long", "leave it out"),
+        (["--format", "mids-csv", "-o", "x.tsv"], "x.tsv: --format mids-csv writes CSV, not .tsv", "name it .csv"),
+        (
+            ["--format", "mids-csv", "-o", "x.parquet"],
+            "x.parquet: --format mids-csv writes CSV, not .parquet",
+            "name it",
+        ),
         (["--no-original"], "--no-original belongs to --format long", "leave it out"),
         (["--uncertainty", "bayes"], "--uncertainty: expected auto, bootstrap, posterior or none, got 'bayes'", ""),
         (
@@ -496,6 +507,8 @@ def test_long_into_a_table_that_has_its_columns(vgi: Vgi, data: Path) -> None:
     Path("imp.csv").write_text("a,.imp\n1,2\n,3\n4,5\n")
     assert vgi("fit", "imp.csv", *FA, "--out", "run").code == 0
     error, _ = refused(vgi, "impute", "--checkpoint", "run", "--format", "long")
+    assert "has a column '.imp', which the long layout adds" in error
+    error, _ = refused(vgi, "impute", "--checkpoint", "run", "--format", "mids-csv")
     assert "has a column '.imp', which the long layout adds" in error
 
 

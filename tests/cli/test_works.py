@@ -189,6 +189,9 @@ def test_formats(vgi: Vgi, run: Path) -> None:
     assert [row[-1] for row in rows[:3]] == ["1", "2", "3"]
     bare = vgi("impute", "--checkpoint", "run", "--m", "2", "--format", "long", "--no-original", "-o", "-")
     assert len(bare.out.splitlines()) == 61
+    mids = vgi("impute", "--checkpoint", "run", "--m", "2", "--format", "mids-csv")
+    assert mids.out == "run/imputed/data.mids.csv\n"
+    assert cells("run/imputed/data.mids.csv") == [[cell or "NA" for cell in row] for row in [header, *rows]]
     assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "out.parquet").out == "out.1.parquet\n"
     assert pq.read_table("out.1.parquet").column("b").null_count == 0
     mean = vgi("impute", "--checkpoint", "run", "--m", "9", "--point", "mean", "-o", "mean.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import io
@@ -165,6 +166,53 @@ class TestLayouts:
         write_imputed(table, schema, DRAWS[:1], layout="long", out=sink, original=False)
         assert sink.getvalue().decode() == "\ufeffid,x,.imp,.id\r\n1,1,1,1\r\n2,2,1,2\r\n3,5,1,3\r\n"
 
+    def test_mids_csv_is_what_r_reads(self) -> None:
+        """Whatever the input's delimiter, decimal mark, line ends and missing tokens; in carried columns too."""
+        text = (
+            '\ufeffx;"k,k";t;g;c;n\r\n1,50;1;u;"a ""b""";-;2,5\r\n;3;-;x,y;N/A;-\r\n2,5;-;a,b;"";4,5;1\r\n'
+            "3;4;p;x,y;-;7\r\n"
+        )
+        table = from_text(text, delimiter=";", decimal=",", na_values=["-"])
+        schema, _ = infer_schema(table, kinds={"g": "categorical", "t": "carry", "c": "carry", "n": "carry"})
+        assert schema.modelled == ("x", "k,k", "g")
+        sink = io.BytesIO()
+        write_imputed(table, schema, np.array([[2.25, 2.0, 1.0]] * 4)[None], layout="mids-csv", out=sink)
+        header, *rows = csv.reader(io.StringIO(sink.getvalue().decode(), newline=""))
+        assert header == ["x", "k,k", "t", "g", "c", "n", ".imp", ".id"]
+        assert b"\r" not in sink.getvalue() and sink.getvalue().endswith(b",1,4\n")
+        assert rows[:4] == [
+            ["1.50", "1", "u", 'a "b"', "NA", "2.5", "0", "1"],
+            ["NA", "3", "NA", "x,y", "NA", "NA", "0", "2"],
+            ["2.5", "NA", "a,b", "NA", "4.5", "1", "0", "3"],
+            ["3", "4", "p", "x,y", "NA", "7", "0", "4"],
+        ]
+        filled = {(1, 0): "2.3", (2, 1): "2", (2, 3): "x,y"}
+        for i, (row, original) in enumerate(zip(rows[4:], rows[:4], strict=True)):
+            assert row[6:] == ["1", str(i + 1)]
+            assert row[:6] == [filled.get((i, j), cell) for j, cell in enumerate(original[:6])]
+
+    def test_mids_csv_of_hidden_cells_and_of_parquet(self, tmp_path: Path) -> None:
+        table = from_text("x,t\n1,a\n2,b\n9,c\n", mask=save(tmp_path, "m.csv", "x,t\n1,1\n1,1\n0,0\n"))
+        sink = io.BytesIO()
+        write_imputed(table, infer_schema(table)[0], np.ones((1, 3, 1)), layout="mids-csv", out=sink)
+        assert sink.getvalue() == b"x,t,.imp,.id\n1,a,0,1\n2,b,0,2\nNA,c,0,3\n1,a,1,1\n2,b,1,2\n1,c,1,3\n"
+        pq.write_table(pa.table({"x": [1.5, None, 2.5], "t": ["N", None, 'q"']}), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, _ = infer_schema(table)
+        paths = write_imputed(table, schema, np.full((1, 3, 1), 2.0), layout="mids-csv", out=tmp_path / "out.csv.gz")
+        lines = gzip.decompress(paths[0].read_bytes()).decode().splitlines()
+        assert lines == ["x,t,.imp,.id", "1.5,N,0,1", "NA,NA,0,2", '2.5,"q""",0,3', *lines[4:]]
+        assert lines[4:] == ["1.5,N,1,1", "2,NA,1,2", '2.5,"q""",1,3']
+
+    def test_mids_csv_refuses_what_r_would_read_as_missing(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"x": [1.5, None, 2.5], "country": ["NA", "SE", "NO"]}), tmp_path / "t.parquet")
+        table = read_table([tmp_path / "t.parquet"])
+        schema, out = infer_schema(table)[0], tmp_path / "out.csv"
+        with pytest.raises(InputError) as caught:
+            write_imputed(table, schema, np.full((1, 3, len(schema.modelled)), 1.0), layout="mids-csv", out=out)
+        assert caught.value.message == "t.parquet: column 'country' holds the text 'NA', which R reads as missing"
+        assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
     def test_long_ends_every_line(self) -> None:
         table = from_text('"x","y"\n1,\n,2\n3,4')
         sink = io.BytesIO()
@@ -198,6 +246,7 @@ class TestNames:
 
     def test_default(self, table: Table, tmp_path: Path) -> None:
         assert default_output(Path("run"), table.origin) == Path("run/my.data.csv")
+        assert default_output(Path("run"), table.origin, "mids-csv") == Path("run/my.data.mids.csv")
         (tmp_path / "folder").mkdir()
         pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "folder" / "p.parquet")
         assert default_output(Path("run"), read_table([tmp_path / "folder"]).origin) == Path("run/folder.parquet")

@@ -78,7 +78,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                     "one filled table does not show how uncertain its fills are: standard errors and tests need "
                     "several (--format files or long)"
                 )
-            passes = draws.m + (layout == "long" and request.original)
+            passes = draws.m + (layout in ("long", "mids-csv") and request.original)
             with reporter.stage(WRITING, until=limit.end) as stage:
                 watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)
                 content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
@@ -136,11 +136,11 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         if unseen == "missing":
             source = _Forgetting(source, fitted.schema)
     out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
+    layout = cast(OutputLayout, request.format)
     if request.out is None:
-        out = default_output(request.beside("imputed"), described)
+        out = default_output(request.beside("imputed"), described, layout)
     elif request.out != "-":
         out = Path(request.out)
-    layout = cast(OutputLayout, request.format)
     format = None if isinstance(out, Path) else described.format
     files = request.m if layout == "files" else 1
     if isinstance(out, Path):
@@ -150,7 +150,7 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         refuse_sources(paths, named.data, "the table that is imputed")
         refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
         if request.out is not None:
-            refuse_type(out)
+            refuse_type(out, layout)
     paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
     return _Ready(fitted, request, source, seen, _Output(out, layout, format, paths))
 

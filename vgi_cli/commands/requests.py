@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.base import Table
 
-LAYOUTS = ("files", "long", "single")
+LAYOUTS = ("files", "long", "mids-csv", "single")
 POINTS = ("mean", "median", "mode")
 UNCERTAINTY = ("auto", "bootstrap", "posterior", "none")
 DRAWS = 5
@@ -270,6 +270,8 @@ class ImputeRequest(RunRequest):
             if layout not in (None, "single"):
                 raise UsageError(f"--point gives one table, --format {layout} several", "leave out --format")
             layout = "single"
+        if layout == "mids-csv" and in_memory:
+            raise UsageError("--format mids-csv is a file", "name it with out=, or take format='long'")
         layout = layout or ("single" if to_stdout else "files")
         if to_stdout and layout == "files":
             raise UsageError(
@@ -308,11 +310,12 @@ class ImputeRequest(RunRequest):
         if self.out == "-" or not named:
             return
         origin = Origin(*stem_of(Path(named[0])))
-        out = self.folder or default_output(self.beside("imputed"), origin)
-        paths = output_paths(out, origin, m=self.m or 1, layout=cast(OutputLayout, self.format))
+        layout = cast(OutputLayout, self.format)
+        out = self.folder or default_output(self.beside("imputed"), origin, layout)
+        paths = output_paths(out, origin, m=self.m or 1, layout=layout)
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:
-            refuse_type(out)
+            refuse_type(out, layout)
         refuse_existing(paths, force=self.force)
 
 

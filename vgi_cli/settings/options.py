@@ -440,7 +440,12 @@ class ImputeOptions(CommonOptions, total=False):
     """Of `vgi impute`."""
 
     m: Annotated[int | None, Option("Number of imputations. Default: 5, or all chains if fewer.", "N")]
-    format: Annotated[str | None, Option("files (one table a draw), long (all in one) or single.", "LAYOUT")]
+    format: Annotated[
+        str | None,
+        Option(
+            "files (one table a draw), long (all in one), mids-csv (the same, for R's as.mids) or single.", "LAYOUT"
+        ),
+    ]
     point: Annotated[
         str | None,
         Option("One table of point estimates (of levels their mode); not for inference.", "mean|median|mode"),

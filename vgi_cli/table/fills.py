@@ -55,6 +55,11 @@ class Holes:
         blanks = [blank for blank, keep in zip(self.blanks, kept.tolist(), strict=True) if keep]
         return replace(self, rows=self.rows[kept], quoted=self.quoted[kept], blanks=blanks)
 
+    def plain(self) -> Holes:
+        """The same for a text in which `NA` is what is missing, with points in numbers and no needless quotes."""
+        blanks, quoted = [b"NA"] * len(self.rows), np.zeros(len(self.rows), bool)
+        return replace(self, blanks=blanks, quoted=quoted, copy=None, decimal=".")
+
     def spell(self, codes: Floats) -> list[str]:
         """[n] texts of codes [n]."""
         texts = self.column.spell(codes, self.fewest)

@@ -10,8 +10,8 @@ from typing import Literal
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.inputs import Format, Origin, split_name
 
-OutputLayout = Literal["files", "long", "single"]
-"""One file for each draw, all draws below each other in one, or one draw."""
+OutputLayout = Literal["files", "long", "mids-csv", "single"]
+"""One file for each draw, all draws below each other in one (`mids-csv`: for R's `read.csv`), or one draw."""
 EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -31,9 +31,11 @@ def output_format(out: Path, origin: Origin) -> Format:
     return EXTENSIONS.get(_extension(out), origin.format)
 
 
-def refuse_type(out: Path) -> None:
-    """UsageError for a name whose extension promises what is not written here."""
+def refuse_type(out: Path, layout: OutputLayout = "files") -> None:
+    """UsageError for a name whose extension promises what is not written here, or not in this layout."""
     extension = _extension(out)
+    if layout == "mids-csv" and extension in EXTENSIONS and extension != ".csv":
+        raise UsageError(f"{out}: --format mids-csv writes CSV, not {extension}", "name it .csv or .csv.gz")
     if extension in OTHERS:
         raise UsageError(f"{out}: vgi writes CSV and Parquet, not {extension}", "name it .csv, .tsv or .parquet")
 
@@ -42,8 +44,11 @@ def _extension(out: Path) -> str:
     return split_name(out)[1].lower().removesuffix(".gz")
 
 
-def default_output(folder: Path, origin: Origin) -> Path:
-    """Where imputations of a table go without `-o`: `<folder>/<table>` with the input's extension."""
+def default_output(folder: Path, origin: Origin, layout: OutputLayout = "files") -> Path:
+    """Where imputations of a table go without `-o`: `<folder>/<table>` with the input's extension, or for `mids-csv`
+    `.mids.csv`."""
+    if layout == "mids-csv":
+        return folder / f"{origin.stem}.mids.csv"
     return folder / f"{origin.stem}{origin.suffix}"
 
 

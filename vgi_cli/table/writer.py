@@ -16,7 +16,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import rewrite
-from vgi_cli.table.csv.write import Template, csv_of
+from vgi_cli.table.csv.write import Template, csv_of, plain_csv
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import Holes, Style, absent, find_holes, find_styles
 from vgi_cli.table.inputs import Format, Origin, split_name
@@ -39,6 +39,8 @@ from vgi_cli.table.parquet.write import (
 from vgi_cli.table.source import Block, Source
 
 Say = Callable[[str], None]
+Templates = Callable[[], Iterator[tuple[Block, Template]]]
+"""Goes through the blocks of a table once more, each as text with its holes."""
 
 
 def _unsaid(line: str) -> None:
@@ -59,7 +61,7 @@ def check_output(
     Raises UsageError for existing outputs and for what cannot go to a stream, InputError when `long` would clash with
     columns of the table.
     """
-    if layout == "long":
+    if layout in ("long", "mids-csv"):
         refuse_clash(origin)
     if not isinstance(out, Path):
         if layout == "files":
@@ -75,7 +77,7 @@ def check_output(
 
 
 def refuse_clash(origin: Origin) -> None:
-    """InputError when `long` would add a column that the table has."""
+    """InputError when `long` or `mids-csv` would add a column that the table has."""
     clash = [name for name in (".imp", ".id") if name in origin.names]
     if clash:
         message = f"{origin.label}: has a column '{clash[0]}', which the long layout adds"
@@ -117,7 +119,8 @@ def write_blocks(
     """Write a table with its holes filled, block by block, in memory that does not grow with it; it is read once for
     every draw. The paths written (none for a stream).
 
-    layout    `files`: one file per draw; `long`: all draws below each other with `.imp` and `.id`; `single`: one draw
+    layout    `files`: one file per draw; `long`: all draws below each other with `.imp` and `.id`; `mids-csv`: the same
+              as CSV that R reads, whatever the input's spelling; `single`: one draw
     out       a path (for `files` the pattern: `out.csv` makes `out.1.csv` …) or a binary stream (CSV only)
     format    default: what the extension of `out` says, else the type of the input
     original  whether `long` begins with the table and its holes, as `.imp` 0
@@ -153,10 +156,12 @@ def _contents(
     content: Content, layout: OutputLayout, format: Format, suffix: str, original: bool, say: Say
 ) -> Iterator[Iterator[bytes]]:
     """One file after the other, each in pieces."""
-    if format == "parquet":
+    if layout == "mids-csv":
+        yield _long_csv(content, lambda: _plain_templates(content), True)
+    elif format == "parquet":
         yield from _parquet(content, layout, original, say)
     elif layout == "long":
-        yield _long_csv(content, suffix, original)
+        yield _long_csv(content, lambda: _templates(content, suffix), original)
     else:
         yield from (_csv(content, draw, suffix) for draw in range(content.draws.m))
 
@@ -166,9 +171,9 @@ def _csv(content: Content, draw: int, suffix: str) -> Iterator[bytes]:
         yield template.fill(content.draw(draw, block), header=block.first == 0)
 
 
-def _long_csv(content: Content, suffix: str, original: bool) -> Iterator[bytes]:
+def _long_csv(content: Content, templates: Templates, original: bool) -> Iterator[bytes]:
     for number in range(0 if original else 1, content.draws.m + 1):
-        for block, template in _templates(content, suffix):
+        for block, template in templates():
             if block.first == 0 and number == (0 if original else 1):
                 yield template.long_header()
             yield template.long(number, content.draw(number - 1, block) if number else None, block.first)
@@ -190,6 +195,11 @@ def blanked(table: Table, schema: Schema) -> Iterator[bytes]:
         yield from parquet_pieces([arrow], arrow.schema)
     else:
         yield Template(csv_of(table), holes).blank()
+
+
+def _plain_templates(content: Content) -> Iterator[tuple[Block, Template]]:
+    for block, holes in content.blocks():
+        yield block, Template(plain_csv(block.table, content.schema), [hole.plain() for hole in holes])
 
 
 def files_arrow(content: Content, say: Say) -> list[pa.Table]:

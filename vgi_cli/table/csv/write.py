@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
+import pyarrow as pa
 
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import CsvText, header_cell, quote_if_needed, split_csv
 from vgi_cli.table.fills import Holes
+from vgi_cli.table.texts import with_point
 
 
 class Template:
@@ -74,6 +79,34 @@ def csv_of(table: Table) -> CsvText:
     if isinstance(table, CsvTable):
         return table.csv
     columns = [["" if c is None else c for c in table.raw_text(name)] for name in table.names]
+    return _csv_text(table, columns)
+
+
+def plain_csv(table: Table, schema: Schema) -> CsvText:
+    """A table as CSV that R's `read.csv` takes as it is: UTF-8 without a byte-order mark, commas between cells, points
+    in numbers (texts of levels stay), quotes only where they are needed, LF, and `NA` where a cell is missing (in carried
+    columns a mask hides nothing). InputError where a cell that is not missing holds the text NA."""
+    levels = {column.name for column in schema.encoded if isinstance(column, Levelled)}
+    filled = {column.name for column in [*schema.encoded, *schema.constants]}
+    columns = []
+    for name in table.names:
+        cells = table.raw_text(name)
+        if name not in levels and table.decimal != ".":
+            numbers = table.numbers(name).number
+            cells[numbers] = with_point(pa.array(cells[numbers], pa.large_string()), table.decimal).to_pylist()
+        blank = table.missing(name) if name in filled else table.blank(name)
+        if (cells[~blank] == "NA").any():
+            raise InputError(
+                f"{table.label}: column '{name}' holds the text 'NA', which R reads as missing",
+                "spell that value in another way, or take --format long",
+            )
+        cells[blank] = "NA"
+        columns.append(cells)
+    return _csv_text(table, columns)
+
+
+def _csv_text(table: Table, columns: Sequence[Sequence[str]]) -> CsvText:
+    """The texts of a table's columns as CSV."""
     lines = [",".join(header_cell(name, ",") for name in table.names)]
     lines += (",".join(quote_if_needed(cell, ",") for cell in row) for row in zip(*columns, strict=True))
     return split_csv(("\n".join(lines) + "\n").encode(), table.label, ",")
