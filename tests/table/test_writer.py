@@ -186,7 +186,7 @@ class TestLayouts:
             ["2.5", "NA", "a,b", "NA", "4.5", "1", "0", "3"],
             ["3", "4", "p", "x,y", "NA", "7", "0", "4"],
         ]
-        filled = {(1, 0): "2.3", (2, 1): "2", (2, 3): "x,y"}
+        filled = {(1, 0): "2.25", (2, 1): "2", (2, 3): "x,y"}
         for i, (row, original) in enumerate(zip(rows[4:], rows[:4], strict=True)):
             assert row[6:] == ["1", str(i + 1)]
             assert row[:6] == [filled.get((i, j), cell) for j, cell in enumerate(original[:6])]
