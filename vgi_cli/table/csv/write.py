@@ -101,7 +101,7 @@ def plain_csv(table: Table, schema: Schema) -> CsvText:
                 "spell that value in another way, or take --format long",
             )
         cells[blank] = "NA"
-        columns.append(cells)
+        columns.append(cells.tolist())
     return _csv_text(table, columns)
 
 
