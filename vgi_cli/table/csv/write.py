@@ -84,8 +84,8 @@ def csv_of(table: Table) -> CsvText:
 
 def plain_csv(table: Table, schema: Schema) -> CsvText:
     """A table as CSV that R's `read.csv` takes as it is: UTF-8 without a byte-order mark, commas between cells, points
-    in numbers (texts of levels stay), quotes only where they are needed, LF, and `NA` where a cell is missing (in carried
-    columns a mask hides nothing). InputError where a cell that is not missing holds the text NA."""
+    in numbers (texts of levels stay), quotes only where they are needed, LF, and `NA` for a missing cell (not where
+    only a mask hides a cell that is carried). InputError where a cell that is not missing holds the text NA."""
     levels = {column.name for column in schema.encoded if isinstance(column, Levelled)}
     filled = {column.name for column in [*schema.encoded, *schema.constants]}
     columns = []
