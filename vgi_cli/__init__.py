@@ -21,6 +21,7 @@ from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
     from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, sample, score
+    from vgi_cli.estimators.density import Density
     from vgi_cli.estimators.imputer import Imputer
     from vgi_cli.registry.registration import (
         register_family,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Density",
     "Imputer",
     "Progress",
     "Run",
@@ -67,6 +69,10 @@ def __getattr__(name: str) -> Any:
         from vgi_cli.estimators.imputer import Imputer
 
         return Imputer
+    if name == "Density":
+        from vgi_cli.estimators.density import Density
+
+        return Density
     from vgi_cli import api
 
     return getattr(api, name)

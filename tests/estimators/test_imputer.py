@@ -97,6 +97,16 @@ def test_a_row_is_filled_by_what_it_holds_alone() -> None:
     assert drawn[3, 0] != drawn[7, 0]
 
 
+def test_numbers_of_single_precision_are_read_alike_in_every_batch() -> None:
+    """As the fractions that they were written as, where these are those of the fit."""
+    X = with_holes(rows()).round(1).astype("float32")
+    fitted = imputer(how="draw").fit(X)
+    whole = fitted.transform(X)
+    assert np.array_equal(whole, whole.round(1)) and np.array_equal(fitted.transform(X[[30]]), whole[[30]])
+    other = X[[30]] + np.float32(0.012345)
+    assert np.array_equal(fitted.transform(other)[~np.isnan(other)], other[~np.isnan(other)])
+
+
 def test_rows_without_an_observed_cell_are_filled() -> None:
     fitted = imputer(draws=400).fit(rows(200))
     filled = fitted.transform(np.full((1, 3), np.nan))

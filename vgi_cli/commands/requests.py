@@ -359,10 +359,12 @@ class ScoringRequest(RunRequest):
 
     samples       draws of the latents of a row
     refit_epochs  epochs of fine-tuning of an encoder; None: while it helps
+    by_content    whether what is random in the score of a row comes from its cells, and not from its number
     """
 
     samples: int | None = None
     refit_epochs: int | None = None
+    by_content: bool = False
 
     @property
     def wanted(self) -> int | Literal["all"] | None:
@@ -442,6 +444,8 @@ class EvaluateRequest(ScoringRequest):
     def refuse_outputs(self) -> None:
         """UsageError for outputs that cannot be; a report in the run itself is numbered, so it can."""
         out = self.folder
+        if self.write and out is None:
+            self.beside("evaluations")
         paths = [] if out is None or not self.write else [out / "report.json", out / "report.md"]
         if self.per_row is not None:
             paths.append(Path(self.per_row))

@@ -146,7 +146,7 @@ class Estimator:
         if found.named:
             self.feature_names_in_: Names = np.asarray(found.names, object)
         self.manifest_: dict[str, Any] = self._fitted.run.manifest
-        self._given = found
+        self._given, self._decimals = found, found.decimals
         return found
 
     def _fit_request(self, found: Given, started: float) -> FitRequest:
@@ -170,7 +170,7 @@ class Estimator:
         """X as a table with the columns of the fit. InvalidInput where it has others."""
         name = type(self).__name__
         with as_value_errors():
-            found = given(X, name)
+            found = given(X, name, self._decimals)
         before: Sequence[str] | None = vars(self).get("feature_names_in_")
         if found.named and before is not None:
             _check_names(found.names, list(before))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from vgi_cli.columns.numerals import Bools
+from vgi_cli.columns.numerals import Bools, SingleDecimals, at_decimals
 from vgi_cli.errors import InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
@@ -32,14 +32,18 @@ class ArrowStream(Protocol):
 class Given:
     """A table as an estimator was handed it.
 
-    source  an array [N, d], a pandas DataFrame, an Arrow table, or another object that exports Arrow
-    arrow   the same cells under `names`
-    named   whether the names are its own; otherwise they are x0, x1, …
+    source    an array [N, d], a pandas DataFrame, an Arrow table, or another object that exports Arrow
+    arrow     the same cells under `names`; what was float32 is float64, as the decimal fractions it was written as
+    named     whether the names are its own; otherwise they are x0, x1, …
+    types     the Arrow types of the source
+    decimals  of each column that was float32, by place: those of its fractions, None where it has none
     """
 
     source: Any
     arrow: pa.Table
     named: bool
+    types: pa.Schema
+    decimals: Mapping[int, int | None]
 
     @property
     def names(self) -> list[str]:
@@ -49,11 +53,34 @@ class Given:
     def called(self, names: Sequence[str]) -> Given:
         """The same under other names."""
         notes = self.arrow.schema.metadata if list(names) == self.names else None
-        return Given(self.source, self.arrow.rename_columns(list(names)).replace_schema_metadata(notes), self.named)
+        return replace(self, arrow=self.arrow.rename_columns(list(names)).replace_schema_metadata(notes))
 
     def table(self) -> Table:
         """Its cells as commands read them. InputError where it cannot be read."""
         return from_frame(self.arrow)
+
+    def emptied(self) -> Given:
+        """The same without a row: what is left of it knows the type."""
+        if isinstance(self.source, np.ndarray):
+            source = self.source[:0]
+        else:
+            source = self.source.iloc[:0] if is_frame(self.source) == "pandas" else self.arrow.slice(0, 0)
+            source = self.source.head(0) if library_of(self.source) == "polars" else source
+        return replace(self, source=source, arrow=self.arrow.slice(0, 0))
+
+    def of_rows(self, frame: Frame) -> Frame:
+        """Rows that the fit of this table has made, a DataFrame of pandas with the same columns, as the type of this
+        one."""
+        if isinstance(self.source, np.ndarray):
+            return frame.to_numpy(self.source.dtype, na_value=None if self.source.dtype == object else np.nan)
+        if is_frame(self.source) == "pandas":
+            types = self.source.dtypes
+            for j, kind in enumerate(types):
+                if frame.dtypes.iloc[j] != kind and not frame.iloc[:, j].isna().any():
+                    frame.isetitem(j, frame.iloc[:, j].astype(kind))
+            return frame.set_axis(self.source.columns, axis=1)
+        made = pa.Table.from_pandas(frame, preserve_index=False)
+        return as_library(made, "polars", None) if library_of(self.source) == "polars" else made
 
     def completed(self, table: Table, filled: pa.Table) -> Frame:
         """A copy of the source with the fills of `filled` (the Arrow table that was made of `table`): every cell that
@@ -65,6 +92,9 @@ class Given:
         kept = {j for j in fills if filled.schema.field(j).type == self.arrow.schema.field(j).type}
         if is_frame(self.source) == "pandas":
             return _filled_pandas(self.source, filled, fills, kept)
+        for j in self.decimals:
+            if j in kept or j not in fills:
+                filled = filled.set_column(j, filled.schema.names[j], filled.column(j).cast(self.types.field(j).type))
         if library_of(self.source) != "polars":
             return filled
         out = as_library(filled, "polars", None)
@@ -72,19 +102,33 @@ class Given:
         return out.cast({name: types[j] for j, name in enumerate(out.columns) if j in kept or j not in fills})
 
 
-def given(X: Any, estimator: str) -> Given:
-    """What an estimator of that name was handed as a table. InvalidInput or InvalidCells, which are a ValueError and a
-    TypeError, where it is none."""
+def given(X: Any, estimator: str, decimals: Mapping[int, int | None] | None = None) -> Given:
+    """What an estimator of that name was handed as a table.
+
+    decimals  of a table that was given before: columns of float32 are read with these, so that a row is read alike
+              whatever stands beside it
+
+    InvalidInput or InvalidCells, which are a ValueError and a TypeError, where it is none.
+    """
     if type(X).__module__.startswith("scipy.sparse"):
         raise InvalidInput(f"{estimator} does not take sparse data", "X.toarray() makes an array of it")
     if is_frame(X) == "pandas":
         _refuse_empty(X.shape)
-        return _from_pandas(X)
-    if isinstance(X, ArrowStream):
-        arrow = _without_views(pa.table(X))
+        source, arrow, named = _from_pandas(X)
+    elif isinstance(X, ArrowStream):
+        source, arrow, named = X, _without_views(pa.table(X)), True
         _refuse_empty(arrow.shape)
-        return Given(X, arrow, True)
-    return _from_array(X)
+    else:
+        source, arrow, named = _from_array(X)
+    types, found = arrow.schema, {}
+    for j, field in enumerate(types):
+        if pa.types.is_float32(field.type) or pa.types.is_float16(field.type):
+            cells = arrow.column(j).cast(pa.float64()).to_numpy()
+            found[j] = SingleDecimals().add(cells).found if decimals is None else decimals.get(j)
+            short = at_decimals(cells, found[j])
+            written = np.where(short.astype(np.float32) == cells, short, cells)
+            arrow = arrow.set_column(j, field.name, pa.array(written, from_pandas=True))
+    return Given(source, arrow, named, types, found)
 
 
 def _refuse_empty(shape: tuple[int, ...]) -> None:
@@ -169,7 +213,7 @@ def _without_views(table: pa.Table) -> pa.Table:
 # --- arrays ---
 
 
-def _from_array(X: Any) -> Given:
+def _from_array(X: Any) -> tuple[npt.NDArray[Any], pa.Table, bool]:
     array = np.asarray(X)
     if np.iscomplexobj(array):
         raise InvalidInput("Complex data not supported", "give its real and imaginary parts as columns")
@@ -181,7 +225,7 @@ def _from_array(X: Any) -> Given:
     _refuse_empty(array.shape)
     names = plain_names(array.shape[1])
     columns = {name: _arrow_column(array[:, j], name) for j, name in enumerate(names)}
-    return Given(array, pa.table(columns), False)
+    return array, pa.table(columns), False
 
 
 _READ_AS = {np.dtype(np.float16): np.float32, np.dtype(np.longdouble): np.float64}
@@ -216,7 +260,7 @@ def _filled_array(source: npt.NDArray[Any], filled: pa.Table, fills: dict[int, B
 # --- pandas ---
 
 
-def _from_pandas(frame: Frame) -> Given:
+def _from_pandas(frame: Frame) -> tuple[Frame, pa.Table, bool]:
     kinds = {type(name).__name__ for name in frame.columns}
     named = kinds == {"str"}
     if not named and "str" in kinds:
@@ -235,7 +279,7 @@ def _from_pandas(frame: Frame) -> Given:
         for name in plain.columns:
             _refuse_types(plain[name].to_numpy(), name)
         raise InvalidInput(f"the table cannot be read: {error}", "give every column one type") from None
-    return Given(frame, arrow, named)
+    return frame, arrow, named
 
 
 def _filled_pandas(source: Frame, filled: pa.Table, fills: dict[int, Bools], same: set[int]) -> Frame:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.commands.requests import ScoringRequest
-from vgi_cli.encoding.encoder import log_share, log_volume
+from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
@@ -97,7 +97,7 @@ def log_likelihood(
     """log p(observed cells) of the rows of a table, or of a random sample of them (by seed).
 
     request  says how many rows are scored where that is an estimate (where it is exact, all are), with how many draws
-             of latents, and for how many epochs an encoder is fine-tuned
+             of latents, for how many epochs an encoder is fine-tuned, and what keys the randomness of a row
     until    when the scoring must have ended; None: never
 
     OutOfTime where no row was scored by then.
@@ -119,11 +119,12 @@ def log_likelihood(
     draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
     count = DEQUANTISATION_DRAWS if rounded else 1
     shares = log_share(table, fitted.schema)
+    by_cells = RowKeys(fitted.schema, by_content=True, counted=False).of(table) if request.by_content else None
     with reporter.stage(ENCODING, "draws" if rounded else "", until) as stage:
 
         def encoded(number: int) -> Rows:
             tell = giving_up(over, lambda share: stage((number + share) / count, number, count))
-            return rows_of(table, fitted.schema, seed, draw=number, progress=tell)
+            return rows_of(table, fitted.schema, seed, draw=number, keys=by_cells, progress=tell)
 
         for number in range(count):
             rows = encoded(number)
@@ -151,7 +152,7 @@ def log_likelihood(
         def watch(rows: int) -> Progress:
             return giving_up(over, lambda share: stage((done + share * rows) / (n + budget.simulated), done, n))
 
-        keys = mix64(order.to(device))
+        keys = mix64((order if by_cells is None else by_cells[order]).to(device))
         alone = budget._replace(simulated=0)
         annealer = prepared(model, proposals, draws[0].x, budget, seed) if estimated else None
         for some in _pieces(n, estimated):

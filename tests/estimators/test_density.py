@@ -1,0 +1,78 @@
+"""`vgi_cli.Density`: its scores against the normal law, and what it is for rows, tables and types."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+
+import vgi_cli
+from tests.estimators.test_imputer import ONE, mixed, rows, with_holes
+from tests.estimators.test_scikit_learn import failures
+from vgi_cli.errors import InvalidInput, NotFitted
+from vgi_cli.estimators.base import Estimator
+
+
+def density(**given: Any) -> vgi_cli.Density:
+    return vgi_cli.Density(**{"model": "mixture", "set": ONE, "threads": 1, **given})
+
+
+def test_scores_are_those_of_the_normal_law() -> None:
+    """Fitted to many complete rows, one Gaussian has their mean and covariance, but for its weak prior (its pull is
+    below 0.005 nats here); those of any cells are parts of them."""
+    X = rows(20_000)
+    mean, cov = X.mean(0), np.cov(X.T, bias=True)
+    new = np.vstack([with_holes(rows(20, seed=5)), np.full((1, 3), np.nan), X[:5]])
+    expected = np.zeros(len(new))
+    for i, row in enumerate(new):
+        seen = ~np.isnan(row)
+        if seen.any():
+            expected[i] = multivariate_normal(mean[seen], cov[np.ix_(seen, seen)]).logpdf(row[seen])
+    fitted = density(set={**ONE, "table.transform": "linear"}).fit(X)
+    scores = fitted.score_samples(new)
+    assert np.allclose(scores, expected, rtol=0, atol=5e-3) and scores[20] == 0.0
+    assert np.isclose(fitted.score(new), np.delete(expected, np.flatnonzero(np.isnan(new).all(1))).mean(), atol=5e-3)
+    assert np.isnan(fitted.score(new[20:21]))
+
+
+def test_a_row_is_scored_by_what_it_holds_alone() -> None:
+    """Also where rounded cells are spread by noise."""
+    frame = mixed()
+    fitted = density(set={"model.components": 2, "bootstrap": "none"}).fit(frame)
+    scores = fitted.score_samples(frame)
+    assert np.allclose(fitted.score_samples(frame.iloc[[30, 3]]), scores[[30, 3]], rtol=0, atol=1e-9)
+    odd = frame.iloc[[5]].assign(size=np.float32(60.0))
+    assert fitted.score_samples(odd)[0] < scores.min()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.score_samples(frame), scores)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn() -> None:
+    assert failures(density()) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn_by_default() -> None:
+    assert failures(vgi_cli.Density()) == {}
+
+
+def test_refusals() -> None:
+    with pytest.raises(NotFitted, match="This Density instance is not fitted yet"):
+        density().score_samples(rows())
+    with pytest.raises(InvalidInput, match="X has 2 features, but Density is expecting 3"):
+        density().fit(rows()).score(rows()[:, :2])
+    with pytest.raises(InvalidInput, match="has a level that the fit has not seen"):
+        density().fit(mixed()).score_samples(mixed().assign(shape="square"))
+
+
+def test_help_shows_every_parameter() -> None:
+    for kind in (vgi_cli.Imputer, vgi_cli.Density):
+        assert all(f"\n{name} " in (kind.__doc__ or "") for name in Estimator._defaults())
+    frame = pd.DataFrame(rows(), columns=["a", "b", "c"])
+    assert list(density().fit(frame).feature_names_in_) == ["a", "b", "c"]
