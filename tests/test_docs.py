@@ -299,7 +299,7 @@ def test_python_of_the_page_on_python(sample_folder: Path) -> None:
     names: dict[str, Any] = {}
     for block in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M):
         exec(block, names)
-    assert min(names["scores"]) > 0.8
+    assert names["quality"].min() > 0.8 and len(names["strange"]) == 4
     assert len(names["tables"]) == 20 and 0 < np.std(names["means"]) < 0.1
 
 
