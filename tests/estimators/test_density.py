@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.stats import multivariate_normal
 
 import vgi_cli
 from tests.estimators.test_imputer import ONE, mixed, rows, with_holes
 from tests.estimators.test_scikit_learn import failures
-from vgi_cli.errors import InvalidInput, NotFitted
+from vgi_cli.errors import InvalidInput, InvalidParameter, NotFitted
 from vgi_cli.estimators.base import Estimator
 
 
@@ -51,6 +52,40 @@ def test_a_row_is_scored_by_what_it_holds_alone() -> None:
     assert np.array_equal(again.score_samples(frame), scores)
 
 
+def test_samples_are_of_the_law_and_of_the_type_of_the_fit() -> None:
+    X = rows(400)
+    fitted = density().fit(X)
+    drawn = fitted.sample(2000)
+    assert drawn.shape == (2000, 3) and drawn.dtype == X.dtype
+    assert np.allclose(drawn.mean(0), X.mean(0), atol=0.12) and np.allclose(np.cov(drawn.T), np.cov(X.T), atol=0.12)
+    assert np.array_equal(fitted.sample(5), drawn[:5]) and not np.array_equal(
+        fitted.sample(5, random_state=7), drawn[:5]
+    )
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).sample(5), drawn[:5])
+    assert fitted.sample().shape == (1, 3) and density().fit(X.astype("float32")).sample(2).dtype == np.float32
+
+
+@pytest.mark.filterwarnings("ignore:the columns are modelled as independent")
+def test_samples_of_mixed_columns() -> None:
+    frame = mixed().assign(note=[f"note {i}" for i in range(60)])
+    drawn = density().fit(frame).sample(50)
+    assert drawn.dtypes.equals(frame.dtypes) and drawn["note"].isna().all()
+    assert not drawn.drop(columns="note").isna().any(axis=None) and set(drawn["shape"]) == {"round", "flat"}
+    arrow = density().fit(pa.Table.from_pandas(frame, preserve_index=False)).sample(50)
+    assert isinstance(arrow, pa.Table) and arrow.column("shape").to_pylist() == list(drawn["shape"])
+    assert arrow.schema.field("size").type == pa.float32() and arrow.schema.field("count").type == pa.int16()
+    objects = density().fit(frame[["size", "colour"]].to_numpy(object)).sample(9)
+    assert objects.dtype == object and set(objects[:, 1]) <= {"red", "blue"}
+    numbered = density().fit(frame[["size", "count"]].set_axis([4, 5], axis=1)).sample(3)
+    assert list(numbered.columns) == [4, 5]
+
+
+def test_samples_in_polars() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.from_pandas(mixed())
+    assert density().fit(frame).sample(9).schema == frame.schema
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn() -> None:
     assert failures(density()) == {}
@@ -65,6 +100,10 @@ def test_the_checks_of_scikit_learn_by_default() -> None:
 def test_refusals() -> None:
     with pytest.raises(NotFitted, match="This Density instance is not fitted yet"):
         density().score_samples(rows())
+    with pytest.raises(InvalidParameter, match="-n: expected a whole number"):
+        density().fit(rows()).sample(0)
+    with pytest.raises(InvalidParameter, match="random_state: expected"):
+        density().fit(rows()).sample(1, random_state="a")
     with pytest.raises(InvalidInput, match="X has 2 features, but Density is expecting 3"):
         density().fit(rows()).score(rows()[:, :2])
     with pytest.raises(InvalidInput, match="has a level that the fit has not seen"):

@@ -146,14 +146,14 @@ class Estimator:
         if found.named:
             self.feature_names_in_: Names = np.asarray(found.names, object)
         self.manifest_: dict[str, Any] = self._fitted.run.manifest
-        self._given, self._decimals = found, found.decimals
+        self._given, self._kind = found, found.emptied()
         return found
 
     def _fit_request(self, found: Given, started: float) -> FitRequest:
         own = ("model", "method", "bounds", "unseen", "set", "time_limit", "device", "threads")
         said = {name: getattr(self, name) for name in own}
         columns = dict.fromkeys(found.names, self.columns) if isinstance(self.columns, str) else self.columns
-        values = {**said, "columns": columns, "seed": _seed(self.random_state)}
+        values = {**said, "columns": columns, "seed": seed_of(self.random_state)}
         options = read_given(type(self).__name__, fields_of(FitOptions), values)
         return make_request(FitRequest, options, None, os.environ, table=found.table(), started=started)
 
@@ -170,7 +170,7 @@ class Estimator:
         """X as a table with the columns of the fit. InvalidInput where it has others."""
         name = type(self).__name__
         with as_value_errors():
-            found = given(X, name, self._decimals)
+            found = given(X, name, self._kind.decimals)
         before: Sequence[str] | None = vars(self).get("feature_names_in_")
         if found.named and before is not None:
             _check_names(found.names, list(before))
@@ -196,7 +196,7 @@ class Estimator:
         return gather({key: (value, key.split(".")[-1]) for key, value in said.items()}, (), os.environ)
 
 
-def _seed(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
     """The seed that is meant. InvalidParameter where none is."""
     if random_state is None:
         return int(np.random.default_rng().integers(MOST_SEED))

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.numerals import Bools
-from vgi_cli.commands.requests import ScoreRequest
-from vgi_cli.estimators.base import Estimator, as_value_errors
+from vgi_cli.commands.requests import SampleRequest, ScoreRequest
+from vgi_cli.estimators.base import Estimator, as_value_errors, seed_of
+from vgi_cli.settings.problems import Setting
 
 Scores = npt.NDArray[np.float64]
 
@@ -49,6 +50,20 @@ class Density(Estimator):
         ignored. NaN where there is no such row."""
         scores, seen = self._scores("score", X)
         return float(scores[seen].mean()) if seen.any() else float("nan")
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Rows drawn from the fitted density, as a table of the type of the one that was fitted; columns that are not
+        modelled are empty.
+
+        random_state  as the parameter; None: that of the fit, and so the same rows each time
+
+        More rows leave the first ones as they are. Raises NotFitted, and InvalidParameter for a number that cannot be.
+        """
+        fitted = self._known("sample")
+        seed = {} if random_state is None else {"seed": Setting(seed_of(random_state), "random_state")}
+        with as_value_errors():
+            asked = SampleRequest(checkpoint=fitted.run, settings={**self._settings(), **seed}, n=n_samples)
+            return self._kind.of_rows(asked.frame(self._reporter()))
 
     def _scores(self, method: str, X: Any) -> tuple[Scores, Bools]:
         """[N] scores, and [N] whether a cell of the row is observed."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -69,18 +70,31 @@ class Given:
         return replace(self, source=source, arrow=self.arrow.slice(0, 0))
 
     def of_rows(self, frame: Frame) -> Frame:
-        """Rows that the fit of this table has made, a DataFrame of pandas with the same columns, as the type of this
-        one."""
+        """Other rows, a pandas DataFrame with the same columns in the same order, as the type of this table. A column
+        keeps its type where this holds the cells."""
+        arrow = pa.Table.from_pandas(frame, preserve_index=False)
+        kept = set[int]()
+        for j, field in enumerate(self.types):
+            with suppress(pa.ArrowException):
+                arrow = arrow.set_column(j, field.name, arrow.column(j).cast(field.type))
+                kept.add(j)
         if isinstance(self.source, np.ndarray):
-            return frame.to_numpy(self.source.dtype, na_value=None if self.source.dtype == object else np.nan)
+            out = np.empty(arrow.shape, self.source.dtype)
+            for j in range(arrow.num_columns):
+                out[:, j] = arrow.column(j).to_numpy()
+            return out
         if is_frame(self.source) == "pandas":
-            types = self.source.dtypes
-            for j, kind in enumerate(types):
-                if frame.dtypes.iloc[j] != kind and not frame.iloc[:, j].isna().any():
-                    frame.isetitem(j, frame.iloc[:, j].astype(kind))
-            return frame.set_axis(self.source.columns, axis=1)
-        made = pa.Table.from_pandas(frame, preserve_index=False)
-        return as_library(made, "polars", None) if library_of(self.source) == "polars" else made
+            made = arrow.replace_schema_metadata(self.types.metadata).to_pandas()
+            for j in kept:
+                made.isetitem(j, made.iloc[:, j].astype(self.source.dtypes.iloc[j]))
+            return made.set_axis(self.source.columns, axis=1)
+        return self._in_polars(arrow, kept) if library_of(self.source) == "polars" else arrow
+
+    def _in_polars(self, arrow: pa.Table, kept: Collection[int]) -> Frame:
+        """The table in polars, columns that are `kept` in the types of the source."""
+        types = self.source.dtypes
+        names = {name: types[j] for j, name in enumerate(arrow.column_names) if j in kept}
+        return as_library(arrow, "polars", None).cast(names)
 
     def completed(self, table: Table, filled: pa.Table) -> Frame:
         """A copy of the source with the fills of `filled` (the Arrow table that was made of `table`): every cell that
@@ -92,14 +106,10 @@ class Given:
         kept = {j for j in fills if filled.schema.field(j).type == self.arrow.schema.field(j).type}
         if is_frame(self.source) == "pandas":
             return _filled_pandas(self.source, filled, fills, kept)
-        for j in self.decimals:
-            if j in kept or j not in fills:
-                filled = filled.set_column(j, filled.schema.names[j], filled.column(j).cast(self.types.field(j).type))
-        if library_of(self.source) != "polars":
-            return filled
-        out = as_library(filled, "polars", None)
-        types = self.source.dtypes
-        return out.cast({name: types[j] for j, name in enumerate(out.columns) if j in kept or j not in fills})
+        kept |= set(range(len(self.names))) - fills.keys()
+        for j in kept & self.decimals.keys():
+            filled = filled.set_column(j, filled.schema.names[j], filled.column(j).cast(self.types.field(j).type))
+        return self._in_polars(filled, kept) if library_of(self.source) == "polars" else filled
 
 
 def given(X: Any, estimator: str, decimals: Mapping[int, int | None] | None = None) -> Given:
