@@ -15,7 +15,7 @@ import pytest
 from tests.program import Vgi
 from tests.tensors import same_tensors
 from vgi_cli.fitting.driver import CLOCKED
-from vgi_cli.runs.folder import RunFolder
+from vgi_cli.runs.folder import CARD, RunFolder
 
 SCRIPT = """
 import sys
@@ -84,6 +84,8 @@ def test_killed_and_resumed_equals_left_alone(vgi: Vgi, name: str) -> None:
     assert all(same_tensors(parts[0][stem], parts[1][stem]) for stem in parts[0])
     for file in ("recipe.yaml", "schema.json"):
         assert (first.path / file).read_bytes() == (second.path / file).read_bytes()
+    cards = [(run.path / CARD).read_text(encoding="utf-8") for run in (first, second)]
+    assert cards[0].replace("whole", "cut") == cards[1]
     metrics = [
         [{k: v for k, v in json.loads(line).items() if k not in CLOCKED} for line in text.splitlines()]
         for text in ((run.path / "metrics.jsonl").read_text() for run in (first, second))

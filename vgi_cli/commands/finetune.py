@@ -14,6 +14,7 @@ from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
+from vgi_cli.fitting.card import write_card
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.fitting.fit_rows import chain_context
@@ -61,7 +62,9 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
         manifest = _manifest(fitted, table, request, data, seed, device)
         if q is None:
             reporter.say("nothing to adapt: this model knows the law of every hole exactly")
-            return _unchanged(fitted, manifest, request, claim(out, request.force))
+            run = _unchanged(fitted, manifest, request, claim(out, request.force))
+            write_card(run, table, reporter)
+            return run
         config = adapting_config(fitted.recipe, fitted.run.record.chosen)
         inside = inside_of(fitted, data)
         epochs = request.said("epochs")
@@ -108,7 +111,8 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
             parts = {"model": {**run.tensors("model"), **beside}} if beside else {}
             with reporter.stage(SAVING):
                 run.save(parts, entries)
-            return run
+        write_card(run, table, reporter)
+        return run
 
 
 def _refitted(fitted: FittedTable) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
+from vgi_cli.fitting.card import write_card
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, load, used_names
@@ -114,7 +115,10 @@ def _fit(request: FitRequest, keep: Keep, work: Work) -> RunStore:
         mask=None if recipe.mask is None else absolute(recipe.mask),
         val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
     )
-    return fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
+    run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
+    if isinstance(run, RunFolder):
+        write_card(run, table, work.reporter)
+    return run
 
 
 def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> FittedTable:
@@ -158,6 +162,7 @@ def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
             yield latest
 
     resume_rows(rows, recipe, again, held, work)
+    write_card(latest, table, reporter)
     return latest
 
 

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.runs.files import COMMITTED, PENDING, commit, file_sha256, finish_commit, json_bytes, sha256, write_synced
+from vgi_cli.runs.files import (
+    COMMITTED,
+    PENDING,
+    commit,
+    file_sha256,
+    finish_commit,
+    json_bytes,
+    sha256,
+    write_atomic,
+    write_synced,
+)
 from vgi_cli.runs.manifest import HINT, MANIFEST, parse, sealed
 from vgi_cli.runs.store import RunStore
 
@@ -23,6 +33,8 @@ if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said
     from vgi_cli.methods.base import Parts
 
 METRICS = "metrics.jsonl"
+CARD = "README.md"
+"""The model card: a user may change it, so it is none of the files whose hash must match."""
 
 Read = TypeVar("Read")
 
@@ -243,6 +255,17 @@ class RunFolder(RunStore):
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
+
+    def keep_card(self, text: str) -> bool:
+        """Write the model card, and note its SHA-256 in the manifest (`card`). False, with nothing written, where there
+        is one that is not as this program wrote it."""
+        path, data = self.path / CARD, text.encode()
+        if path.exists() and file_sha256(path) != self.manifest.get("card"):
+            return False
+        with sole_writer(self.path):
+            self.save({}, {"card": sha256(data)})
+            write_atomic(path, data)
+        return True
 
     def publish(self) -> None:
         if self._claimed is not None:

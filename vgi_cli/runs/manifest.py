@@ -92,6 +92,7 @@ class Record(_Part):
     checkpoint: str | None = None
     finetuned_objective: dict[str, float | str] | None = None
     torch: str | None = None
+    card: Sha256 | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

@@ -1,0 +1,155 @@
+"""The model card of a run: what it says, that it is the same each time, and that a user may change it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vgi_cli
+from tests.program import Vgi, vgi
+from vgi_cli.fitting.card import Card
+from vgi_cli.runs.folder import CARD, RunFolder
+
+__all__ = ["vgi"]
+SMALL = ["--model", "fa", "--threads", "1", "--set", "model.factors=1"]
+TRAINED = [*SMALL, "--method", "vgi", "--set", "method.imputations=2", "--set", "bootstrap=none"]
+
+
+@pytest.fixture
+def data(vgi: Vgi) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 1)) + 0.5 * rng.normal(size=(60, 3))
+    cells = [[f"{v:.2f}" if rng.random() < 0.8 else "" for v in row] for row in x]
+    rows = [",".join([f"p{i}", *row, "1", "a note"]) for i, row in enumerate(cells)]
+    Path("t.csv").write_text("name,a|b,c,d,same,remark\n" + "\n".join(rows) + "\n")
+    return Path("t.csv")
+
+
+def section(text: str, title: str) -> str:
+    return text.split(f"## {title}\n\n")[1].split("\n\n## ")[0]
+
+
+def test_what_a_card_says(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "t.csv", "--id", "name", *SMALL, "--set", "bootstrap=3", "--out", "run")
+    assert done.code == 0, done.err
+    text = Path("run", CARD).read_text(encoding="utf-8")
+    manifest = json.loads(Path("run/manifest.json").read_text())
+    assert text.startswith("# Run `run`\n\nThe fit converged, after ")
+    for command in (
+        "vgi impute --checkpoint run --m 20 -o",
+        "vgi evaluate --checkpoint run new.csv",
+        "run/recipe.yaml",
+    ):
+        assert command in section(text, "Use")
+    about = section(text, "Data")
+    assert "`t.csv`: 60 rows, of which " in about and manifest["data"]["sha256"] in about and "6 columns" in about
+    assert [line.split(" | ")[0] for line in about.splitlines() if line.startswith("| ")][2:] == [
+        "| name",
+        "| a\\|b",
+        "| c",
+        "| d",
+        "| same",
+        "| remark",
+    ]
+    assert "| same | constant | 0.0% |" in about and "| name | carried | 0.0% | --id: names the rows |" in about
+    model = section(text, "Model and method")
+    assert "Why this model: it was asked for.\nWhy this method: exact for this model." in model
+    assert "Log-likelihood of the fitted rows at the end: -" in section(text, "How good it is")
+    limits = section(text, "Limits")
+    assert "missing at random" in limits and "Not modelled: `name`, `same`, `remark`." in limits
+    assert "of the model's parameters, by 3 fits to resampled rows by `em`" in limits
+    settings = section(text, "Settings that were said or chosen")
+    assert "| `model.factors` | `1` | said |" in settings and '| `method.name` | `"em"` | chosen |' in settings
+    assert f"torch {manifest['versions']['torch']}" in section(text, "Versions")
+    assert "fills in this line" in section(text, "Licence")
+
+
+def test_the_same_fit_gives_the_same_card(vgi: Vgi, data: Path) -> None:
+    words = ["fit", "t.csv", *TRAINED, "--val", "0.2", "--epochs", "4", "--out", "run"]
+    cards = []
+    for more in ([], ["--force"]):
+        assert vgi(*words, *more).code == 0
+        cards.append(Path("run", CARD).read_text(encoding="utf-8"))
+    assert cards[0] == cards[1]
+    scores = section(cards[0], "How good it is")
+    assert "Held-out rows, log-likelihood: -" in scores and "nats a row), after epoch " in scores
+    assert "Fills do not carry the uncertainty of the model's parameters" in section(cards[0], "Limits")
+
+
+def test_a_card_that_was_changed_stays_and_is_no_damage(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "t.csv", *TRAINED, "--epochs", "2", "--out", "run").code == 0
+    card = Path("run", CARD)
+    assert "after 2 epochs" in card.read_text(encoding="utf-8")
+    assert vgi("fit", "--resume", "--out", "run", "--epochs", "3").code == 0
+    assert "after 3 epochs" in card.read_text(encoding="utf-8")
+    card.write_text("mine\n")
+    RunFolder.open(Path("run")).verify()
+    assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "out.csv").code == 0
+    done = vgi("fit", "--resume", "--out", "run", "--epochs", "4")
+    assert done.code == 0 and f"run/{CARD} was changed by hand and stays as it is" in done.err
+    assert card.read_text() == "mine\n"
+    card.unlink()
+    assert vgi("impute", "--checkpoint", "run", "--m", "1", "-o", "other.csv").code == 0
+
+
+def test_a_run_that_a_time_limit_ended_has_one(vgi: Vgi, data: Path) -> None:
+    done = vgi("fit", "t.csv", *TRAINED, "--epochs", "1000000", "--time-limit", "2s", "--out", "run")
+    assert done.code == 0, done.err
+    text = Path("run", CARD).read_text(encoding="utf-8")
+    assert "The fit was ended by its time limit" in text
+    assert "A time limit ended early: training." in section(text, "Limits")
+
+
+def test_a_fine_tuned_run_has_its_own(vgi: Vgi, data: Path) -> None:
+    assert vgi("fit", "t.csv", *TRAINED, "--epochs", "2", "--out", "run").code == 0
+    lines = data.read_text().splitlines()
+    Path("new.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines[:21]) + "\n")  # without `remark`
+    assert vgi("finetune", "--checkpoint", "run", "new.csv", "--epochs", "1", "--out", "tuned").code == 0
+    text = Path("tuned", CARD).read_text(encoding="utf-8")
+    assert text.startswith(
+        "# Fine-tuned run `tuned`\n\nThe conditionals were adapted and the work came to its planned end"
+    )
+    assert "`new.csv`: 20 rows" in text and "remark" not in section(text, "Data")
+    assert "its conditionals were adapted to this table" in section(text, "Model and method")
+    assert "Objective of the fine-tuning: " in section(text, "How good it is")
+    assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "exact").code == 0
+    assert vgi("finetune", "--checkpoint", "exact", "new.csv", "--out", "unchanged").code == 0
+    assert "`new.csv`: 20 rows" in Path("unchanged", CARD).read_text(encoding="utf-8")
+
+
+def test_a_table_in_memory_and_one_in_which_nothing_varies(tmp_path: Path) -> None:
+    import pandas as pd
+
+    run = vgi_cli.fit(pd.DataFrame({"a": [1.0, 1.0, None]}), out=tmp_path / "run")
+    text = (run.path / CARD).read_text(encoding="utf-8")
+    assert "(from memory): 3 rows" in text and "no column of the table varies" in section(text, "Model and method")
+
+
+def test_the_models_that_were_compared(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "run").code == 0
+    league = {"score": "cells", "rows": 40, "candidates": []}
+    for chosen, title in ((True, "fa | 1"), (False, "flow")):
+        scores = {"cells": 0.51234, "coverage": 0.9, "loglik": -3.25 if chosen else None}
+        league["candidates"].append({"title": title, "chosen": chosen, **scores})  # type: ignore[attr-defined]
+    run = RunFolder.open(Path("run"))
+    monkeypatch.setattr(run, "contest", lambda: league)
+    from vgi_cli.table.reader import read_table
+
+    text = Card(run, read_table([Path("t.csv")])).text()
+    table = section(text, "Models that were compared")
+    assert "Fitted to 40 rows and compared by how well hidden cells were filled, best first" in table
+    assert "| fa \\| 1 **(taken)** | 0.5123 | -3.25 | 0.9 |" in table and "| flow | 0.5123 |  | 0.9 |" in table
+    assert "In the comparison, log-likelihood" in section(text, "How good it is")
+
+
+def test_of_many_columns_those_with_the_most_holes_are_shown(
+    vgi: Vgi, monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
+    monkeypatch.setattr("vgi_cli.fitting.card.MOST_COLUMNS", 2)
+    assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "run").code == 0
+    about = section(Path("run", CARD).read_text(encoding="utf-8"), "Data")
+    assert "The 2 columns with the most holes; all are in `schema.json`" in about
+    assert sum(line.startswith("| ") for line in about.splitlines()) == 4
