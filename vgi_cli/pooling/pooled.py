@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,7 +123,10 @@ class Pooled:
         shown = self.columns
         head = ["term", "estimate", "std. error", "t", "df", "p", f"{percent} from", "to", "riv", "fmi"]
         names = ("estimate", "std_error", "statistic", "df", "p_value", "low", "high", "riv", "fmi")
-        rows = [[term, *(_number(name, shown[name][i]) for name in names)] for i, term in enumerate(self.terms)]
+        rows = []
+        for i, term in enumerate(self.terms):
+            places = _places(shown["std_error"][i])
+            rows.append([term, *(_number(name, shown[name][i], places) for name in names)])
         lines = [f"{self.m} imputations, complete-data degrees of freedom {known}", "", *_aligned([head, *rows])]
         if tests:
             head = ["all zero", "by", "F", "df", "p", "riv"]
@@ -146,15 +150,23 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, str) or np.isfinite(value)}
 
 
-def _number(name: str, value: float) -> str:
-    """A number for people."""
+def _places(error: float) -> int | None:
+    """Decimals that show three digits of a standard error; None where that would be a long row of zeros."""
+    place = 2 - math.floor(math.log10(error))
+    return max(0, place) if place <= 8 else None
+
+
+def _number(name: str, value: float, places: int | None = None) -> str:
+    """A number for people; `places`: decimals of estimates and what has their unit."""
     if name == "p_value":
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     if name == "df":
         return "∞" if np.isinf(value) else f"{value:.1f}"
     if name == "statistic":
         return f"{value:.2f}"
-    return f"{value:.3f}" if name in ("riv", "fmi") else f"{value:.5g}"
+    if name in ("riv", "fmi"):
+        return f"{value:.3f}"
+    return f"{value:.4g}" if places is None else f"{value:.{places}f}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
