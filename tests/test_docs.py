@@ -361,7 +361,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("line", [line for command in COMMANDS for line in examples(command)])
 def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(line.split(" > ")[0])[1:]
+    if words[0] == "report":
+        pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     shutil.copytree(workplace, tmp_path / "here")
+    if "run2" in words:
+        shutil.copytree(workplace / "run1", tmp_path / "here" / "run2", dirs_exist_ok=True)
     if words[0] == "fit":
         shutil.rmtree(tmp_path / "here" / "run1")
         monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 2)  # refits

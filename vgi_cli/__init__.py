@@ -5,11 +5,12 @@
     run = vgi_cli.fit("data.csv")              # or a pandas DataFrame
     tables = run.impute(m=20)                  # completed DataFrames
     report = run.evaluate("test.csv")
+    vgi_cli.report(run, out="report.html")     # what the fit did, in pictures and verdicts
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
     completed = vgi_cli.Imputer().fit_transform(X)  # in a pipeline of scikit-learn (docs/python.md)
 
-`check`, `fit`, `finetune`, `impute`, `evaluate`, `pool`, `sample`, `score` and `load` are the twins of the commands;
-`register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `report`, `pool`, `sample`, `score` and `load` are the twins of the
+commands; `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, sample, score
+    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, report, sample, score
     from vgi_cli.estimators.density import Density
     from vgi_cli.estimators.imputer import Imputer
     from vgi_cli.registry.registration import (
@@ -49,6 +50,7 @@ __all__ = [
     "register_method",
     "register_model",
     "register_sampler",
+    "report",
     "sample",
     "score",
 ]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from vgi_cli.commands.check.command import CheckRequest
 from vgi_cli.commands.pool import estimates_of
+from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.commands.requests import (
     EvaluateRequest,
     FinetuneRequest,
@@ -39,6 +40,7 @@ from vgi_cli.settings.options import (
     Frame,
     ImputeOptions,
     Plugins,
+    ReportOptions,
     SampleOptions,
     ScoreOptions,
     as_files,
@@ -101,6 +103,11 @@ class Run:
     def score(self, data: Data, **options: Unpack[ScoreOptions]) -> Any:
         """As `vgi_cli.score`."""
         return score(self, data, **options)
+
+    @shown_by_help(ReportOptions)
+    def report(self, **options: Unpack[ReportOptions]) -> dict[str, Any]:
+        """As `vgi_cli.report`, on this run."""
+        return report(self, **options)
 
 
 @shown_by_help(FitOptions)
@@ -241,6 +248,22 @@ def sample(checkpoint: str | Path | Run, **options: Unpack[SampleOptions]) -> An
     return request.frame(reporter) if request.out is None else request.carry_out(reporter)[0]
 
 
+@shown_by_help(ReportOptions)
+def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack[ReportOptions]) -> dict[str, Any]:
+    """Look at one or more fits and judge them: the object of `vgi report --json`, as vgi_cli/schemas/report.json says.
+    With `out`, an HTML file, the page is written too.
+
+    rows  of each table, drawn at random, whose holes are filled and looked at: a number (2000), or `all`
+    """
+    runs = [run] if isinstance(run, str | Path | Run) else list(run)
+    tables = [each._table if isinstance(each, Run) else None for each in runs]
+    paths = [_path(each, "run") for each in runs]
+    files = [file for each in runs if isinstance(each, Run) for file in as_files(each.plugins)]
+    said = {**options} if options.get("plugins") is not None or not files else {**options, "plugins": tuple(files)}
+    request = _request(ReportRequest, ReportOptions, "report", None, said, run=paths, tables=tables, json=True)
+    return request.carry_out(_reporter(options)).values
+
+
 @shown_by_help(ScoreOptions)
 def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
     """log p(observed cells) of each row of a table: the lowest rows are the least expected.
@@ -301,4 +324,17 @@ def _reporter(options: Mapping[str, Any]) -> Reporter:
     return Silent() if say is None and progress is None else Lines(say, progress)
 
 
-__all__ = ["Progress", "Run", "check", "evaluate", "finetune", "fit", "impute", "load", "pool", "sample", "score"]
+__all__ = [
+    "Progress",
+    "Run",
+    "check",
+    "evaluate",
+    "finetune",
+    "fit",
+    "impute",
+    "load",
+    "pool",
+    "report",
+    "sample",
+    "score",
+]

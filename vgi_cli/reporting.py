@@ -27,6 +27,7 @@ ENCODER = "tuning the encoder to the rows"
 LIKELIHOOD = "scoring the rows"
 SCORING = "filling hidden cells to compare"
 COMPARING = "comparing the conditionals"
+TRACING = "running chains to look at"
 OBJECTIVE = "tuning the conditionals"
 
 

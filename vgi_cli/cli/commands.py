@@ -262,6 +262,15 @@ COMMANDS = {
         arguments=(_run(),),
         of_run=False,
     ),
+    "report": Command(
+        "vgi_cli.commands.report.request:ReportRequest",
+        (options.ReportOptions, options.ReportConsoleOptions),
+        print_result,
+        help.REPORT,
+        help.REPORT_EPILOG,
+        arguments=(Argument("run", "Run folders that `vgi fit` or `vgi finetune` printed.", several=True),),
+        of_run=False,
+    ),
     "hide": Command("HideRequest", (options.HideOptions,), _print_paths, help.HIDE, help.HIDE_EPILOG, of_run=False),
     "doctor": _plain("doctor:DoctorRequest", options.DoctorOptions, print_checked, help.DOCTOR, help.DOCTOR_EPILOG),
     "recipe ls": _plain(

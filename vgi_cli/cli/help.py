@@ -69,6 +69,12 @@ SAMPLE = (
     "Draw rows from the model of a run, in the columns, types and spelling of the table that was fitted; ids, free "
     "text and other columns that are carried are empty. Without --out: CSV on stdout."
 )
+REPORT = (
+    "Look at fits and judge them: one HTML file, which opens anywhere without network, with verdicts in words and "
+    "pictures of the training, of what is missing, of observed and imputed cells, of chains and of hidden cells. "
+    "RUN: folders that `vgi fit` printed; several stand side by side. The table that was fitted is read again. Without "
+    "--out the page goes to the first run: report.html, report-2.html, …; with --json none is written without --out."
+)
 HIDE = (
     "Make a trial of DATA: hide observed cells by a known mechanism and write table.csv (with the holes), mask.csv "
     "(1 = observed, 0 = missing), truth.csv and trial.json to a folder, for `vgi fit` and `vgi evaluate --truth`. "
@@ -141,6 +147,7 @@ EVALUATE_EPILOG = _examples(
 )
 SCORE_EPILOG = _examples("vgi score run1 new.csv", "vgi score run1 data.parquet -o scores.csv")
 SAMPLE_EPILOG = _examples("vgi sample run1 -n 1000 -o synthetic.csv", "vgi sample run1 -n 20 --missing --seed 1")
+REPORT_EPILOG = _examples("vgi report run1", "vgi report run1 run2 -o both.html")
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",

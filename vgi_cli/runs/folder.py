@@ -279,6 +279,13 @@ class RunFolder(RunStore):
     def replaces(self) -> bool:
         return self._claimed is not None and self._claimed.replaces
 
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics of every epoch up to the last checkpoint; none where nothing was trained."""
+        if not self.holds(METRICS):
+            return []
+        text = self.file(METRICS).read_bytes()[: self.manifest["metrics_bytes"]]
+        return [json.loads(line) for line in text.splitlines()]
+
     def last_metrics(self) -> dict[str, Any]:
         last: dict[str, Any] = {}
         with self.file(METRICS).open(encoding="utf-8") as lines:

@@ -539,6 +539,31 @@ class SampleOptions(TypedDict, total=False):
     progress: Tell
 
 
+class ReportOptions(TypedDict, total=False):
+    """Of `vgi report`."""
+
+    rows: Annotated[
+        int | Literal["all"] | None,
+        Option(
+            "Rows of each table, drawn at random, whose holes are filled and looked at (2000).", "N|all", parse=_count
+        ),
+    ]
+    force: Force
+    seed: Seed
+    device: Device
+    threads: Threads
+    plugins: Plugged
+    out: Out
+    say: Say
+    progress: Tell
+
+
+class ReportConsoleOptions(TypedDict, total=False):
+    """Of `vgi report`, on the command line only."""
+
+    json: Annotated[bool, Option("One JSON object, and nothing else, on stdout; no page without -o.", after="rows")]
+
+
 class EvaluateConsoleOptions(TypedDict, total=False):
     """Of `vgi evaluate`, on the command line only."""
 

@@ -1,0 +1,45 @@
+"""The program and small runs as fixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import vgi
+from vgi_cli.cli.app import main
+
+__all__ = ["vgi"]
+
+
+def table(rows: int = 60, seed: int = 0) -> str:
+    """Three related numbers, a category and an id; every fifth row has a hole."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=rows)
+    b, c = a + 0.4 * rng.normal(size=rows), 10 - 3 * a + rng.normal(size=rows)
+    lines = ["key,a,b,c,<kind>"]
+    for i in range(rows):
+        cells = [f"{a[i]:.3f}", f"{b[i]:.3f}", f"{c[i]:.2f}", "low & <b>" if a[i] < 0 else "high"]
+        if i % 5 == 0:
+            cells[i // 5 % 4] = ""
+        lines.append(",".join([f"k{i}", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `data.csv` and the runs `mix` (by EM) and `vgi` (one that chains impute)."""
+    folder = tmp_path_factory.mktemp("reports")
+    data = folder / "data.csv"
+    data.write_text(table())
+    common = ["--threads", "1", "-q"]
+    ids = ["--id", "key"]
+    em = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=2", "--set", "trees=none"]
+    fit = ["fit", str(data), *ids, *em, "--out", str(folder / "mix"), *common]
+    assert main(fit) == 0
+    tiny = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "bootstrap=none"]
+    warm = ["--set", "optim.warmup_conditionals=2", "--set", "optim.warmup_model=2", "--epochs", "2"]
+    chains = ["fit", str(data), *ids, "--exclude", "<kind>", "--model", "flow", "--method", "vgi", *tiny, *warm]
+    assert main([*chains, "--set", "model.steps=1", "--out", str(folder / "vgi"), *common]) == 0
+    return folder

@@ -1,0 +1,173 @@
+"""`vgi report`: its page, its JSON, its Python twin, what it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import vgi_cli
+from tests.program import Vgi
+from tests.schemas import checked
+from vgi_cli.errors import UsageError
+
+DRAWN = all(importlib.util.find_spec(name) is not None for name in ("matplotlib", "jinja2"))
+draws = pytest.mark.skipif(not DRAWN, reason="the extra `report` is not installed")
+
+
+class Page(HTMLParser):
+    """What a test asks of a page: its ids, links, tags, and the texts that stand for pictures."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.pictures: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        if "id" in given:
+            self.ids.append(given["id"])
+        self.links += [given[name] for name in ("href", "src", "xlink:href") if name in given]
+        if given.get("role") == "img":
+            self.pictures.append(given.get("aria-label", ""))
+
+
+def test_json_by_its_schema(vgi: Vgi, runs: Path) -> None:
+    done = vgi("report", runs / "mix", "--json", "-q")
+    assert done.code == 0, done.err
+    (run,) = checked("report", done.out)["runs"]
+    assert run["facts"]["rows"] == 60 and run["facts"]["columns"] == 4
+    assert run["missingness"]["missing"] == 12 and run["missingness"]["complete_rows"] == 48
+    assert [column["name"] for column in run["columns"]] == ["a", "b", "c", "<kind>"]
+    assert run["imputing"] == {
+        "draws": 5, "rows": 60, "of_rows": 60, "sampler": "exact", "parameter_uncertainty": "2 bootstrap refits by em",
+    }  # fmt: skip
+    assert run["chains"]["kind"] == "exact"
+    a = run["columns"][0]
+    assert a["observed"] == 57 and a["missing"] == 3 and 0 < a["pooled"]["fmi"] < 1
+    assert a["hidden"]["skill"] > 0.3 and run["calibration"]["cells"] > 20
+    assert run["likelihood"]["estimator"] == "exact" and run["likelihood"]["lowest"][0]["ids"]["key"].startswith("k")
+    assert {verdict["about"] for verdict in run["verdicts"]} >= {"training", "missingness", "columns", "calibration"}
+    assert run["verdict"] != "bad"
+    assert not list(runs.rglob("report*"))
+
+
+def test_chains_are_traced(vgi: Vgi, runs: Path) -> None:
+    done = vgi("report", runs / "vgi", "--json", "--rows", "40")
+    (run,) = checked("report", done.out)["runs"]
+    assert run["imputing"]["rows"] == 40 and run["imputing"]["sampler"] == "metropolis"
+    assert run["chains"]["kind"] == "traced" and run["chains"]["chains"] == 4
+    mixed = {column["name"]: column["mixing"] for column in run["columns"] if column["mixing"] is not None}
+    assert set(mixed) == {"a", "b", "c"}
+    assert all(own["ess"] > 1 and own["rhat_mean"] >= 0.9 and own["acceptance"] > 0 for own in mixed.values())
+    assert run["verdict"] == "bad"  # of two epochs
+    assert any(one["about"] == "training" and one["level"] == "bad" for one in run["verdicts"])
+
+
+def test_twin_gives_the_same(vgi: Vgi, runs: Path) -> None:
+    printed = json.loads(vgi("report", runs / "mix", "--json").out)
+    found = vgi_cli.load(runs / "mix").report()
+    assert found == printed
+    assert vgi_cli.report([str(runs / "mix")]) == printed
+
+
+def test_a_table_in_memory_is_kept_by_its_run(vgi: Vgi, runs: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(runs / "data.csv")
+    run = vgi_cli.fit(frame, model="fa", exclude=["key", "<kind>"], set={"model.factors": 1, "bootstrap": 2}, out="own")
+    assert run.report()["runs"][0]["facts"]["rows"] == 60
+    with pytest.raises(UsageError, match="a table in memory, which it does not keep"):
+        vgi_cli.report("own")
+
+
+@draws
+def test_page_holds_everything(vgi: Vgi, runs: Path, tmp_path: Path) -> None:
+    done = vgi("report", runs / "mix", "-o", "page.html")
+    assert done.out == "page.html\n"
+    text = Path("page.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith(("#", "data:")) for link in page.links)
+    inside = [link[1:] for link in page.links if link.startswith("#")]
+    assert set(inside) <= set(page.ids)
+    assert "script" not in page.tags and "http://" not in text.replace("http://www.w3.org", "")
+    assert len(page.pictures) >= 8 and all(len(alt) > 10 for alt in page.pictures)
+    assert "&lt;kind&gt;" in text and "<kind>" not in text and "<b>" not in text.replace("<b style", "")
+    assert "#0072b2" not in text.split("</style>")[1].lower()  # pictures take the colours of the page
+
+
+@draws
+def test_pages_are_numbered_and_replaced_only_by_force(vgi: Vgi, runs: Path) -> None:
+    shutil.copytree(runs / "mix", "mix")
+    assert vgi("report", "mix", "-q").out == "mix/report.html\n"
+    assert vgi("report", "mix", "-q").out == "mix/report-2.html\n"
+    Path("mix/report.html").write_text("old")
+    assert vgi("report", "mix", "-q", "--force").out == "mix/report.html\n"
+    assert Path("mix/report.html").read_text() != "old"
+    assert vgi("impute", "--checkpoint", "mix", "--m", "1", "-q").code == 0  # the run is as good as before
+
+
+@draws
+def test_runs_side_by_side(vgi: Vgi, runs: Path) -> None:
+    both = vgi("report", runs / "mix", runs / "vgi", "-o", "both.html", "-q")
+    text = Path(both.out.strip()).read_text(encoding="utf-8")
+    page = Page(text)
+    assert "runs several" in text and "side by side" in text and len(page.ids) == len(set(page.ids))
+    printed = checked("report", vgi("report", runs / "mix", runs / "vgi", "--json", "-q").out)
+    assert [Path(run["facts"]["run"]).name for run in printed["runs"]] == ["mix", "vgi"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["nowhere"], "no run at 'nowhere'", "give the folder that `vgi fit` printed"),
+        (
+            ["mix", "--rows", "0", "--json"],
+            "--rows: expected a whole number from 1, or all, got 0",
+            "for example --rows",
+        ),
+        (["mix"] * 5, "a report is on 1 to 4 runs, got 5", "name the runs to compare"),
+        (["mix", "-o", "page.txt"], "--out: a report is an HTML file, got 'page.txt'", "name it FILE.html"),
+        (["mix", "-o", "none/page.html"], "--out: no folder 'none'", "create it first"),
+        (["mix", "-o", "mix"], "--out: 'mix' is a folder", "name a file: mix/report.html"),
+        (["mix", "-o", "old.html"], "'old.html' exists", "--force replaces it"),
+    ],
+)
+def test_refused(vgi: Vgi, runs: Path, arguments: list[str], message: str, hint: str) -> None:
+    if not DRAWN and "-o" in arguments:
+        pytest.skip("the extra `report` is not installed")
+    shutil.copytree(runs / "mix", "mix")
+    Path("old.html").write_text("old")
+    before = sorted(Path().rglob("*"))
+    done = vgi("report", *arguments)
+    assert done.code == 2 and done.out == ""
+    assert done.error == message and done.hint.startswith(hint)
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_table_that_has_changed_is_refused(vgi: Vgi, runs: Path) -> None:
+    Path("t.csv").write_text((runs / "data.csv").read_text())
+    fit = ["--id", "key", "--exclude", "<kind>", "--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=2"]
+    assert vgi("fit", "t.csv", *fit, "--out", "r", "-q").code == 0
+    Path("t.csv").write_text((runs / "data.csv").read_text().replace("k1,", "k01,"))
+    done = vgi("report", "r", "--json")
+    assert done.code == 2 and done.error.startswith("t.csv has changed since r was fitted")
+
+
+def test_without_the_extra_only_the_numbers(vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "matplotlib" else real(name))
+    done = vgi("report", runs / "mix")
+    assert done.code == 2
+    assert done.error == "the page of a report needs matplotlib, not installed here"
+    assert done.hint == "pip install 'vgi-cli[report]'; the numbers alone (--json) need neither"
+    assert vgi("report", runs / "mix", "--json", "-q").code == 0

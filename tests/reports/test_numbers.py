@@ -1,0 +1,135 @@
+"""The numbers of a report against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vgi_cli.reports.cells import density, extrapolated, shares
+from vgi_cli.reports.mixing import effective_size, halves, split_rhat
+from vgi_cli.reports.training import curves, remaining, rise, told
+from vgi_cli.reports.values import plain, worst
+
+RNG = np.random.default_rng(0)
+
+
+def autoregressive(phi: float, chains: int, steps: int) -> np.ndarray:
+    """[chains, steps] stationary, of variance 1."""
+    noise = np.random.default_rng(1).normal(size=(chains, steps)) * math.sqrt(1 - phi**2)
+    x = np.empty((chains, steps))
+    x[:, 0] = np.random.default_rng(2).normal(size=chains)
+    for t in range(1, steps):
+        x[:, t] = phi * x[:, t - 1] + noise[:, t]
+    return x
+
+
+def test_rhat_of_independent_draws_is_one() -> None:
+    assert split_rhat(RNG.normal(size=(4, 2000))) == pytest.approx(1, abs=0.005)
+
+
+def test_rhat_by_its_formula() -> None:
+    traces = RNG.normal(size=(3, 10)) + np.array([[0.0], [1.0], [5.0]])
+    parts = [trace[a:b] for trace in traces for a, b in ((0, 5), (5, 10))]
+    within = np.mean([part.var(ddof=1) for part in parts])
+    between = 5 * np.var([part.mean() for part in parts], ddof=1)
+    expected = math.sqrt(((5 - 1) / 5 * within + between / 5) / within)
+    assert split_rhat(traces) == pytest.approx(expected, rel=1e-12)
+    assert halves(traces).shape == (6, 5)
+
+
+def test_rhat_where_nothing_moves() -> None:
+    assert split_rhat(np.ones((4, 20))) == 1.0
+    assert split_rhat(np.repeat([[1.0], [2.0]], 20, axis=1)) == math.inf
+    assert math.isnan(split_rhat(np.ones((4, 6))))
+
+
+def test_rhat_sees_a_drift_that_all_chains_share() -> None:
+    assert split_rhat(np.linspace(0, 5, 100) + RNG.normal(size=(4, 100))) > 1.3
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
+def test_effective_size_of_an_autoregression(phi: float) -> None:
+    chains, steps = 8, 8000
+    expected = chains * steps * (1 - phi) / (1 + phi)
+    assert effective_size(autoregressive(phi, chains, steps)) == pytest.approx(expected, rel=0.1)
+
+
+def test_effective_size_of_chains_that_disagree_or_stand() -> None:
+    apart = autoregressive(0.0, 4, 400) + 10 * np.arange(4)[:, None]
+    assert effective_size(apart) < 20
+    assert effective_size(np.ones((4, 40))) == 0.0
+    assert math.isnan(effective_size(np.ones((4, 4))))
+
+
+def test_density_of_a_normal() -> None:
+    grid = np.linspace(-5, 5, 96)
+    drawn = density(np.random.default_rng(3).normal(size=200_000), grid)
+    assert np.abs(drawn - np.exp(-0.5 * grid**2) / math.sqrt(2 * math.pi)).max() < 0.01
+    assert drawn.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=0.01)
+
+
+def test_shares_of_levels() -> None:
+    assert shares(np.array([[0.0, 2.0], [2.0, 2.0]]), 4).tolist() == [0.25, 0, 0.75, 0]
+    assert shares(np.zeros((2, 0)), 2).tolist() == [0, 0]
+
+
+def test_holes_beyond_what_was_observed_beside_the_column() -> None:
+    n = 200
+    x = np.arange(n, dtype=float)
+    codes = np.stack([x, RNG.normal(size=n), x % 7], 1)
+    missing = np.zeros((n, 3), bool)
+    missing[150:, 1] = True  # the largest fourth of x
+    codes[missing] = np.nan
+    beyond = extrapolated(codes, missing, ["x", "y", "z"], np.array([True, True, True]))
+    assert beyond[0] is None and beyond[2] is None  # no holes
+    assert beyond[1] is not None and beyond[1] == (1.0, "x")
+    scattered = np.zeros((n, 3), bool)
+    scattered[::5, 1] = True
+    inside = extrapolated(np.where(scattered, np.nan, codes), scattered, ["x", "y", "z"], np.array([True, True, True]))
+    assert inside[1] is not None and inside[1].share <= 0.05
+    few = np.zeros((n, 3), bool)
+    few[:5, 1] = True
+    assert extrapolated(np.where(few, np.nan, codes), few, ["x", "y", "z"], np.array([True] * 3))[1] is None
+
+
+def test_what_a_curve_still_gains() -> None:
+    noise = np.random.default_rng(4).normal(size=30) * 0.5
+    assert rise(np.linspace(0, 30, 30)) == pytest.approx(10 * 30 / 29)
+    assert rise(noise) == min(rise(noise) or 0.0, 0.0)  # noise accuses nobody
+    assert rise(np.zeros(5)) is None
+    geometric = 1 - 0.5 ** np.arange(1, 8)
+    assert remaining(geometric) == pytest.approx(0.5**7)
+    assert remaining(np.array([0.0, 1.0])) == 1.0
+    assert remaining(np.array([0.0, 1.0, 1.0])) == 0.0
+
+
+def test_training_is_judged_by_held_out_rows_where_there_are_some() -> None:
+    lines = [{"epoch": 1, "step": 4, "stage": "warm_model", "objective": -9.0}] + [
+        {
+            "epoch": e,
+            "step": 4 + e,
+            "stage": "main",
+            "objective": -1.0,
+            "held_out_loglik": -s,
+            "acceptance": [0.5, None],
+        }
+        for e, s in enumerate([3.0, 2.0, 2.5], 1)
+    ]
+    found = told(lines, 3, 3, "epochs", True)
+    assert (found.judged_by, found.rising, found.held_out, found.steps) == ("held-out", False, -2.5, 7)
+    drawn = curves(lines)
+    assert drawn["acceptance"][1].tolist() == [0.5, 0.5, 0.5]
+    assert drawn["objective"][0].tolist() == [1, 2, 3]
+    em = [{"epoch": e, "step": e, "loglik": -1.0 / e, "objective": -300.0 / e} for e in range(1, 9)]
+    found = told(em, 8, 8, "epochs", True)
+    assert found.criterion == "loglik" and found.judged_by == "em" and found.rise is not None
+    assert told([], 0, 0, None, True).judged_by == "nothing"
+
+
+def test_plain_values() -> None:
+    assert plain({"a": (1, math.inf, np.float64(2.5)), "b": {1: None}}) == {"a": [1, None, 2.5], "b": {"1": None}}
+    assert worst(["good", "unknown"]) == "good"
+    assert worst(["good", "bad", "look"]) == "bad"
+    assert worst([]) == "unknown"

@@ -1,0 +1,1 @@
+"""`vgi report`: what a fit did, looked at and judged."""

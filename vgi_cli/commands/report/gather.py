@@ -1,0 +1,333 @@
+"""From a run to what its report holds: the table read again, holes filled, chains and hidden cells looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.number import Number
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.commands.evaluate.likelihood import EarlyEnd, how_many, log_likelihood, rows_in_turn
+from vgi_cli.commands.impute import Sampling, Watch, compute_on, fitted_or_new, seed_of
+from vgi_cli.commands.report.hiding import HiddenCells, hide_again, kept_apart
+from vgi_cli.commands.report.request import ReportRequest
+from vgi_cli.commands.report.tracing import Traced, traced
+from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
+from vgi_cli.commands.samplers import parameter_uncertainty
+from vgi_cli.encoding.encoder import log_scale
+from vgi_cli.encoding.missingness import missingness
+from vgi_cli.fitting.fitted import FittedTable, load
+from vgi_cli.fitting.rows import Rows, match
+from vgi_cli.machine.work import TimeLimit, Work, limit_of, watch_signals
+from vgi_cli.pooling.rubin import combine
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent
+from vgi_cli.reports import cells, kinds, training
+from vgi_cli.reports.missingness import matrix
+from vgi_cli.reports.missingness import told as told_missing
+from vgi_cli.reports.mixing import effective_size, split_rhat
+from vgi_cli.reports.values import (
+    Chains,
+    ColumnNumbers,
+    ColumnPicture,
+    Facts,
+    Imputing,
+    Likelihood,
+    Mixing,
+    Numbers,
+    OddRow,
+    Pair,
+    Pictures,
+    Pooled,
+    Reported,
+)
+from vgi_cli.reports.verdicts import judge
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.table.base import Table
+
+ROWS = 2_000
+"""Rows of the table that are filled, where nobody says how many."""
+DRAWS = 5
+SCORED_ROWS = 150
+"""Rows whose likelihood is estimated where it is not exact."""
+LOWEST = 10
+"""Rows that are named."""
+PAIRED = 4
+"""Columns of numbers that are drawn against each other: those with most holes."""
+
+
+def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporter: Reporter) -> Reported:
+    """The report on a run. `table`: what it was fitted on, where that is in memory."""
+    reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
+    fitted = load(run, reporter)
+    asked = ImputeRequest(checkpoint=run, settings=request.settings, started=request.started, m=DRAWS, table=table)
+    with reporter.stage(READING):
+        table = fitted_or_new(fitted, asked) if table is None else table
+        match(table, fitted.schema, Silent(), unseen=fitted.recipe.table.unseen)
+        rows = fitted.rows(table)
+    looked = Looked(fitted, table, rows)
+    numbers, pictures = _without_draws(run, looked)
+    if not fitted.empty:
+        numbers, pictures = _with_draws(looked, asked, request, reporter, (numbers, pictures))
+    return Reported(numbers, pictures, judge(numbers))
+
+
+@dataclasses.dataclass(frozen=True)
+class Looked:
+    """A run with the table that it was fitted on, and the encoded rows of this."""
+
+    fitted: FittedTable
+    table: Table
+    rows: Rows
+
+    @property
+    def columns(self) -> tuple[ModelledColumn, ...]:
+        """The modelled columns."""
+        return self.fitted.schema.encoded
+
+    @property
+    def missing(self) -> Bools:
+        """[N, columns] True where a cell is absent."""
+        return np.asarray(self.fitted.schema.layout.of_columns(self.rows.table.missing).numpy())
+
+    @property
+    def codes(self) -> Floats:
+        """[N, columns] NaN where a cell is absent."""
+        own = [column.codes(self.table.column(column.name)) for column in self.columns]
+        codes = np.stack(own, 1) if own else np.zeros((self.table.N, 0))
+        return np.where(self.missing, np.nan, codes)
+
+    @property
+    def numeric(self) -> Bools:
+        """[columns] whether a column holds numbers."""
+        return np.array([isinstance(column, Number | Moment) for column in self.columns], bool)
+
+
+def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
+    """What can be told without filling a hole."""
+    record, fitted = run.record, looked.fitted
+    missing, names = looked.missing, [column.name for column in looked.columns]
+    facts = Facts(
+        run=run.name,
+        table=record.data.label,
+        rows=record.data.rows,
+        rows_fitted=record.data.rows_fitted,
+        columns=len(names),
+        model=record.model,
+        method=record.method,
+        settings={
+            **{f"model.{key}": value for key, value in fitted.recipe.model.settings.items()},
+            **{f"method.{key}": value for key, value in fitted.recipe.method.settings.items()},
+        },
+        chosen=record.chosen,
+        refits=len(fitted.refits),
+        seconds=record.timings,
+        device=record.device,
+        version=record.version,
+        seed=record.seeds["fit"],
+    )
+    lines = run.metrics()
+    told = None
+    if not fitted.empty:
+        told = training.told(lines, record.epochs or 0, record.epochs_planned or 0, record.stopped_by, run.finished)
+    numbers = Numbers(
+        facts=facts,
+        training=told,
+        contest=run.contest(),
+        missingness=told_missing(missingness(missing, names)),
+        imputing=None,
+        columns=(),
+        chains=None,
+        calibration=None,
+        holdout=None,
+        likelihood=None,
+        notes=[],
+    )
+    return numbers, Pictures(training.curves(lines), matrix(missing), {}, [], {})
+
+
+def _with_draws(
+    looked: Looked,
+    asked: ImputeRequest,
+    request: ReportRequest,
+    reporter: Reporter,
+    before: tuple[Numbers, Pictures],
+) -> tuple[Numbers, Pictures]:
+    """The rest: holes filled, chains, hidden cells, likelihood. `before`: what `_without_draws` gave."""
+    fitted, table, rows = looked.fitted, looked.table, looked.rows
+    seed, device = seed_of(fitted, asked), compute_on(fitted, asked)
+    work = Work(Silent(), limit_of(asked.settings, asked.started))
+    wanted = how_many(table.N, request.rows, ROWS)
+    some = rows_in_turn(table.N, wanted, wanted < table.N, seed, "report").sort().values
+    sampling = Sampling(fitted, asked, work)
+    with reporter.stage(DRAWING, "rows") as stage:
+        count = int(rows.table.missing[some].any(1).sum())
+        draws = np.asarray(sampling.draw(rows.at(some), Watch(stage, 0, count, lambda: False)))
+    diagnostics = sampling.finish()
+    notes = []
+    if wanted < table.N:
+        notes.append(
+            f"holes are filled in {wanted:,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
+        )
+    with reporter.stage(SCORING, "rows") as stage:
+        hidden = hide_again(fitted, rows, asked, work, stage)
+    with reporter.stage(TRACING) as stage:
+        chains = traced(fitted, rows, sampling.sampler, seed, device, stage)
+    likelihood = _likelihood(looked, asked, seed, device, reporter)
+    unseen = kept_apart(fitted.run.holdout())
+    columns, pictures = _columns(looked, some, draws, chains, hidden, unseen)
+    numbers = dataclasses.replace(
+        before[0],
+        imputing=Imputing(
+            DRAWS, wanted, table.N, sampling.sampler, parameter_uncertainty(fitted, sampling.sampler, asked.uncertainty)
+        ),
+        columns=columns,
+        chains=_chains(sampling.sampler, diagnostics, chains),
+        calibration=hidden.overall,
+        holdout=unseen.overall,
+        likelihood=likelihood,
+        notes=[*notes, *hidden.notes],
+    )
+    pairs = _pairs(looked, some, draws)
+    return numbers, dataclasses.replace(
+        before[1], columns=pictures, pairs=pairs, traces=chains.traces if chains is not None else {}
+    )
+
+
+def _columns(
+    looked: Looked, some: Tensor, draws: Floats, chains: Traced | None, hidden: HiddenCells, unseen: HiddenCells
+) -> tuple[list[ColumnNumbers], dict[str, ColumnPicture]]:
+    """Numbers and pictures of each column; draws [m, n, columns] of the rows `some` [n]."""
+    codes, missing, numeric = looked.codes, looked.missing, looked.numeric
+    sampled = some.numpy()
+    names = [column.name for column in looked.columns]
+    beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric)
+    found, pictures = [], {}
+    for j, column in enumerate(looked.columns):
+        observed = codes[~missing[:, j], j]
+        fills = draws[:, missing[sampled, j], j]
+        out = beyond[j]
+        found.append(
+            ColumnNumbers(
+                name=column.name,
+                kind=column.kind,
+                observed=len(observed),
+                missing=int(missing[:, j].sum()),
+                **cells.compare(column, observed, fills)._asdict(),
+                extrapolated=None if out is None else out.share,
+                extrapolated_by=None if out is None else out.by,
+                suspicion=kinds.suspicion(j, looked.columns, codes[sampled], numeric),
+                pooled=_pooled(column, np.where(missing[sampled, j], draws[:, :, j], codes[sampled, j])),
+                mixing=None if chains is None else _mixing(chains, column.name),
+                hidden=hidden.columns.get(column.name),
+                unseen=unseen.columns.get(column.name),
+            )
+        )
+        if len(observed):
+            pictures[column.name] = cells.picture(column, observed, fills)
+    return found, pictures
+
+
+def _pooled(column: ModelledColumn, completed: Floats) -> Pooled | None:
+    """The mean of a column of numbers by Rubin's rules, of its completed cells [m, n]; None for levels, and where no
+    cell varies."""
+    n = completed.shape[1]
+    variances = completed.var(1, ddof=1) / n if n > 1 else np.zeros(len(completed))
+    if isinstance(column, Levelled) or not bool((variances > 0).all()):
+        return None
+    found = combine(completed.mean(1)[:, None], variances[:, None], n - 1)
+    return Pooled(float(found.estimate[0]), float(np.sqrt(found.total[0])), float(found.fmi[0]))
+
+
+def _mixing(chains: Traced, name: str) -> Mixing | None:
+    trace = chains.traces.get(name)
+    if trace is None:
+        return None
+    mean, spread = trace.mean[:, trace.kept :], trace.spread[:, trace.kept :]
+    rhats = [split_rhat(mean), split_rhat(spread)]
+    return Mixing(
+        rhat_mean=_finite(rhats[0]),
+        rhat_spread=_finite(rhats[1]),
+        ess=_finite(effective_size(mean)),
+        acceptance=chains.acceptance.get(name),
+        stuck=math.inf in rhats,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _chains(sampler: str, diagnostics: Mapping[str, object], chains: Traced | None) -> Chains:
+    """How the chains of a sampler were looked at."""
+    traits = registry.SAMPLERS[sampler].traits
+    acceptance, memory = (cast(float | None, diagnostics.get(name)) for name in ("acceptance", "memory"))
+    if sampler in ("exact", "trees"):
+        return Chains("exact", "Exact draws: nothing to mix.")
+    if traits.stored:
+        return Chains("stored", "The fills are imputations that the run stores.")
+    if chains is None:
+        text = f"Chains of sampler '{sampler}' are not recorded; this is what the sampler says of them."
+        return Chains("told", text, acceptance=acceptance, memory=memory)
+    text = (
+        f"{chains.chains} chains of each of {chains.rows} rows were run anew: half of them from where the fit left its "
+        f"chains, half from draws of the columns; {chains.left_out} sweeps are left out, {chains.sweeps} kept."
+    )
+    return Chains("traced", text, chains.rows, chains.chains, chains.sweeps, acceptance, memory)
+
+
+def _pairs(looked: Looked, some: Tensor, draws: Floats) -> list[Pair]:
+    """The columns of numbers with most holes against each other."""
+    sampled = some.numpy()
+    missing, codes = looked.missing[sampled], looked.codes[sampled]
+    holes = np.where(looked.numeric, missing.sum(0), -1)
+    chosen = [int(j) for j in np.argsort(-holes, kind="stable")[:PAIRED] if holes[j] >= 0]
+    names = [column.name for column in looked.columns]
+    return [
+        cells.pair((names[i], names[j]), (codes[:, i], codes[:, j]), (draws[0, :, i], draws[0, :, j]))
+        for place, j in enumerate(chosen)
+        for i in chosen[:place]
+    ]
+
+
+def _likelihood(
+    looked: Looked, asked: ImputeRequest, seed: int, device: torch.device, reporter: Reporter
+) -> Likelihood | None:
+    """log p(observed cells) of the rows, and the least likely; None where no cell is observed."""
+    fitted, table = looked.fitted, looked.table
+    wanted = EvaluateRequest(checkpoint=asked.checkpoint, settings=asked.settings, rows=SCORED_ROWS, samples=None)
+    limit = TimeLimit(None, 0.0)
+    with watch_signals() as stop:
+        scored = log_likelihood(fitted, table, wanted, seed, device, reporter, EarlyEnd(limit, stop), None)
+    values, numbers = scored.loglik.values.numpy(), scored.rows.numpy()
+    observed = ~looked.missing[numbers]
+    counts = observed.sum(1)
+    known = counts > 0
+    if not known.any():
+        return None
+    units = (observed * log_scale(fitted.schema).numpy()).sum(1)
+    per_cell = (values + units)[known] / counts[known]
+    numbers, counts = numbers[known], counts[known]
+    middle = float(np.median(per_cell))
+    spread = 1.4826 * float(np.median(np.abs(per_cell - middle)))
+    ids = {name: table.raw_text(name) for name in fitted.schema.ids if name in table.names}
+    lowest = [
+        OddRow(
+            row=int(numbers[i]) + 1,
+            ids={name: str(texts[numbers[i]]) for name, texts in ids.items()},
+            observed=int(counts[i]),
+            per_cell=float(per_cell[i]),
+            distance=(middle - float(per_cell[i])) / spread if spread > 0 else 0.0,
+        )
+        for i in np.argsort(per_cell, kind="stable")[:LOWEST]
+    ]
+    return Likelihood(len(per_cell), scored.loglik.estimator, float(values[known].mean()), lowest)

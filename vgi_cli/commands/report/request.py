@@ -1,0 +1,100 @@
+"""What `vgi report` is asked for, readable without torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from vgi_cli.commands.requests import Request
+from vgi_cli.errors import UsageError
+from vgi_cli.registry.plugins import plugged
+from vgi_cli.reporting import Reporter
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.table.base import Table
+
+if TYPE_CHECKING:
+    from vgi_cli.commands.report.command import ReportFile
+
+DRAWN_BY = ("matplotlib", "jinja2")
+"""The packages of the extra `report`."""
+NAME = "report"
+MOST_RUNS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(Request):
+    """What `vgi report` is asked for.
+
+    run     the run folders, side by side
+    tables  of each the table that it was fitted on where that is in memory; empty: none is
+    rows    of each table that are filled and looked at, drawn at random: a number, or `all`
+    json    whether the numbers are all that is wanted: no page without `out`
+    """
+
+    run: Sequence[str | Path]
+    tables: Sequence[Table | None] = ()
+    rows: int | Literal["all"] | None = None
+    json: bool = False
+
+    @property
+    def draw(self) -> bool:
+        """Whether a page is written."""
+        return not self.json or self.out is not None
+
+    def carry_out(self, reporter: Reporter) -> ReportFile:
+        """Make the report, and write its page."""
+        if self.rows is not None and self.rows != "all" and (not isinstance(self.rows, int) or self.rows < 1):
+            raise UsageError(
+                f"--rows: expected a whole number from 1, or all, got {self.rows}", "for example --rows 2000"
+            )
+        if not 1 <= len(self.run) <= MOST_RUNS:
+            raise UsageError(f"a report is on 1 to {MOST_RUNS} runs, got {len(self.run)}", "name the runs to compare")
+        if self.draw:
+            _require_extra()
+        with plugged(self.plugins):
+            runs = [RunFolder.open(Path(path)) for path in self.run]
+            for run in runs:
+                run.require_model()
+            if self.draw:
+                self._refuse_output()
+            from vgi_cli.commands.report.command import report
+
+            return report(self, runs, reporter)
+
+    def _refuse_output(self) -> None:
+        """UsageError for a place where no page can go."""
+        if self.folder is None:
+            return
+        if self.folder.is_dir():
+            raise UsageError(f"--out: '{self.folder}' is a folder", f"name a file: {self.folder / 'report.html'}")
+        if self.folder.suffix.lower() not in (".html", ".htm"):
+            raise UsageError(f"--out: a report is an HTML file, got '{self.folder}'", "name it FILE.html")
+        if not self.folder.parent.is_dir():
+            raise UsageError(f"--out: no folder '{self.folder.parent}'", "create it first")
+        if self.folder.exists() and not self.force:
+            raise UsageError(f"'{self.folder}' exists", "--force replaces it, another -o FILE.html writes elsewhere")
+
+    def place(self) -> Path:
+        """Where the page goes: to `out`, else to the folder of the first run: report.html, report-2.html, … (with
+        `force` to the first of them)."""
+        if self.folder is not None:
+            return self.folder
+        own = Path(self.run[0]) / f"{NAME}.html"
+        if self.force:
+            return own
+        further = (own.with_name(f"{NAME}-{number}.html") for number in itertools.count(2))
+        return next(path for path in itertools.chain([own], further) if not path.exists())
+
+
+def _require_extra() -> None:
+    """UsageError where what draws the page is not installed."""
+    lacking = [name for name in DRAWN_BY if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise UsageError(
+            f"the page of a report needs {' and '.join(lacking)}, not installed here",
+            "pip install 'vgi-cli[report]'; the numbers alone (--json) need neither",
+        )

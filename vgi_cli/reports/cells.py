@@ -1,0 +1,170 @@
+"""Observed against imputed cells of a column: how they differ, how far fills reach out, and as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.levelled import Levelled
+from vgi_cli.columns.numerals import Bools, Floats, plain
+from vgi_cli.reports.values import ColumnPicture, Pair
+
+GRID = 96
+BARS = 12
+"""Different numbers of a column up to which these are bars, and levels that are drawn."""
+FEW = 8
+"""Fills of a draw up to which they are drawn one by one."""
+FEWEST_BESIDE = 20
+"""Rows with both columns, and rows with a hole, from which on their ranges are compared."""
+POINTS = 250
+"""Points of each sort in a plot of pairs."""
+
+
+class Fills(NamedTuple):
+    """How the fills of a column compare with its observed cells; see ColumnNumbers."""
+
+    mean: float | None
+    sd: float | None
+    imputed_mean: float | None
+    imputed_sd: float | None
+    shift: float | None
+    outside: float | None
+    furthest: float | None
+
+
+def compare(column: ModelledColumn, observed: Floats, fills: Floats) -> Fills:
+    """Of the codes of its observed cells [n] and of its fills [m, c]; c may be 0."""
+    drawn = fills.size > 0 and len(observed) > 0
+    if isinstance(column, Levelled):
+        L = len(column.texts)
+        apart = 0.5 * float(np.abs(shares(fills, L) - shares(observed, L)).sum()) if drawn else None
+        return Fills(None, None, None, None, apart, None, None)
+    mean = float(observed.mean()) if len(observed) else None
+    sd = float(observed.std()) if len(observed) else None
+    if not drawn or mean is None or sd is None:
+        return Fills(mean, sd, None, None, None, None, None)
+    low, high = observed.min(), observed.max()
+    beyond = np.maximum(low - fills, fills - high).clip(min=0)
+    unit = sd or 1.0
+    own = float(fills.mean())
+    return Fills(
+        mean, sd, own, float(fills.std()), (own - mean) / unit, float((beyond > 0).mean()), float(beyond.max()) / unit
+    )
+
+
+def shares(codes: Floats, L: int) -> Floats:
+    """[L] share of each level among codes [..] of levels."""
+    counts = np.bincount(codes.ravel().astype(int), minlength=L)[:L]
+    return np.asarray(counts / max(codes.size, 1))
+
+
+class Beyond(NamedTuple):
+    """A share of rows, and the column in which they lie beyond the others; see ColumnNumbers.extrapolated."""
+
+    share: float
+    by: str | None
+
+
+def extrapolated(codes: Floats, missing: Bools, names: Sequence[str], numeric: Bools) -> list[Beyond | None]:
+    """For each column: of the rows in which it has a hole, the share in which another column of numbers lies outside
+    the range that it has in the rows where both are observed; the largest over these columns. None where the rows are
+    too few to say so.
+
+    codes [n, columns], NaN at a hole; missing [n, columns]; numeric [columns]
+    """
+    found: list[Beyond | None] = []
+    places = np.flatnonzero(numeric)
+    others = codes[:, places]
+    for j in range(len(names)):
+        hole = missing[:, j]
+        if hole.sum() < FEWEST_BESIDE or (~hole).sum() < FEWEST_BESIDE or len(places) == 0:
+            found.append(None)
+            continue
+        beside, inside = others[~hole], others[hole]
+        counts, holes = np.isfinite(beside).sum(0), np.isfinite(inside).sum(0)
+        low = np.where(np.isfinite(beside), beside, np.inf).min(0)
+        high = np.where(np.isfinite(beside), beside, -np.inf).max(0)
+        with np.errstate(invalid="ignore"):
+            out = ((inside < low) | (inside > high)).sum(0)
+        usable = (counts >= FEWEST_BESIDE) & (holes >= FEWEST_BESIDE) & (places != j)
+        share = np.where(usable, out / np.maximum(holes, 1), -1.0)
+        best = int(share.argmax())
+        if share[best] < 0:
+            found.append(None)
+        else:
+            found.append(Beyond(float(share[best]), names[places[best]] if share[best] > 0 else None))
+    return found
+
+
+def picture(column: ModelledColumn, observed: Floats, fills: Floats) -> ColumnPicture:
+    """Of codes: observed [n], n > 0, fills [m, c]."""
+    if isinstance(column, Levelled):
+        L = len(column.texts)
+        own = shares(observed, L)
+        shown = np.sort(np.argsort(-own, kind="stable")[:BARS])
+        drawn = np.stack([shares(one, L)[shown] for one in fills]) if fills.shape[1] else np.zeros((0, len(shown)))
+        labels = [str(column.texts[i]) for i in shown]
+        return ColumnPicture("bars", np.arange(len(shown), dtype=float), labels, own[shown], drawn)
+    values = np.unique(np.concatenate([np.unique(observed), np.unique(fills)]))
+    if len(values) <= BARS:
+        own = (observed[:, None] == values).mean(0)
+        drawn = (fills[:, :, None] == values).mean(1) if fills.shape[1] else np.zeros((0, len(values)))
+        return ColumnPicture("bars", np.arange(len(values), dtype=float), _spelled(column, values), own, drawn)
+    low, high = float(values[0]), float(values[-1])
+    # a few far values must not press the rest into one bin: the picture ends where 99.5 % of the observed cells do, and
+    # a margin beyond
+    inner = np.quantile(observed, [0.0025, 0.9975])
+    margin = float(inner[1] - inner[0]) * 0.5 or 1.0
+    low, high = max(low, float(inner[0]) - margin), min(high, float(inner[1]) + margin)
+    if high <= low:
+        low, high = low - 1, high + 1
+    grid = np.linspace(low, high, GRID)
+    labels = _spelled(column, column.snap(np.array([low, (low + high) / 2, high])))
+    own = density(observed, grid)
+    if fills.shape[1] <= FEW:
+        return ColumnPicture("strip", grid, labels, own, fills)
+    return ColumnPicture("density", grid, labels, own, np.stack([density(one, grid) for one in fills]))
+
+
+def _spelled(column: ModelledColumn, codes: Floats) -> list[str]:
+    numbers = column.numbers(codes)
+    if numbers is not None and column.kind in ("numeric", "integer", "bounded", "zero-inflated"):
+        return [plain(float(f"{value:.4g}")) for value in numbers]
+    return [str(text) for text in column.spell(codes, None)]
+
+
+def density(values: Floats, grid: Floats) -> Floats:
+    """A kernel estimate of the density of values [n] on an even grid [g]: a normal kernel of Silverman's width (0.9
+    times the smaller of standard deviation and interquartile range / 1.34, times n^-1/5, at least a step of the grid),
+    of values counted on the grid."""
+    step = float(grid[1] - grid[0])
+    quarter, three = np.quantile(values, [0.25, 0.75])
+    spread = [s for s in (float(values.std()), float(three - quarter) / 1.34) if s > 0]
+    width = max(0.9 * min(spread, default=step) * len(values) ** -0.2, step)
+    place = (values - grid[0]) / step
+    inside = (place >= 0) & (place <= len(grid) - 1)
+    left = np.floor(place[inside]).astype(int).clip(max=len(grid) - 2)
+    right = place[inside] - left
+    counts = np.bincount(left, 1 - right, len(grid)) + np.bincount(left + 1, right, len(grid))
+    apart = (grid[:, None] - grid) / width
+    kernel = np.exp(-0.5 * apart**2) / (width * math.sqrt(2 * math.pi))
+    return np.asarray(kernel @ counts / len(values))
+
+
+def pair(names: tuple[str, str], codes: tuple[Floats, Floats], drawn: tuple[Floats, Floats]) -> Pair:
+    """A plot of two columns: codes [n] each, NaN at holes, and one draw of the rows [n] each. At most POINTS points of
+    each sort, evenly chosen."""
+    first, second = codes
+    both = np.isfinite(first) & np.isfinite(second)
+
+    def some(x: Floats, y: Floats, where: Bools) -> Floats:
+        index = np.flatnonzero(where)
+        if len(index) > POINTS:
+            index = index[np.linspace(0, len(index) - 1, POINTS).astype(int)]
+        return np.stack([x[index], y[index]])
+
+    return Pair(names, some(first, second, both), some(*drawn, ~both))

@@ -1,0 +1,472 @@
+"""The sections of the page on a run: verdicts, pictures with how to read them, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgi_cli.reports import drawing
+from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Verdict
+from vgi_cli.reports.verdicts import NOMINAL, worst_first
+
+SHOWN = 12
+"""Columns that are shown; the rest is a click away."""
+TRACED = 6
+BARS = 20
+"""Columns of a bar chart at most."""
+SWEEPS = 2
+"""Between two states of a trace."""
+SYMBOLS: dict[Level, str] = {"good": "✓ fine", "look": "△ look", "bad": "✗ bad", "unknown": "? unknown"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture and the sentence below it; `title` where it has one."""
+
+    markup: str
+    caption: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table. `pictures`: the last column holds markup."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    pictures: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a section says of one run. `more`: what is a click away, with its heading."""
+
+    verdicts: Sequence[Verdict] = ()
+    text: str = ""
+    figures: Sequence[Figure] = ()
+    grids: Sequence[Grid] = ()
+    more: Sequence[tuple[str, Grid]] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: one part for each run."""
+
+    key: str
+    title: str
+    parts: Sequence[Part]
+
+
+@dataclass
+class _Drawer:
+    """The report on one run, with names for its pictures that are unique in the page."""
+
+    run: int
+    reported: Reported
+    count: int = field(default=0)
+
+    def key(self) -> str:
+        self.count += 1
+        return f"r{self.run}f{self.count}"
+
+    def verdicts(self, about: str) -> list[Verdict]:
+        return [verdict for verdict in self.reported.verdicts if verdict.about == about]
+
+
+def number(value: float | int | None, digits: int = 3) -> str:
+    """A number as a reader wants it; a dash where there is none."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.{digits}g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    """A share."""
+    return "–" if value is None else f"{value:.0%}" if value == 0 or value >= 0.1 else f"{value:.1%}"
+
+
+def sections(reports: Sequence[Reported]) -> list[Section]:
+    """All sections that have something to say of some run."""
+    drawers = [_Drawer(number, reported) for number, reported in enumerate(reports)]
+    makers: tuple[tuple[str, str, Callable[[_Drawer], Part]], ...] = (
+        ("fitted", "What was fitted", _fitted),
+        ("training", "Training", _training),
+        ("contest", "Models that were compared", _contest),
+        ("missingness", "What is missing", _missingness),
+        ("columns", "Observed and imputed cells", _columns),
+        ("pairs", "Columns against each other", _pairs),
+        ("fills", "How far fills reach", _fills),
+        ("chains", "Chains", _chains),
+        ("calibration", "Hidden cells", _calibration),
+        ("rows", "Rows that are unlike the others", _rows),
+        ("information", "Information lost to missing cells", _information),
+    )
+    made = [Section(key, title, [make(drawer) for drawer in drawers]) for key, title, make in makers]
+    return [section for section in made if any(part != Part() for part in section.parts)]
+
+
+def compared(reports: Sequence[Reported]) -> Grid:
+    """Several runs in one table: a line for each number."""
+    every = [one.numbers for one in reports]
+    mixed = [
+        max((m for c in one.columns if c.mixing for m in (c.mixing.rhat_mean, c.mixing.rhat_spread) if m), default=None)
+        for one in every
+    ]
+    lines: list[tuple[str, list[str]]] = [
+        ("Verdict", [SYMBOLS[one.verdict] for one in reports]),
+        ("Table", [one.facts.table for one in every]),
+        ("Model", [f"{one.facts.model} by {one.facts.method}" for one in every]),
+        ("Rows fitted", [number(one.facts.rows_fitted) for one in every]),
+        ("Modelled columns", [number(one.facts.columns) for one in every]),
+        ("Seconds", [number(one.facts.seconds.get("command_seconds")) for one in every]),
+        ("Epochs", [number(one.training.epochs if one.training else None) for one in every]),
+        (
+            "log p(observed cells), nats a row",
+            [number(one.likelihood.mean if one.likelihood else None, 5) for one in every],
+        ),
+        ("Skill on hidden cells", [percent(one.calibration.skill if one.calibration else None) for one in every]),
+        ("90 % intervals hold", [percent(one.calibration.coverage if one.calibration else None) for one in every]),
+        ("Largest R-hat", [number(value) for value in mixed]),
+    ]
+    caption = "The runs side by side. Likelihoods compare only where table, columns and kinds are the same."
+    return Grid(caption, ["", *(one.facts.run for one in every)], [[name, *cells] for name, cells in lines])
+
+
+def _fitted(drawer: _Drawer) -> Part:
+    facts, imputing = drawer.reported.numbers.facts, drawer.reported.numbers.imputing
+    rows = [
+        ["Model", facts.model],
+        ["Method", str(facts.method)],
+        ["Table", f"{facts.table}: {facts.rows:,} rows, {facts.columns:,} modelled columns"],
+        ["Rows fitted", number(facts.rows_fitted)],
+        ["Refits for the uncertainty of the fit", number(facts.refits)],
+        [
+            "Seconds",
+            ", ".join(f"{name.removesuffix('_seconds')} {value:,.1f}" for name, value in facts.seconds.items()),
+        ],
+        ["Device, seed, version", f"{facts.device}, {facts.seed}, {facts.version}"],
+    ]
+    if imputing is not None:
+        where = "all rows" if imputing.rows == imputing.of_rows else f"{imputing.rows:,} of {imputing.of_rows:,} rows"
+        rows.append(["Looked at here", f"{imputing.draws} imputations of {where}, sampler {imputing.sampler}"])
+        rows.append(["Uncertainty of the fit in these", imputing.parameter_uncertainty or "not included"])
+    chosen = [[name, _said(value)] for name, value in facts.chosen.items()]
+    settings = [[name, _said(value)] for name, value in facts.settings.items()]
+    more = [("Every setting of model and method", Grid("Settings", ["setting", "value"], settings))]
+    if chosen:
+        more.append(("What the fit chose by itself", Grid("Chosen", ["setting", "value"], chosen)))
+    notes = " ".join(f"{note[:1].upper()}{note[1:]}." for note in drawer.reported.numbers.notes)
+    return Part(text=notes, grids=[Grid("The fit", ["", ""], rows)], more=more)
+
+
+def _said(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _training(drawer: _Drawer) -> Part:
+    training, drawn = drawer.reported.numbers.training, drawer.reported.pictures.curves
+    if training is None or not drawn:
+        return Part(drawer.verdicts("training"))
+    alt = (
+        f"{training.criterion} over {training.epochs} epochs, from {drawn[training.criterion][1][0]:.4g} to "
+        f"{drawn[training.criterion][1][-1]:.4g} nats a row"
+        if training.criterion in drawn
+        else f"scores over {training.epochs} epochs"
+    )
+    caption = (
+        "Each curve should rise and level off. Bad: still rising at the right end (too few epochs); the score of "
+        "held-out rows falling while the other rises (learnt by heart)."
+    )
+    if "acceptance" in drawn:
+        caption += " Accepted proposals should stay well above 20 %."
+    return Part(drawer.verdicts("training"), figures=[Figure(drawing.curves(drawer.key(), drawn, alt), caption)])
+
+
+def _contest(drawer: _Drawer) -> Part:
+    league = drawer.reported.numbers.contest
+    if not league:
+        return Part()
+    rows = [
+        [
+            f"{'→ ' if one['chosen'] else ''}{one['title']}",
+            number(one["cells"]),
+            number(one["loglik"], 5),
+            percent(one.get("coverage")),
+        ]
+        for one in league["candidates"]
+    ]
+    decides = "hidden cells" if league["score"] == "cells" else "log-likelihood"
+    caption = (
+        f"On {league['rows']:,} rows that each fit did not see; {decides} decide. Hidden cells: 1 is what the column "
+        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 %."
+    )
+    return Part(grids=[Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals"], rows)])
+
+
+def _missingness(drawer: _Drawer) -> Part:
+    numbers, shares = drawer.reported.numbers, drawer.reported.pictures.matrix
+    table = numbers.missingness
+    names = [column.name for column in numbers.columns] or [""] * shares.shape[1]
+    figures = []
+    if table.missing and shares.shape[1]:
+        alt = f"missing: {table.missing:,} of {table.cells:,} cells; {table.complete_rows:,} rows are complete"
+        caption = (
+            "Rows from top to bottom, columns from left to right; painted cells are missing. Scattered specks are "
+            "fine. Bad: solid blocks, where the rows that could teach a column are all alike or all elsewhere."
+        )
+        figures.append(Figure(drawing.matrix(drawer.key(), shares, names, table.rows, alt), caption))
+    rows = [[_list(pattern.missing) or "nothing", number(pattern.rows)] for pattern in table.patterns]
+    grids = []
+    if table.patterns and table.patterns[0].rows > 1:
+        grids.append(
+            Grid(f"The most frequent of {table.patterns_in_all:,} patterns", ["missing together", "rows"], rows)
+        )
+    if table.never_together_in_all:
+        pairs = [[first, second] for first, second in table.never_together]
+        grids.append(Grid(f"Columns that no row has both of ({table.never_together_in_all:,})", ["", ""], pairs))
+    return Part(drawer.verdicts("missingness"), figures=figures, grids=grids)
+
+
+def _list(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def _columns(drawer: _Drawer) -> Part:
+    numbers, drawn = drawer.reported.numbers, drawer.reported.pictures.columns
+    order = worst_first(numbers.columns)
+    figures = []
+    for column in order[:SHOWN]:
+        if column.name in drawn:
+            title = f"{column.name} ({column.kind}, {percent(column.share)} missing)"
+            figures.append(Figure(drawing.column(drawer.key(), drawn[column.name], _alt(column)), "", title))
+    if not figures:
+        return Part(drawer.verdicts("columns"))
+    caption = (
+        "Filled: observed cells. Thin lines or marks: imputed cells, one for each imputation. They may differ where "
+        "holes are not spread at random; thin lines that differ from each other show few fills. Bad: fills heaped "
+        "where nothing was observed, or one sharp peak where the data are broad."
+    )
+    first = figures[0]
+    figures[0] = Figure(first.markup, caption, first.title)
+    rest = [
+        [
+            column.name,
+            column.kind,
+            percent(column.share),
+            number(column.mean),
+            number(column.imputed_mean),
+            number(column.shift),
+            drawing.spark(
+                picture.observed, picture.imputed.mean(0) if picture.how != "strip" and len(picture.imputed) else []
+            )
+            if (picture := drawn.get(column.name))
+            else "",
+        ]
+        for column in order
+    ]
+    grid = Grid(
+        "Every column, those of most concern first. Shift: difference of the means in standard deviations; of levels "
+        "the total variation distance.",
+        ["column", "kind", "missing", "mean", "imputed mean", "shift", "observed, imputed"],
+        rest,
+        pictures=True,
+    )
+    return Part(drawer.verdicts("columns"), figures=figures, more=[(f"All {len(order)} columns", grid)])
+
+
+def _alt(column: ColumnNumbers) -> str:
+    """A picture of observed and imputed cells in words."""
+    told = f"{column.name}: {column.observed:,} observed cells, {column.missing:,} missing"
+    if column.mean is not None:
+        told += f"; observed mean {column.mean:.4g}, standard deviation {column.sd or 0:.4g}"
+    if column.imputed_mean is not None:
+        told += f"; imputed mean {column.imputed_mean:.4g}, standard deviation {column.imputed_sd or 0:.4g}"
+    elif column.shift is not None:
+        told += f"; shares of imputed levels differ by {column.shift:.0%} in all"
+    return told
+
+
+def _pairs(drawer: _Drawer) -> Part:
+    drawn = [pair for pair in drawer.reported.pictures.pairs if pair.observed.size or pair.imputed.size]
+    if not drawn:
+        return Part()
+    alt = "; ".join(
+        f"{one.names[1]} against {one.names[0]}: {one.observed.shape[1]} rows with both, {one.imputed.shape[1]} imputed"
+        for one in drawn
+    )
+    caption = (
+        "Dots: rows with both cells observed. Crosses: rows with one or both imputed, one imputation. Crosses should "
+        "follow the cloud of the dots. Bad: crosses in a shapeless cloud over dots that lie on a line."
+    )
+    return Part(figures=[Figure(drawing.pairs(drawer.key(), drawn, alt), caption)])
+
+
+def _fills(drawer: _Drawer) -> Part:
+    numbers = drawer.reported.numbers
+    known = [column for column in numbers.columns if column.outside is not None or column.extrapolated is not None]
+    known.sort(key=lambda column: (-(column.outside or 0), -(column.extrapolated or 0)))
+    rows = [
+        [
+            column.name,
+            percent(column.outside),
+            number(column.furthest),
+            percent(column.extrapolated),
+            column.extrapolated_by or "–",
+        ]
+        for column in known
+    ]
+    if not rows:
+        return Part(drawer.verdicts("fills"))
+    head = ["column", "fills outside", "furthest (sd)", "holes beyond", "in"]
+    caption = (
+        "Fills outside the observed range, and the furthest of them in standard deviations: a few, a little outside, "
+        "are what a model may know. Holes beyond: in rows whose other column (in) lies outside all rows where this one "
+        "is observed; there the model extrapolates. Bad: large shares."
+    )
+    more = [("The other columns", Grid(caption, head, rows[SHOWN:]))] if len(rows) > SHOWN else []
+    return Part(drawer.verdicts("fills"), grids=[Grid(caption, head, rows[:SHOWN])], more=more)
+
+
+def _chains(drawer: _Drawer) -> Part:
+    numbers, drawn = drawer.reported.numbers, drawer.reported.pictures.traces
+    if numbers.chains is None:
+        return Part()
+    mixed = [(column.name, column.mixing) for column in numbers.columns if column.mixing is not None]
+    mixed.sort(key=lambda item: -max(item[1].rhat_mean or 9, item[1].rhat_spread or 9))  # none: does not move
+    caption = (
+        "Each line is a chain: the mean and the spread of the imputed cells over rows; what is right of the dashed "
+        "mark counts. Lines should cross and wander about one level. Bad: lines apart, or drifting, or flat."
+    )
+    figures = []
+    for place, (name, own) in enumerate(mixed[:TRACED]):
+        alt = f"traces of {name}: R-hat of the mean {number(own.rhat_mean)}, of the spread {number(own.rhat_spread)}"
+        markup = drawing.traces(drawer.key(), drawn[name], SWEEPS, alt)
+        figures.append(Figure(markup, caption if place == 0 else "", name))
+    rows = [
+        [name, number(own.rhat_mean), number(own.rhat_spread), number(own.ess), percent(own.acceptance)]
+        for name, own in mixed
+    ]
+    head = ["column", "R-hat, mean", "R-hat, spread", "effective draws", "accepted"]
+    told = "Split R-hat should be near 1 (above 1.1: slow, above 1.3: bad); acceptance above 20 %."
+    grids = [Grid(told, head, rows[:SHOWN])] if rows else []
+    more = [("The other columns", Grid(told, head, rows[SHOWN:]))] if len(rows) > SHOWN else []
+    known = (
+        [f"accepted proposals {percent(numbers.chains.acceptance)}"] if numbers.chains.acceptance is not None else []
+    )
+    if numbers.chains.memory is not None:
+        known.append(
+            f"largest correlation between half-time and end {numbers.chains.memory:.2f} (above 0.3: too short)"
+        )
+    text = " ".join([numbers.chains.text, f"All chains: {'; '.join(known)}." if known else ""]).strip()
+    return Part(drawer.verdicts("chains"), text, figures, grids, more)
+
+
+def _calibration(drawer: _Drawer) -> Part:
+    numbers = drawer.reported.numbers
+    texts, figures, more = [], [], []
+    if numbers.calibration is not None:
+        found = numbers.calibration
+        texts.append(
+            f"{found.cells:,} observed cells of {found.rows:,} rows were hidden from their rows and drawn "
+            f"{found.draws} times. The fit has seen them, so bad scores accuse it and good ones do not acquit it."
+        )
+        figure, grid = _scores(drawer, {column.name: column.hidden for column in numbers.columns}, "hidden now")
+        figures += figure
+        more += grid
+    if numbers.holdout is not None:
+        found = numbers.holdout
+        texts.append(
+            f"Besides, {found.cells:,} cells of {found.rows:,} rows were hidden from a first fit of the same kind."
+        )
+        figure, grid = _scores(drawer, {column.name: column.unseen for column in numbers.columns}, "never seen")
+        figures += figure
+        more += grid
+    return Part(drawer.verdicts("calibration"), " ".join(texts), figures, more=more)
+
+
+def _scores(
+    drawer: _Drawer, columns: Mapping[str, Hidden | None], which: str
+) -> tuple[list[Figure], list[tuple[str, Grid]]]:
+    """The scores of cells of some sort as a picture and as a table; both empty where there are none."""
+    told = sorted(((name, own) for name, own in columns.items() if own is not None), key=lambda item: item[1].skill)
+    if not told:
+        return [], []
+    names, values = [name for name, _ in told[:BARS]], [own.skill for _, own in told[:BARS]]
+    alt = f"skill on cells {which}, worst first: " + _worst_of(names, values)
+    caption = (
+        "How much better the model tells a hidden cell than draws from its column alone: 1 is perfect, 0 (dashed) no "
+        "better. A column that nothing predicts is near 0. Bad: clearly below 0."
+    )
+    shown = [max(value, -1.0) for value in values]
+    figure = Figure(drawing.bars(drawer.key(), names, shown, "skill", 0.0, alt), caption, f"Cells {which}")
+    rows = [
+        [
+            name,
+            number(own.cells),
+            own.score.replace("_", " "),
+            number(own.model),
+            number(own.alone),
+            number(own.skill),
+            percent(own.coverage),
+        ]
+        for name, own in told
+    ]
+    head = ["column", "cells", "score", "model", "column alone", "skill", "in 90 % intervals"]
+    caption = (
+        f"Scores of cells {which} (less is better), and the share in intervals that should hold {NOMINAL:.0%}: of few "
+        "cells a rough number."
+    )
+    return [figure], [(f"Scores of {len(rows)} columns, cells {which}", Grid(caption, head, rows))]
+
+
+def _worst_of(names: Sequence[str], values: Sequence[float]) -> str:
+    """The first six columns with their values, in words."""
+    return ", ".join(f"{name} {value:.0%}" for name, value in list(zip(names, values, strict=True))[:6])
+
+
+def _rows(drawer: _Drawer) -> Part:
+    found = drawer.reported.numbers.likelihood
+    if found is None:
+        return Part()
+    ids = list(found.lowest[0].ids) if found.lowest else []
+    rows = [
+        [str(row.row), *row.ids.values(), number(row.observed), number(row.per_cell), number(row.distance, 2)]
+        for row in found.lowest
+    ]
+    caption = (
+        f"The least likely of {found.rows:,} rows ({found.estimator} likelihood), by the mean log density of their "
+        "observed cells, and how far below the median row in robust standard deviations. Bad: rows far from all "
+        "others; look for slips of a pen, units, or another population."
+    )
+    head = ["row", *ids, "cells", "nats a cell", "below the median"]
+    return Part(drawer.verdicts("rows"), grids=[Grid(caption, head, rows)])
+
+
+def _information(drawer: _Drawer) -> Part:
+    known = [column for column in drawer.reported.numbers.columns if column.pooled is not None and column.missing]
+    known.sort(key=lambda column: -column.pooled.fmi if column.pooled else 0.0)
+    if not known:
+        return Part(drawer.verdicts("information"))
+    names = [column.name for column in known[:BARS]]
+    values = [column.pooled.fmi for column in known[:BARS] if column.pooled is not None]
+    alt = "fraction of missing information, largest first: " + _worst_of(names, values)
+    caption = (
+        "Of what is known about the mean of a column, the share that is lost to missing cells (Rubin's rules over "
+        "these imputations; rough with so few). Below the share of missing cells the other columns help. Bad: above "
+        "one half."
+    )
+    figure = Figure(drawing.bars(drawer.key(), names, values, "fraction of missing information", None, alt), caption)
+    rows = [
+        [column.name, percent(column.share), number(own.estimate, 5), number(own.se), percent(own.fmi)]
+        for column in known
+        if (own := column.pooled) is not None
+    ]
+    head = ["column", "missing", "mean", "standard error", "information lost"]
+    grid = Grid("Means by Rubin's rules, in the rows looked at", head, rows)
+    return Part(drawer.verdicts("information"), figures=[figure], more=[(f"Means of {len(rows)} columns", grid)])

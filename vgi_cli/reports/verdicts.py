@@ -1,0 +1,296 @@
+"""What the numbers of a report mean, in words. Every threshold stands here, with its reason in docs/report.md.
+
+Each rule takes numbers and gives a verdict or none; a rule that cannot tell says `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from vgi_cli.reports.values import Calibration, ColumnNumbers, Hidden, Level, Mixing, Numbers, Verdict
+
+MUCH_MISSING = 0.5
+"""Share of a column that is missing, from which on its fills rest on a model more than on data."""
+RISING = 0.02
+"""What the training curve may still gain in its last third, nats a row for each modelled column."""
+FEW_STEPS = 500
+"""Steps below which a fit of too few epochs to see a curve is called bad."""
+RHAT_LOOK, RHAT_BAD = 1.1, 1.3
+ACCEPTED_LOOK, ACCEPTED_BAD = 0.2, 0.05
+"""Share of accepted proposals of a column."""
+REMEMBERED_LOOK, REMEMBERED_BAD = 0.3, 0.6
+"""Correlation of a cell's state at half-time of its chain with that at the end."""
+NOMINAL = 0.9
+COVERED_BAD, COVERED_LOOK = 0.15, 0.07
+"""How far the share of hidden numbers in their 90 % intervals may be from NOMINAL, beside its sampling error."""
+ERRORS = 3.0
+"""Standard errors beyond which a share differs from what it should be."""
+WORSE, WORSE_CELLS = -0.15, 30
+"""Skill on hidden cells below which a column is told worse than by itself, where so many cells were hidden."""
+LITTLE = 0.01
+"""Mean skill below which the model has learnt nothing that links the columns."""
+OUTSIDE_LOOK, OUTSIDE_BAD = 0.1, 0.3
+"""Share of a column's fills outside its observed range."""
+FAR_BAD = 5.0
+"""Standard deviations beyond the observed range that one fill in twenty may not reach."""
+EXTRAPOLATED = 0.2
+"""Share of a column's holes in rows that lie beyond those in which it is observed."""
+ODD = 8.0
+"""Robust standard deviations below the median row, from which on a row is named."""
+LARGE_FMI = 0.5
+NAMED = 4
+"""Columns that a verdict names."""
+
+
+def judge(numbers: Numbers) -> list[Verdict]:
+    """All verdicts on a run, in the order of the sections."""
+    rules: tuple[Callable[[Numbers], Iterable[Verdict]], ...] = (
+        _training,
+        _missing,
+        _kinds,
+        _fills,
+        _chains,
+        _calibration,
+        _rows,
+        _information,
+    )
+    return [verdict for rule in rules for verdict in rule(numbers)]
+
+
+def worst_first(columns: Sequence[ColumnNumbers]) -> list[ColumnNumbers]:
+    """The columns, those of most concern first: by what the verdicts go by, then by the share that is missing."""
+
+    def concern(column: ColumnNumbers) -> float:
+        stuck = column.mixing is not None and _mixes(column.mixing) == "bad"
+        lost = (
+            max(-column.hidden.skill, 0.0) if column.hidden is not None and column.hidden.cells >= WORSE_CELLS else 0.0
+        )
+        reach = (column.outside or 0.0) + (column.extrapolated or 0.0)
+        return 4.0 * (column.suspicion is not None) + 2.0 * stuck + lost + reach + column.share
+
+    return sorted(columns, key=concern, reverse=True)
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:NAMED])
+    return f"{shown} and {len(names) - NAMED} more" if len(names) > NAMED else shown
+
+
+def _training(numbers: Numbers) -> Iterable[Verdict]:
+    training = numbers.training
+    if training is None:
+        return [Verdict("training", "unknown", "Nothing was trained: no column is modelled.")]
+    if not training.finished:
+        return [
+            Verdict(
+                "training", "bad", f"The fit was stopped after {training.epochs} epochs and has not come to its end."
+            )
+        ]
+    if training.stopped_by == "converged":
+        return [Verdict("training", "good", f"The fit has converged, after {training.epochs} epochs.")]
+    if training.judged_by == "held-out":
+        if training.rising and training.stopped_by != "early_stopping":
+            text = "Held-out rows still gained when the fit ended: more epochs may fit better."
+            return [Verdict("training", "look", text)]
+        return [Verdict("training", "good", f"Held-out rows gained no more; the fit did {training.epochs} epochs.")]
+    if training.rise is None:
+        level: Level = "bad" if training.steps < FEW_STEPS else "look"
+        text = f"{training.epochs} epochs ({training.steps} steps) are too few to see the fit level off: give it more."
+        return [Verdict("training", level, text)]
+    columns = max(len(numbers.columns), 1)
+    what = "its last third gained" if training.judged_by == "curve" else "going on would gain"
+    gained = f"{what} {max(training.rise, 0.0):.2g} nats a row"
+    if training.rise > RISING * columns:
+        text = f"The curve was still rising when the fit ended: {gained}. More epochs (--epochs) would fit better."
+        return [Verdict("training", "bad", text)]
+    return [Verdict("training", "good", f"The curve has levelled off: {gained}.")]
+
+
+def _missing(numbers: Numbers) -> Iterable[Verdict]:
+    table = numbers.missingness
+    found = []
+    if table.missing == 0:
+        return [Verdict("missingness", "good", "No modelled cell is missing: there is nothing to impute.")]
+    if table.never_together_in_all:
+        first, second = table.never_together[0]
+        more = f", and {table.never_together_in_all - 1} more pairs" if table.never_together_in_all > 1 else ""
+        found.append(
+            Verdict(
+                "missingness",
+                "look",
+                f"No row has both '{first}' and '{second}'{more}: how they go together is assumed by the model, "
+                "not learnt from data.",
+            )
+        )
+    heavy = [column.name for column in numbers.columns if column.share > MUCH_MISSING]
+    if heavy:
+        found.append(
+            Verdict(
+                "missingness", "look", f"More than {MUCH_MISSING:.0%} of {_named(heavy)} is missing: a lot to guess."
+            )
+        )
+    if table.empty_rows:
+        rows = f"{table.empty_rows} row{'s' * (table.empty_rows != 1)}"
+        found.append(Verdict("missingness", "look", f"{rows} have nothing observed: they are filled from nothing."))
+    share = table.missing / max(table.cells, 1)
+    return found or [Verdict("missingness", "good", f"{share:.1%} of the cells are missing, in no alarming pattern.")]
+
+
+def _kinds(numbers: Numbers) -> Iterable[Verdict]:
+    found = [
+        Verdict("columns", "bad", f"Column '{column.name}' ({column.kind}) may be of a wrong kind: {column.suspicion}.")
+        for column in numbers.columns
+        if column.suspicion is not None
+    ]
+    return found or [Verdict("columns", "good", "No column looks as if its kind were wrong.")]
+
+
+def _fills(numbers: Numbers) -> Iterable[Verdict]:
+    if numbers.imputing is None:
+        return
+    out = [column for column in numbers.columns if column.outside is not None]
+    level: Level
+    far = [
+        c.name
+        for c in out
+        if (c.outside or 0) > OUTSIDE_BAD or ((c.furthest or 0) > FAR_BAD and (c.outside or 0) > 0.05)
+    ]
+    some = [c.name for c in out if c.name not in far and (c.outside or 0) > OUTSIDE_LOOK]
+    if far:
+        yield Verdict("fills", "bad", f"Fills of {_named(far)} lie far outside, or mostly outside, what was observed.")
+    if some:
+        yield Verdict(
+            "fills",
+            "look",
+            f"More than {OUTSIDE_LOOK:.0%} of the fills of {_named(some)} lie outside the observed range.",
+        )
+    beyond = [c for c in numbers.columns if (c.extrapolated or 0) > EXTRAPOLATED]
+    if beyond:
+        worst = max(beyond, key=lambda column: column.extrapolated or 0)
+        yield Verdict(
+            "fills",
+            "look",
+            f"The model extrapolates in {_named([c.name for c in beyond])}: {worst.extrapolated:.0%} of the holes of "
+            f"'{worst.name}' are in rows whose '{worst.extrapolated_by}' lies beyond all rows in which it is observed.",
+        )
+    if not far and not some and not beyond:
+        level = "good"
+        yield Verdict("fills", level, "Fills stay where data were observed.")
+
+
+def _chains(numbers: Numbers) -> Iterable[Verdict]:
+    chains = numbers.chains
+    if chains is None:
+        return
+    if chains.kind == "exact":
+        yield Verdict("chains", "good", "Exact draws: nothing to mix.")
+        return
+    if chains.kind == "stored":
+        yield Verdict("chains", "unknown", "The fills are stored imputations: how their chains mixed is not kept.")
+        return
+    mixing = {column.name: column.mixing for column in numbers.columns if column.mixing is not None}
+    bad = [name for name, own in mixing.items() if _mixes(own) == "bad"]
+    look = [name for name, own in mixing.items() if _mixes(own) == "look"]
+    remembered = chains.memory is not None and chains.memory > REMEMBERED_LOOK
+    if bad or (chains.memory or 0) > REMEMBERED_BAD:
+        names = f" of {_named(bad)}" if bad else ""
+        yield Verdict(
+            "chains",
+            "bad",
+            f"The chains{names} are stuck or disagree: their fills are not draws from the model. A longer fit helps.",
+        )
+    elif look or remembered:
+        names = f" of {_named(look)}" if look else ""
+        yield Verdict("chains", "look", f"The chains{names} mix slowly: fills may depend on where their chains began.")
+    elif mixing or chains.acceptance is not None or chains.memory is not None:
+        yield Verdict("chains", "good", "The chains agree with each other and move.")
+    else:
+        yield Verdict("chains", "unknown", "Too few chains to tell whether they mix.")
+
+
+def _mixes(own: Mixing) -> Level:
+    """What the traces of one column say. R-hat of few effective draws is noise unless it is large."""
+    rhat = max([value for value in (own.rhat_mean, own.rhat_spread) if value is not None], default=math.nan)
+    accepted = 1.0 if own.acceptance is None else own.acceptance
+    if own.stuck or rhat > RHAT_BAD or accepted < ACCEPTED_BAD:
+        return "bad"
+    if rhat > RHAT_LOOK or accepted < ACCEPTED_LOOK:
+        return "look"
+    return "good"
+
+
+def _covers(coverage: float, cells: int) -> Level:
+    """Whether a share of so many cells in their 90 % intervals is what it should be, beside its sampling error."""
+    error = ERRORS * math.sqrt(NOMINAL * (1 - NOMINAL) / max(cells, 1))
+    if NOMINAL - coverage > COVERED_BAD + error:
+        return "bad"
+    return "look" if abs(coverage - NOMINAL) > COVERED_LOOK + error else "good"
+
+
+def _calibration(numbers: Numbers) -> Iterable[Verdict]:
+    """Of cells that the fit has seen, and of cells that were hidden from a fit."""
+    if numbers.calibration is not None:
+        yield from _cells(numbers.calibration, {c.name: c.hidden for c in numbers.columns}, "Hidden cells")
+    if numbers.holdout is not None:
+        yield from _cells(numbers.holdout, {c.name: c.unseen for c in numbers.columns}, "Cells that a fit never saw")
+    elif numbers.calibration is not None:
+        yield Verdict(
+            "calibration",
+            "unknown",
+            "How a fit tells cells that it never saw is not known: vgi fit --holdout-cells 5% keeps some apart.",
+        )
+
+
+def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) -> Iterable[Verdict]:
+    """How well cells of some sort are told, by column and over all."""
+    told = {name: own for name, own in columns.items() if own is not None}
+    worse = [name for name, own in told.items() if own.cells >= WORSE_CELLS and own.skill < WORSE]
+    count = sum(own.cells for own in told.values() if own.coverage is not None)
+    covered: Level = "good" if found.coverage is None else _covers(found.coverage, count)
+    if worse:
+        text = f"{what} of {_named(worse)} are told worse than by draws from the column itself: the fit is off."
+        yield Verdict("calibration", "bad", text)
+    if covered != "good" and found.coverage is not None:
+        side = "narrow" if found.coverage < NOMINAL else "wide"
+        text = f"{what}: 90 % intervals hold {found.coverage:.0%} of {count:,} numbers; they are too {side}."
+        yield Verdict("calibration", covered, text)
+    if found.skill is not None and found.skill < LITTLE and not worse:
+        text = (
+            f"{what}: the rest of a row tells nothing about them. The columns are unrelated, or the fit has not learnt "
+            "how they are related."
+        )
+        yield Verdict("calibration", "look", text)
+    elif not worse and covered == "good":
+        skill = "" if found.skill is None else f", {found.skill:.0%} better than by the column alone"
+        holds = "" if found.coverage is None else f"; 90 % intervals hold {found.coverage:.0%}"
+        yield Verdict("calibration", "good", f"{what} are told as they should be{skill}{holds}.")
+
+
+def _rows(numbers: Numbers) -> Iterable[Verdict]:
+    if numbers.likelihood is None:
+        return
+    odd = [row for row in numbers.likelihood.lowest if row.distance > ODD]
+    if odd:
+        rows = ", ".join(str(row.row) for row in odd[:NAMED])
+        yield Verdict(
+            "rows", "look", f"Unlike all other rows: row{'s' * (len(odd) > 1)} {rows}. Slips, or another world?"
+        )
+    else:
+        yield Verdict("rows", "good", "No row is out of all proportion to the others.")
+
+
+def _information(numbers: Numbers) -> Iterable[Verdict]:
+    known: list[ColumnNumbers] = [column for column in numbers.columns if column.pooled is not None]
+    if not known:
+        return
+    lost = [column.name for column in known if column.pooled is not None and column.pooled.fmi > LARGE_FMI]
+    if lost:
+        yield Verdict(
+            "information",
+            "look",
+            f"More than half of what is known of the mean of {_named(lost)} is lost to missing cells: use more draws "
+            "(vgi impute --m 50).",
+        )
+    else:
+        yield Verdict("information", "good", "No mean loses more than half of its information to missing cells.")
