@@ -150,6 +150,7 @@ def test_every_model_draws_rows_within_the_bounds(name: str, tmp_path: Path) -> 
     assert run.sample(n=50, missing=True).isna()["age"].any()
 
 
+@pytest.mark.slow
 def test_a_flow_draws_rows_within_the_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = numbers(60)
     run = vgi_cli.fit(

@@ -85,6 +85,7 @@ SMALL = Budget(particles=2, pilot=2, moves=8, samples=200, simulated=4)
 TINY = {"model.steps": 1, "model.hidden": 4, "bootstrap": 0}
 
 
+@pytest.mark.slow
 def test_estimates_are_told_from_exact_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likelihood, "Budget", lambda **changes: SMALL._replace(**changes))
     monkeypatch.setattr(likelihood, "SCORED_ROWS", 10)

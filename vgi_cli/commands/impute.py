@@ -17,6 +17,7 @@ from vgi_cli.columns.base import Point
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_uncertainty, sampler_of
@@ -30,6 +31,7 @@ from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
+from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.options import Frame
@@ -40,7 +42,14 @@ from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes, forget_unseen
 from vgi_cli.table.frames import to_frames
 from vgi_cli.table.inputs import Format
-from vgi_cli.table.outputs import OutputLayout, default_output, output_paths, refuse_sources, refuse_type
+from vgi_cli.table.outputs import (
+    OutputLayout,
+    default_output,
+    output_paths,
+    refuse_existing,
+    refuse_sources,
+    refuse_type,
+)
 from vgi_cli.table.source import Block, Source, Whole
 from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks
 
@@ -97,8 +106,26 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                         f"stopped while the tables were written: {limit.words()} was over; nothing was kept",
                         "give it more time, or ask for fewer draws (--m)",
                     ) from None
+        if isinstance(out, Path):
+            _write_record(out, sampling, source, written)
         say_filled(seen.holes, sampling.kept, reporter)
         return written
+
+
+def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequence[Path]) -> None:
+    """Beside the tables, what was done to the draws by `--delta`; no record of earlier tables stays."""
+    path = record_path(out)
+    if not sampling.deltas:
+        path.unlink(missing_ok=True)
+        return
+    record = {
+        "format": 1,
+        "table": source.origin.label,
+        "sha256": source.origin.sha256,
+        "files": [one.name for one in written],
+        **sampling.described(),
+    }
+    write_atomic(path, json_bytes(record))
 
 
 class _Output(NamedTuple):
@@ -151,6 +178,8 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
         if request.out is not None:
             refuse_type(out, layout)
+        if request.delta:
+            refuse_existing([record_path(out)], force=request.force)
     paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
     return _Ready(fitted, request, source, seen, _Output(out, layout, format, paths))
 
@@ -161,6 +190,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     fitted, request, source, seen, output = _ready(request, reporter, None)
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
+    Deltas(request.delta, fitted, sampler)
     return ImputePlan(
         table=source.origin.label,
         run=fitted.run.name,
@@ -361,6 +391,7 @@ class Sampling:
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
+        self.deltas = Deltas(request.delta, fitted, self.sampler)
         if not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
 
@@ -415,7 +446,9 @@ class Sampling:
             numbers = torch.arange(self._m, device=self._device)
             noise = KeyedNoise(self._seed, schema.layout.names, rows.keys.to(self._device), numbers)
             x = self._draw_rows(self._imputer, rows, noise, box, watch)
+            x = self.deltas.turn_levels(x, rows, noise, self._imputer)
             draws = decode(x.cpu(), schema)
+            self.deltas.shift_numbers(draws, rows, noise)
         draws = unpool(draws, schema, self._seed, rows.keys)
         return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
 
@@ -435,11 +468,22 @@ class Sampling:
         for name, count in avoid_codes(draws, table, self._fitted.schema).items():
             self._moved[name] = self._moved.get(name, 0) + count
 
+    def described(self) -> dict[str, object]:
+        """How the draws were made, for a record."""
+        return {
+            "run": self._fitted.run.name,
+            "seed": self._seed,
+            "m": self._m,
+            "sampler": self.sampler,
+            "deltas": self.deltas.record(),
+        }
+
     def finish(self) -> dict[str, object]:
         """After the last rows: what the sampler reports."""
         for name, count in self._moved.items():
             fills = "fill was what means" if count == 1 else "fills were what means"
             self._reporter.say(f"column '{name}': {count} {fills} missing (--na-values): the next value was taken")
+        self.deltas.say(self._reporter)
         diagnostics = {} if self._imputer is None else self._imputer.diagnostics()
         report_diagnostics(self.sampler, diagnostics, self._reporter)
         return diagnostics

@@ -211,6 +211,7 @@ class ImputeRequest(RunRequest):
     point        of POINTS: one table of point estimates
     original     whether the long table begins with the table with its holes
     strict       refuse a table in which holes would stay
+    delta        shifts of the fills, as `age=+0.5sd`: see columns/deltas.py
     """
 
     m: int | None = None
@@ -220,6 +221,7 @@ class ImputeRequest(RunRequest):
     uncertainty: str = "auto"
     original: bool = True
     strict: bool = False
+    delta: Sequence[str] = ()
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
         """Write the completed tables and return their paths: none where they went to stdout."""

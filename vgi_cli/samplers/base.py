@@ -75,6 +75,11 @@ class Imputer(ABC):
         """How many rows `sample` wants to see together: a multiple of ROW_BLOCK. The result does not depend on it."""
         return ROW_BLOCK
 
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
+        """[R, levels]: the law of the discrete dimension j of completed rows x [R, D] given their other cells, by which
+        this sampler makes its draw of that number; None: it cannot tell."""
+        return None
+
     def diagnostics(self) -> dict[str, object]:
         """What the report says about the draws so far (redrawn cells, acceptance, mixing); empty when nothing."""
         return {}
@@ -93,6 +98,16 @@ def impute(imputer: Imputer, x: Tensor, missing: Tensor, noise: KeyedNoise, box:
         draws = imputer.sample(block, holes, noise.select(rows=index), box)
         out.append(draws[:, : stop - start])
     return torch.cat(out, 1) if out else x.new_zeros(len(noise.draws), 0, x.shape[1])
+
+
+@torch.no_grad()
+def enumerated(model: Model, x: Tensor, j: int) -> Tensor:
+    """[R, levels]: the law of the discrete dimension j of completed rows x [R, D] given their other cells, from the
+    model's density at every level."""
+    levels = torch.arange(model.level_counts[j], dtype=x.dtype, device=x.device)
+    rows = x.expand(len(levels), *x.shape).clone()
+    rows[..., j] = levels[:, None]
+    return model.log_prob(rows).double().softmax(0).mT
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Marginal
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated
 
 REDRAWN = 32
 """Rows outside the box are redrawn so many at a time: few enough to be cheap, always as many, so that the rounding of a
@@ -85,6 +85,9 @@ class ExactImputer(Imputer):
                 drawn = redraw(state, j, low[j], high[j], choice[:, j], uniform[:, j])
                 state = torch.where((columns == j) & missing, drawn[:, None], state)
         return torch.where(missing, state.to(x.dtype), x)
+
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
+        return enumerated(self._models[draw % len(self._models)], x, j)
 
     def diagnostics(self) -> dict[str, object]:
         """Cells drawn, cells whose first draw fell outside the box, rows that needed Gibbs sweeps."""

@@ -19,7 +19,7 @@ from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Model
-from vgi_cli.samplers.base import Box, Imputer, SamplerInput, frozen
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated, frozen
 from vgi_cli.samplers.mixing import Mixing, Record
 from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, PackedImputer, cell_noise, chains_of, pack_of, padded
 from vgi_cli.samplers.starts import Start, start_of
@@ -243,6 +243,10 @@ class MetropolisImputer(PackedImputer):
             x, log_p = at.x, at.log_p
             record.sweep(active, at.accepted[:, self._q.block_of] & missing)
         return x, log_p
+
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
+        with frozen(self._model):
+            return enumerated(self._model, x, j)
 
     def diagnostics(self) -> dict[str, object]:
         """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,

@@ -135,6 +135,11 @@ class TreesImputer(Imputer):
         self._revised += int(missing.sum())
         return x
 
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
+        number, rows = draw % len(self._laws), x.to("cpu", torch.float64)
+        cell = Cell(self._laws[number], self._indicators, rows, j)
+        return cell.probabilities(self._trees[number][j], torch.arange(len(rows))).to(x.device)
+
     def diagnostics(self) -> dict[str, object]:
         """What the exact draws report, and how many cells were revised."""
         return {**self._exact.diagnostics(), "revised_cells": self._revised}

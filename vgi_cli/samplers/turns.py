@@ -41,6 +41,9 @@ class InTurn(Imputer):
             result[index.to(x.device)] = imputer.sample(x, missing, noise.select(draws=index), box)
         return result
 
+    def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor | None:
+        return self._imputers[draw % len(self._imputers)].level_probabilities(x, j, draw)
+
     def diagnostics(self) -> dict[str, object]:
         """Those of all imputers that have drawn, in one (see `pooled`)."""
         return pooled([found for imputer in self._imputers if (found := imputer.diagnostics())])

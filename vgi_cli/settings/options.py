@@ -192,6 +192,13 @@ def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
     return value if isinstance(value, str) else [list(group) for group in value]
 
 
+def _deltas(value: Any) -> list[str]:
+    if not isinstance(value, Mapping):
+        found, example = type(value).__name__, "for example delta={'age': '+0.5sd'}"
+        raise UsageError(f"delta: expected a mapping, got {found}", example)
+    return [f"{name}={by}" for name, by in value.items()]
+
+
 def as_files(value: Plugins) -> tuple[str | Path, ...]:
     """Plugins as a tuple of files; one path is one of them."""
     return (value,) if isinstance(value, str | Path) else tuple(value)
@@ -470,6 +477,14 @@ class ImputeOptions(CommonOptions, total=False):
         ),
     ]
     strict: Annotated[bool, Option("Write nothing and exit 1 where holes would stay (columns that are not modelled).")]
+    delta: Annotated[
+        Mapping[str, str | float] | None,
+        Option(
+            "Move a column's fills away from the model's (repeatable): +0.5sd, -3 (its units) or LEVEL:x1.5 (odds).",
+            "COL=SHIFT",
+            accept=_deltas,
+        ),
+    ]
     time_limit: TimeLimit
     force: Force
     compile: Compile

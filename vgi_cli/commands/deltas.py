@@ -1,0 +1,171 @@
+"""`vgi impute --delta`: fills away from what the model would put there, and what is written down about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgi_cli.columns.deltas import Delta, read_deltas, shifted
+from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.columns.schema import Schema
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting.fitted import FittedTable
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.odds import redrawn
+from vgi_cli.reporting import Reporter
+from vgi_cli.samplers.base import ROW_BLOCK, Imputer
+from vgi_cli.table.inputs import split_name
+
+RECORD = ".delta.json"
+"""What the record is called, after the stem of the output."""
+ABLE = ("exact", "trees", "metropolis")
+"""Samplers that can tell the probabilities of a cell's levels given the other cells of its row."""
+
+
+@dataclass
+class _Count:
+    """Fills of a column, in all draws together: how many there are, how many levels changed, how many numbers were
+    stopped by a bound."""
+
+    cells: int = 0
+    changed: int = 0
+    stopped: int = 0
+
+
+class Deltas:
+    """What is done to the draws of a table, which may come in blocks. Each cell moves by itself: its own column's law
+    is that of the model given the other cells of the row as they were drawn, then shifted, or with other odds. The
+    fills of every other column stay as they are."""
+
+    def __init__(self, texts: Sequence[str], fitted: FittedTable, sampler: str) -> None:
+        """UsageError for shifts that have no meaning for the run or its sampler."""
+        self._schema, self._texts = fitted.schema, tuple(texts)
+        self._deltas = read_deltas(texts, fitted.schema)
+        self._counts = [_Count() for _ in self._deltas]
+        odds = next((delta for delta in self._deltas if delta.level is not None), None)
+        if odds is not None and sampler not in ABLE:
+            able = " or ".join(ABLE)
+            raise UsageError(
+                f"--delta {odds.said}: factors of odds need --sampler {able}, and run '{fitted.run.name}' draws by "
+                f"'{sampler}'",
+                "shift columns of numbers, or use a mixture or a flow",
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self._deltas)
+
+    def turn_levels(self, x: Tensor, rows: Rows, noise: KeyedNoise, imputer: Imputer) -> Tensor:
+        """Encoded draws [m, N, D] with the missing cells of levels at their other odds."""
+        out = x.clone()
+        for delta, count in zip(self._deltas, self._counts, strict=True):
+            if delta.level is None:
+                continue
+            j = self._schema.layout.slices[delta.column].start
+            holes = rows.table.missing[:, j].nonzero()[:, 0].to(x.device)
+            u = noise.at("delta").uniform([noise.columns[j]])[..., 0]
+            for draw, number in enumerate(noise.draws.tolist()):
+                for some in holes.split(ROW_BLOCK):  # always as many: rounding cannot depend on the batch
+                    index = torch.nn.functional.pad(some, (0, ROW_BLOCK - len(some)), value=int(some[-1]))
+                    probabilities = imputer.level_probabilities(x[draw, index], j, number)
+                    assert probabilities is not None
+                    before = x[draw, some, j]
+                    after = redrawn(before, probabilities[: len(some)], delta.level, delta.factor, u[draw, some])
+                    out[draw, some, j] = after
+                    count.changed += int((after != before).sum())
+            count.cells += len(holes) * len(x)
+        return out
+
+    def shift_numbers(self, draws: Floats, rows: Rows, noise: KeyedNoise) -> None:
+        """Move the missing cells of numbers and moments of decoded draws [m, N, columns], in place."""
+        for delta, count in zip(self._deltas, self._counts, strict=True):
+            if delta.shift is None:
+                continue
+            holes = np.flatnonzero(_holes(rows, self._schema, delta))
+            u = noise.at("delta").uniform([self._schema.modelled[delta.column]])[..., 0].cpu().numpy()
+            moved = shifted(self._schema.encoded[delta.column], draws[:, holes, delta.column], delta.shift, u[:, holes])
+            draws[:, holes, delta.column] = moved.codes
+            count.cells += moved.codes.size
+            count.stopped += int(moved.stopped.sum())
+
+    def say(self, reporter: Reporter) -> None:
+        """A line for each."""
+        for delta, count in zip(self._deltas, self._counts, strict=True):
+            moved = f"{count.changed:,} of {count.cells:,} fills changed their level"
+            if delta.shift is not None:
+                moved = f"{count.cells:,} fills moved by {delta.shift:+.6g}"
+                moved += f", {count.stopped:,} of them stopped by a bound" * (count.stopped > 0)
+            reporter.say(f"--delta {delta.said}: {moved}")
+
+    def record(self) -> list[dict[str, Any]]:
+        """What the record says of each."""
+        out = []
+        for delta, count in zip(self._deltas, self._counts, strict=True):
+            column = self._schema.encoded[delta.column]
+            own: dict[str, Any] = {"column": column.name, "said": delta.said, "fills": count.cells}
+            if delta.shift is None:
+                level = column.spell(np.array([float(delta.level or 0)]), None)[0]
+                out.append(own | {"level": level, "factor": delta.factor, "changed": count.changed})
+            else:
+                out.append(own | {"shift": delta.shift, "stopped": count.stopped})
+        return out
+
+
+def record_path(out: Path) -> Path:
+    """Where the record of an output lies: `filled.delta.json` beside `filled.csv` or `filled.1.csv` …"""
+    return out.with_name(split_name(out)[0] + RECORD)
+
+
+def _holes(rows: Rows, schema: Schema, delta: Delta) -> Bools:
+    """[N] the missing cells of the column."""
+    return np.asarray(rows.table.missing[:, schema.layout.slices[delta.column].start].numpy(), bool)
+
+
+class Tip(NamedTuple):
+    """Means of a column's cells, observed and filled, at one shift of the fills.
+
+    shift      in the column's units
+    estimates  [m] mean of each completed table
+    variances  [m] their squared standard errors
+    stopped    share of the fills that a bound stopped
+    """
+
+    shift: float
+    estimates: Floats
+    variances: Floats
+    stopped: float
+
+
+def means_over_shifts(
+    schema: Schema, column: str, draws: Floats, missing: Bools, shifts: Sequence[float], u: Floats | None = None
+) -> list[Tip]:
+    """How the mean of a column of numbers or moments moves with a shift of its fills, without drawing them again.
+
+    draws    [m, N, columns] completed rows in data units, m at least 2 (commands/impute.py: `filled`)
+    missing  [N] the holes of the column; the row is left out where a cell neither was observed nor filled (NaN)
+    shifts   in the column's units; of k standard deviations k times its `deviation`
+    u        [m, N] uniform on (0, 1), for the rounding; None: always the same ones
+
+    `pooling.rubin.combine` pools the means of a Tip (each with an axis of one quantity). UsageError for a column of
+    levels, or one that is not modelled.
+    """
+    place = read_deltas([f"{column}=0"], schema)[0].column
+    values, own = draws[..., place], schema.encoded[place]
+    at = np.random.default_rng(0).random(values.shape) if u is None else u
+    out = []
+    for shift in shifts:
+        completed = values.copy()
+        moved = shifted(own, values[:, missing], shift, at[:, missing])
+        completed[:, missing] = moved.codes
+        known = ~np.isnan(completed[0])
+        n = int(known.sum())
+        variances = completed[:, known].var(1, ddof=1) / n
+        stopped = float(moved.stopped.mean()) if moved.stopped.size else 0.0
+        out.append(Tip(float(shift), completed[:, known].mean(1), variances, stopped))
+    return out
