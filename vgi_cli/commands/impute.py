@@ -190,7 +190,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     fitted, request, source, seen, output = _ready(request, reporter, None)
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
-    Deltas(request.delta, fitted, sampler)
+    Deltas(request.delta or (), fitted, sampler)
     return ImputePlan(
         table=source.origin.label,
         run=fitted.run.name,
@@ -391,7 +391,7 @@ class Sampling:
         self.sampler = sampler_of(fitted, request)
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
-        self.deltas = Deltas(request.delta, fitted, self.sampler)
+        self.deltas = Deltas(request.delta or (), fitted, self.sampler)
         if not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
 

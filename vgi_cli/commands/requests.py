@@ -221,7 +221,7 @@ class ImputeRequest(RunRequest):
     uncertainty: str = "auto"
     original: bool = True
     strict: bool = False
-    delta: Sequence[str] = ()
+    delta: Sequence[str] | None = None
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
         """Write the completed tables and return their paths: none where they went to stdout."""
