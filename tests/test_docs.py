@@ -300,7 +300,10 @@ def test_python_of_the_page_on_python(sample_folder: Path) -> None:
     for block in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M):
         exec(block, names)
     assert names["quality"].min() > 0.8 and len(names["strange"]) == 4
-    assert len(names["tables"]) == 20 and 0 < np.std(names["means"]) < 0.1
+    assert len(names["tables"]) == 20 and names["pooled"].table["estimate"].iloc[0] == pytest.approx(
+        np.mean(names["means"])
+    )
+    assert 0 < np.std(names["means"]) < 0.1
 
 
 # -- the help --------------------------------------------------------------------------------------------------------

@@ -294,7 +294,7 @@ def test_seeds() -> None:
         ({"set": {"model.component": 2}}, "model.component", InvalidParameter),
         ({"columns": {"x9": "numeric"}}, "x9", UsageError),
         ({"columns": "numerical"}, "numerical", UsageError),
-        ({"draws": 0}, "--m", InvalidParameter),
+        ({"draws": 0}, "draws: expected a whole number from 1 to", InvalidParameter),
         ({"how": "mode"}, "mode", InvalidParameter),
         ({"device": "tpu"}, "tpu", InvalidParameter),
         ({"unseen": "skip"}, "skip", InvalidParameter),
@@ -309,6 +309,7 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
     ("X", "match"),
     [
         (rows() + 1j, "Complex data not supported"),
+        (np.ma.masked_greater(rows(), 10.0), "masked arrays are not taken"),
         (rows()[:, 0], "Expected 2D array, got 1D array"),
         (np.where(rows() > 10, np.inf, rows()), "inf"),
         (np.full((4, 2), np.nan), "no column that can be modelled"),
@@ -379,3 +380,22 @@ def test_scikit_learn_is_not_needed() -> None:
 def test_the_limit_of_time() -> None:
     with pytest.raises(TimeUp, match=r"the time limit of 0\.001 s was over"):
         imputer(time_limit=0.001).fit(with_holes(rows()))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("model", "method"), [("flow", "vgi"), ("vae", "miwae")])
+def test_models_that_are_fitted_by_gradients(model: str, method: str) -> None:
+    """Chains fill a row by what it holds alone; scores are of every row; nothing of the optimiser is kept."""
+    X = with_holes(rows(100))
+    small = {"epochs": 3, "method.imputations": 2} if method == "vgi" else {"epochs": 3}
+    small |= {"model.steps": 1, "model.bins": 3, "model.blocks": 1} if model == "flow" else {}
+    given = {"model": model, "method": method, "set": {**small, "bootstrap": "none"}}
+    fitted = imputer(**given, draws=2).fit(X)
+    whole = fitted.transform(X)
+    assert np.array_equal(fitted.transform(X[[30, 4]]), whole[[30, 4]]) and not np.isnan(whole).any()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.transform(X), whole) and again._fitted.run.tensors("state") == {}
+    density = vgi_cli.Density(threads=1, **given).fit(X)
+    scores = density.score_samples(np.vstack([rows(3), X[:2]]))
+    assert np.isfinite(scores).all() and density.sample(3).shape == (3, 3)

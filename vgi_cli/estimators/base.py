@@ -20,7 +20,7 @@ from vgi_cli.commands.requests import FitRequest, make_request
 from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, VgiWarning, nearest
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.reporting import Lines, Reporter, Silent
-from vgi_cli.runs.store import RunStore
+from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.options import FitOptions, fields_of, read_given
 from vgi_cli.settings.problems import Settings
@@ -135,19 +135,20 @@ class Estimator:
 
     # --- a fit in memory ---
 
-    def _fit(self, X: Any) -> Given:
+    def _fit(self, X: Any) -> None:
         """Fit the rows of X."""
         started = time.monotonic()
         with as_value_errors():
             found = given(X, type(self).__name__)
             self._fitted = fit_in_memory(self._fit_request(found, started), self._reporter())
+        if isinstance(self._fitted.run, RunInMemory):
+            self._fitted.run.forget("state")  # that of the optimiser: nothing goes on with this fit
         self.n_features_in_: int = len(found.names)
         vars(self).pop("feature_names_in_", None)
         if found.named:
             self.feature_names_in_: Names = np.asarray(found.names, object)
         self.manifest_: dict[str, Any] = self._fitted.run.manifest
         self._given, self._kind = found, found.emptied()
-        return found
 
     def _fit_request(self, found: Given, started: float) -> FitRequest:
         own = ("model", "method", "bounds", "unseen", "set", "time_limit", "device", "threads")

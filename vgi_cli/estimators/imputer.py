@@ -17,6 +17,7 @@ from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InvalidInput, InvalidParameter, VgiWarning, nearest
 from vgi_cli.estimators.base import Estimator, Names, as_value_errors
+from vgi_cli.ranges import MOST_IMPUTATIONS
 from vgi_cli.table.frames import Frame, to_frames
 from vgi_cli.table.given import OUTPUTS, Given, as_library, index_of, select
 
@@ -39,7 +40,8 @@ class Imputer(Estimator):
     model: a function of the row alone, the best guess by squared error, and what a model that predicts from completed
     rows needs. One completed table hides how uncertain its fills are: standard errors and tests computed from it are
     too small, whichever `how` made it. `sample(m)` gives multiple imputations, which Rubin's rules (`vgi_cli.pool`)
-    need: proper ones, whose draws include the uncertainty of the fitted parameters.
+    need: proper ones, whose draws include the uncertainty of the fitted parameters. Fills are at the resolution of
+    their column and within its bounds.
 
     how           what `transform` fills in: `mean` (levels: the one drawn most often), `median`, `mode` (numbers: the
                   median), or `draw`, one draw
@@ -62,10 +64,9 @@ class Imputer(Estimator):
         """
         self._check_how()
         self._fit(X)
-        empty = self._empty()
-        if empty and not self.keep_empty_features:
+        if self._dropped:
             warnings.warn(
-                f"{_columns(empty)} without any observed cell: dropped (keep_empty_features=True keeps the holes)",
+                f"{_columns(self._dropped)} without any observed cell: dropped; keep_empty_features=True keeps the holes",
                 VgiWarning,
                 stacklevel=2,
             )
@@ -112,7 +113,7 @@ class Imputer(Estimator):
                     f"input_features should have length equal to number of features ({len(names)}), got {len(given)}"
                 )
             names = given
-        return np.asarray([names[place] for place in self._places()], object)
+        return np.asarray([names[place] for place in self._places], object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What `transform` and `sample` give: `pandas`, `polars`, or `default`, what they were given; None changes
@@ -130,19 +131,25 @@ class Imputer(Estimator):
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
-    # --- how ---
-
     def _check_how(self) -> None:
         if self.how not in HOW:
             raise InvalidParameter(f"how: expected {', '.join(HOW)}, got {self.how!r}", nearest(str(self.how), HOW))
+        if not isinstance(self.draws, int | np.integer) or not 1 <= self.draws <= MOST_IMPUTATIONS:
+            raise InvalidParameter(
+                f"draws: expected a whole number from 1 to {MOST_IMPUTATIONS}, got {self.draws!r}",
+                "for example draws=20",
+            )
 
-    def _empty(self) -> list[str]:
-        """Columns without any observed cell in the fit."""
-        return [column.name for column in self._fitted.schema.columns if isinstance(column, Empty)]
+    @property
+    def _dropped(self) -> list[str]:
+        """Columns that do not come out: those without any observed cell in the fit."""
+        columns = () if self.keep_empty_features else self._fitted.schema.columns
+        return [column.name for column in columns if isinstance(column, Empty)]
 
+    @property
     def _places(self) -> list[int]:
         """Which columns come out."""
-        dropped = set[str]() if self.keep_empty_features else {*self._empty()}
+        dropped = self._dropped
         return [place for place, name in enumerate(self._names) if name not in dropped]
 
     def _filled(self, found: Given, m: int, point: str | None) -> list[Any]:
@@ -156,8 +163,7 @@ class Imputer(Estimator):
             )
             table, draws, holes = filled(fitted, asked.checked(in_memory=True), reporter, keys)
             tables = to_frames(table, fitted.schema, draws, True, say=reporter.say)
-        dropped = set[str]() if self.keep_empty_features else {*self._empty()}
-        left = [name for name in holes.staying if name not in dropped]
+        left = [name for name in holes.staying if name not in self._dropped]
         if left:
             warnings.warn(f"{_columns(left)} not modelled: holes stay there", VgiWarning, stacklevel=3)
         return [self._output(found, found.completed(table, each)) for each in tables]
@@ -165,7 +171,7 @@ class Imputer(Estimator):
     def _output(self, found: Given, completed: Frame) -> Frame:
         """A completed table as it is wanted: without the columns that are dropped, of the library that is set."""
         names = list(self.get_feature_names_out()) if "feature_names_in_" in vars(self) or found.named else None
-        some = select(completed, self._places(), names)
+        some = select(completed, self._places, names)
         library = vars(self).get("_sklearn_output_config", {}).get("transform")
         if library is None:
             loaded = sys.modules.get("sklearn")

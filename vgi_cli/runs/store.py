@@ -150,6 +150,10 @@ class RunInMemory(RunStore):
         self.manifest |= entries
         self._texts |= texts or {}
 
+    def forget(self, stem: str) -> None:
+        """Let go of the tensors of one of STEMS: without `state` the fit cannot go on, and all else works."""
+        self._parts.pop(stem, None)
+
     def start_metrics(self) -> None:
         """Nothing has to be made ready."""
 

@@ -62,12 +62,12 @@ class Given:
 
     def emptied(self) -> Given:
         """The same without a row: what is left of it knows the type."""
+        arrow = self.arrow.slice(0, 0)
         if isinstance(self.source, np.ndarray):
-            source = self.source[:0]
-        else:
-            source = self.source.iloc[:0] if is_frame(self.source) == "pandas" else self.arrow.slice(0, 0)
-            source = self.source.head(0) if library_of(self.source) == "polars" else source
-        return replace(self, source=source, arrow=self.arrow.slice(0, 0))
+            return replace(self, source=self.source[:0], arrow=arrow)
+        if library_of(self.source) in ("pandas", "polars"):
+            return replace(self, source=self.source.head(0), arrow=arrow)
+        return replace(self, source=arrow, arrow=arrow)
 
     def of_rows(self, frame: Frame) -> Frame:
         """Other rows, a pandas DataFrame with the same columns in the same order, as the type of this table. A column
@@ -157,14 +157,15 @@ def select(frame: Frame, places: Sequence[int], names: Sequence[str] | None) -> 
     """Some columns of an array or a table, under other names (None: their own)."""
     if isinstance(frame, np.ndarray):
         return frame if list(places) == list(range(frame.shape[1])) else frame[:, list(places)]
-    library = is_frame(frame)
-    some = frame[:, list(places)] if library_of(frame) == "polars" else None
-    if some is not None:
+    library = library_of(frame)
+    if library == "pandas":
+        some = frame.iloc[:, list(places)]
+        return some if names is None else some.set_axis(list(names), axis=1)
+    if library == "polars":
+        some = frame[:, list(places)]
         return some if names is None else some.rename(dict(zip(some.columns, names, strict=True)))
-    some = frame.iloc[:, list(places)] if library == "pandas" else frame.select(list(places))
-    if names is None:
-        return some
-    return some.set_axis(list(names), axis=1) if library == "pandas" else some.rename_columns(list(names))
+    some = frame.select(list(places))
+    return some if names is None else some.rename_columns(list(names))
 
 
 def as_library(frame: Frame, library: str, names: Sequence[str] | None, index: Any = None) -> Frame:
@@ -224,6 +225,8 @@ def _without_views(table: pa.Table) -> pa.Table:
 
 
 def _from_array(X: Any) -> tuple[npt.NDArray[Any], pa.Table, bool]:
+    if np.ma.isMaskedArray(X):
+        raise InvalidInput("masked arrays are not taken", "X.filled(numpy.nan) has NaN where it is masked")
     array = np.asarray(X)
     if np.iscomplexobj(array):
         raise InvalidInput("Complex data not supported", "give its real and imaginary parts as columns")
