@@ -66,7 +66,7 @@ class Imputer(Estimator):
         self._fit(X)
         if self._dropped:
             warnings.warn(
-                f"{_columns(self._dropped)} without any observed cell: dropped; keep_empty_features=True keeps the holes",
+                f"{_columns(self._dropped)} without any observed cell: dropped (see keep_empty_features)",
                 VgiWarning,
                 stacklevel=2,
             )
