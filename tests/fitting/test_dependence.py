@@ -134,3 +134,19 @@ def test_without_refits_there_are_no_turns_and_a_line_says_so(tmp_path: Path) ->
     said: list[str] = []
     fit(tmp_path / "run", set={"model.dependence": "turn", "bootstrap": "none"}, say=said.append)
     assert any("model.dependence=turn has no effect: no bootstrap refits are made" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "taken"),
+    [(60, {}, "turn"), (110, {}, "none"), (60, {"bootstrap": "none"}, "none"), (60, {"bootstrap": 1}, "none")],
+)
+def test_where_nobody_says_refits_take_turns_in_few_rows(
+    tmp_path: Path, few: None, rows: int, settings: dict[str, Any], taken: str
+) -> None:
+    own = {"model.components": 1, "trees": "none", **settings}
+    run = vgi_cli.fit(table()[:rows], out=tmp_path / "run", model="mixture", threads=1, set=own)
+    fitted = load_run(run.path, Silent())
+    assert fitted.recipe.model.settings["dependence"] == taken
+    assert run.manifest["chosen"]["model.dependence"] == taken
+    turns = [isinstance(model.gaussians, Shifted) and bool(model.gaussians.places) for model in fitted.refits]
+    assert any(turns) == (taken == "turn") and not any(turns[::2])

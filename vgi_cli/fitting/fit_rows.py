@@ -110,7 +110,8 @@ def fit_rows(
     require_time(work.limit, "the table had been read")
     size = model_size(recipe, train.table, work)
     open_size = won is not None or recipe.model.settings.get("components") is None
-    recipe = trees.settled(components.in_full(recipe, **size).replace(device=str(device)), train.table)
+    recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), train.table))
+    recipe = trees.settled(recipe.replace(device=str(device)), train.table)
     some = len(train.table.used)
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     recipe = plateau.settled(recipe, train.table, said)

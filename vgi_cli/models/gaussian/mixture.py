@@ -42,7 +42,8 @@ class MixtureConfig(ModelConfig):
                 or independently
     dependence  how the numbers depend on the levels within a component: not (`none`), or through a shift that is
                 linear in indicators of the levels (`linear`, see `shifted.py`); `turn`: not, but in every second
-                bootstrap refit, so that imputations are drawn from both kinds in turn
+                bootstrap refit, so that imputations are drawn from both kinds in turn; none: by the number of rows
+                (fitting/trees.py)
     """
 
     components: Components | None = None
@@ -50,13 +51,13 @@ class MixtureConfig(ModelConfig):
     factors: Factors | None = None
     outliers: bool | None = None
     levels: Literal["forest", "independent"] = "forest"
-    dependence: Literal["none", "linear", "turn"] = "none"
+    dependence: Literal["none", "linear", "turn"] | None = None
 
     def without_effect(self) -> Mapping[str, str]:
         return {"factors": "covariances are full"} if self.covariance == "full" else {}
 
     def idle(self, layout: Layout, refits: int) -> Mapping[str, str]:
-        if self.dependence == "none":
+        if self.dependence in (None, "none"):
             return {}
         if layout.discrete and layout.continuous:
             why = "no bootstrap refits are made, of which every second one would be shifted by the levels"
@@ -109,7 +110,7 @@ class GaussianMixture(GaussianFamily):
         scales = MIXED_SCALES if layout.discrete else SCALES
         broad = gaussians(len(scales)) if config.outliers else None
         mixed = layout if layout.discrete else None
-        return cls(gaussians(K), broad, mixed, config.levels == "forest", config.dependence)
+        return cls(gaussians(K), broad, mixed, config.levels == "forest", config.dependence or "none")
 
     @classmethod
     def sizes(cls, config: MixtureConfig, N: int, D: int) -> Sequence[Sequence[MixtureConfig]]:
