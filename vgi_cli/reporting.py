@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 # the stages that commands go through, by the names under which progress is told
 READING = "reading the table"
 CHECKING = "looking at the cells"
+TRYING = "trying the models"
 SIZE = "choosing the size of the model"
 CONTEST = "comparing models on hidden cells"
 TRAINING = "training"

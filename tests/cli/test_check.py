@@ -17,6 +17,8 @@ import yaml
 import vgi_cli
 from tests.program import Vgi
 from tests.schemas import checked
+from vgi_cli.fitting import trial
+from vgi_cli.registry.names import MODELS
 
 ROOT = Path(__file__).parents[2]
 PENGUINS = ROOT / "sample_data" / "penguins.csv"
@@ -43,7 +45,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def found(vgi: Vgi, *arguments: str | Path) -> Any:
-    done = vgi("check", *arguments, "--json")
+    done = vgi("check", *arguments, "--no-trial", "--json")
     assert done.code == 0, done.err
     return checked("check", done.out)
 
@@ -100,21 +102,24 @@ def test_other_sources_give_the_same(vgi: Vgi, table: Path, tmp_path: Path) -> N
     pd.read_csv(table).to_parquet(tmp_path / "folder" / "part.parquet")
     second = found(vgi, "folder")
     assert second["missing"] == first["missing"] and second["redundant"] == first["redundant"]
-    twin = vgi_cli.check(pd.read_csv(table))
+    twin = vgi_cli.check(pd.read_csv(table), trial=False)
     assert twin["missing"] == first["missing"]
     assert twin["mcar"]["statistic"] == pytest.approx(first["mcar"]["statistic"])
-    assert vgi_cli.check(table) == first
+    assert vgi_cli.check(table, trial=False) == first
     checked("check", json.dumps(twin))
     with table.open() as file:
         done = subprocess.run(
-            [sys.executable, "-m", "vgi_cli", "check", "-", "--json"], stdin=file, capture_output=True, cwd=ROOT
+            [sys.executable, "-m", "vgi_cli", "check", "-", "--no-trial", "--json"],
+            stdin=file,
+            capture_output=True,
+            cwd=ROOT,
         )
     piped = checked("check", done.stdout.decode())
     assert piped["missing"] == first["missing"] and piped["table"]["name"] == "standard input"
 
 
 def test_the_text_says_it_in_words_and_ends_with_the_recipe(vgi: Vgi, tmp_path: Path) -> None:
-    done = vgi("check", PENGUINS, "--id", "individual")
+    done = vgi("check", PENGUINS, "--id", "individual", "--no-trial")
     assert done.code == 0
     values = found(vgi, PENGUINS, "--id", "individual")
     assert done.out.startswith("# penguins.csv: 344 rows, 14 columns\n")
@@ -133,8 +138,24 @@ def test_a_table_without_holes(vgi: Vgi, tmp_path: Path) -> None:
     values = found(vgi, "t.csv")
     assert values["mcar"]["why_not"] == "no modelled column has a hole"
     assert values["missing"]["complete_rows"] == 30 and values["suspects"] == []
-    out = vgi("check", "t.csv").out
+    out = vgi("check", "t.csv", "--no-trial").out
     assert "not made: no modelled column has a hole" in out and "## Suspects\n\nnone\n" in out
+
+
+def test_each_model_is_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SECONDS", 0.05)
+    done = vgi("check", "t.csv", "--id", "key", "--json")
+    fits = {fit["model"]: fit for fit in checked("check", done.out)["models"]["fits"]}
+    assert list(fits) == list(MODELS)
+    assert "takes numbers only" in fits["fa"]["why_not"] and "seconds" not in fits["fa"]
+    assert all(fit["seconds"] > 0 and fit["memory"] > 0 for name, fit in fits.items() if name != "fa")
+
+
+@pytest.mark.slow
+def test_the_trials_in_words(vgi: Vgi, table: Path) -> None:
+    text = vgi("check", "t.csv", "--id", "key").out
+    assert "## Time and memory of a fit" in text and "at most" in text
+    assert "## Time and memory" not in vgi("check", "t.csv", "--id", "key", "--no-trial").out
 
 
 @pytest.mark.parametrize(
@@ -161,7 +182,7 @@ def test_no_torch_where_no_test_is_made(tmp_path: Path) -> None:
     code = f"""
 import sys
 from vgi_cli.cli.app import main
-assert main(["check", {str(tmp_path / "t.csv")!r}]) == 0
+assert main(["check", {str(tmp_path / "t.csv")!r}, "--no-trial"]) == 0
 sys.exit("torch" in sys.modules or "matplotlib" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True).returncode == 0

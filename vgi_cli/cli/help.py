@@ -127,7 +127,7 @@ FIT_EPILOG = "\n\n".join(
         ),
     ]
 )
-CHECK_EPILOG = _examples("vgi check data.csv", "vgi check data.csv --id patient --na-values age=-999 --json")
+CHECK_EPILOG = _examples("vgi check data.csv", "vgi check data.csv --id patient --na-values age=-999 --no-trial --json")
 FINETUNE_EPILOG = _examples(
     "vgi finetune --checkpoint run1 new.csv", "vgi finetune --checkpoint run1 new.csv --epochs 50 --out run2"
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -16,7 +16,7 @@ from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.methods.base import EpochEnd, State
 from vgi_cli.methods.loop import LoopState
-from vgi_cli.methods.optimisation import AscentConfig, GradientConfig, batch_size_of, planned_epochs
+from vgi_cli.methods.optimisation import AscentConfig, batch_size_of, planned_epochs
 from vgi_cli.models.base import built
 from vgi_cli.settings.problems import from_plain
 from vgi_cli.settings.recipe import Recipe
@@ -47,7 +47,7 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
         return Allowance(recipe)
     optim = config.optim
     share = TRAINING_SHARE if refit_count(recipe) > 0 else 1.0
-    room = share * limit.left / _epoch_seconds(recipe, rows, device, optim, limit)
+    room = share * limit.left / _epoch_seconds(recipe, rows, device, limit)
     warm = {key: value for key in WARM_UPS if (value := getattr(optim, key, None)) is not None}
     total = WARM_COST * sum(warm.values())
     if total > WARM_SHARE * room:
@@ -59,25 +59,45 @@ def allowance(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit
     return Allowance(recipe.replace(epochs=allowed), planned) if allowed < planned else Allowance(recipe)
 
 
-def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, optim: GradientConfig, limit: TimeLimit) -> float:
-    """Seconds of an epoch of the main stage, from a few of its steps on a part of the rows."""
+def _epoch_seconds(recipe: Recipe, rows: Rows, device: torch.device, limit: TimeLimit) -> float:
+    """Seconds of an epoch of the main stage, measured in a share of the time that is left."""
+    return seconds_of_epoch(recipe, rows, device, PACE_SHARE * max(limit.left, 0.0)).seconds
+
+
+class Pace(NamedTuple):
+    """Seconds of an epoch of the main stage, on how many rows it was measured, and the bytes of the parameters and what
+    the optimisers keep of them."""
+
+    seconds: float
+    rows: int
+    parameters: int
+
+
+def seconds_of_epoch(
+    recipe: Recipe, rows: Rows, device: torch.device, allowed: float, clock: Callable[[], float] = time.monotonic
+) -> Pace:
+    """How long an epoch of a method that climbs by gradients takes, from a few of its steps on a part of the rows;
+    `allowed`: seconds for these steps (one is taken at least), by `clock`."""
+    optim = cast(AscentConfig, recipe.method_settings).optim
     used = rows.table.used
     batch = batch_size_of(optim, len(used))
     some = used[spread_rows(len(used), PACE_ROWS * batch)]
     changes = {"batch_size": batch, **{key: 0 for key in WARM_UPS if key in type(optim).model_fields}}
     state = _trial(recipe, rows.at(some), device, changes, "pace")
-    until = limit.until(PACE_SHARE)
     before, most = PACE_STEPS
-    begun, done = time.monotonic(), -before
+    started = begun = clock()
+    done = -before
     for event in recipe.method.algorithm.run(state, never):
         if isinstance(event, EpochEnd):
             continue
         done += 1
         if done == 0:
-            begun = time.monotonic()
-        if done == most or (done > 0 and limit.passed(until)):
+            begun = clock()
+        if done == most or (done > 0 and clock() - started >= allowed):
             break
-    return (time.monotonic() - begun) / max(done, 1) * -(-len(used) // batch)
+    seconds = (clock() - begun) / max(done, 1) * -(-len(used) // batch)
+    kept = [tensors for stem, tensors in state.parts().items() if stem != "imputations"]
+    return Pace(seconds, len(some), sum(t.numel() * t.itemsize for tensors in kept for t in tensors.values()))
 
 
 def _trial(recipe: Recipe, rows: Rows, device: torch.device, optim: dict[str, Any], purpose: str) -> State:

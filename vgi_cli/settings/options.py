@@ -417,6 +417,15 @@ class FitConsoleOptions(TypedDict, total=False):
 class CheckOptions(TypedDict, total=False):
     """Of `vgi check`."""
 
+    trial: Annotated[
+        bool,
+        Option(
+            "Leave out time and memory of each model, which take a second's trial of each.",
+            flag="--no-trial",
+            default=True,
+            parse=lambda left_out: not left_out,
+        ),
+    ]
     id: Ids
     exclude: Exclude
     columns: Kinds
@@ -424,6 +433,7 @@ class CheckOptions(TypedDict, total=False):
     na_values: NaValues
     delimiter: Delimiter
     decimal: Decimal
+    seed: Seed
     plugins: Plugged
     say: Say
     progress: Tell

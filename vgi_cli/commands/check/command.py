@@ -20,7 +20,7 @@ from vgi_cli.encoding.redundant import Redundant, redundant
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.fitting.tables import inferred, read
 from vgi_cli.registry.plugins import plugged
-from vgi_cli.reporting import CHECKING, READING, Reporter
+from vgi_cli.reporting import CHECKING, READING, TRYING, Reporter
 from vgi_cli.settings.gather import require_data
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
@@ -51,9 +51,11 @@ class Checked(NamedTuple):
 class CheckRequest(Request):
     """What `vgi check` is asked for.
 
-    json  whether the JSON object is wanted, not the text
+    trial  whether each model is tried for a second, to tell what a fit of it would take
+    json   whether the JSON object is wanted, not the text
     """
 
+    trial: bool = True
     json: bool = False
 
     def carry_out(self, reporter: Reporter) -> Checked:
@@ -67,7 +69,7 @@ class CheckRequest(Request):
 
 def _check(request: CheckRequest, reporter: Reporter) -> Checked:
     recipe = to_recipe(request.settings)
-    reporter.plan([READING, CHECKING])
+    reporter.plan([READING, CHECKING, *([TRYING] if request.trial else [])])
     with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.6)
@@ -76,6 +78,8 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         values, holes, twins = _described(table, schema, recipe, notes)
         stage(0.5)
         values["mcar"] = _mcar(table, schema, holes, twins)
+    if request.trial and schema.modelled:
+        values["models"] = _models(table, schema, recipe, reporter)
     said = recipe.table.columns
     return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said)))
 
@@ -177,4 +181,22 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
         "rows": test.rows,
         "verdict": verdict(test.p_value),
         "caveats": caveats,
+    }
+
+
+def _models(table: Table, schema: Schema, recipe: Recipe, reporter: Reporter) -> dict[str, Any]:
+    """What a fit of each model would take."""
+    from vgi_cli.fitting.rows import rows_of
+    from vgi_cli.fitting.trial import trials
+    from vgi_cli.machine.device import one_thread
+    from vgi_cli.machine.memory import free_ram
+
+    with reporter.stage(TRYING) as stage, one_thread():
+        rows = rows_of(table, schema, recipe.seed)
+        tried = list(trials(rows, recipe, stage))
+    return {
+        "how": "estimates for a fit by default settings, on one thread, while nothing else runs: time from a second's "
+        "trial of each, memory by counting what is kept, beside the program itself",
+        "free_memory": free_ram(),
+        "fits": [{key: value for key, value in one._asdict().items() if value is not None} for one in tried],
     }

@@ -72,6 +72,7 @@ def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
         *_section("What is missing", _missing_lines(values["missing"], sum(c["modelled"] for c in values["columns"]))),
         *_section("Suspects", [f"- {line}" for line in values["suspects"]] or ["none"]),
         *_section("Missing completely at random? Little's test", list(_mcar_lines(values["mcar"]))),
+        *(_section("Time and memory of a fit", _model_lines(values["models"])) if "models" in values else []),
         *(_section("Notes", [f"- {line}" for line in values["notes"]]) if values["notes"] else []),
         *_section(
             "What a fit takes the columns for",
@@ -130,3 +131,30 @@ def _mcar_lines(mcar: Mapping[str, Any]) -> Iterator[str]:
     yield f"{mcar['verdict']}."
     yield "caveats:"
     yield from (f"- {line}" for line in mcar["caveats"])
+
+
+def _model_lines(models: Mapping[str, Any]) -> list[str]:
+    from vgi_cli.machine.memory import in_words  # loads torch, which the trials have loaded
+
+    lines = [("model", "method", "time", "memory")]
+    refused = []
+    for fit in models["fits"]:
+        if "why_not" in fit:
+            refused.append(f"- {fit['model']}: {fit['why_not']}")
+            continue
+        most = "at most " if "epochs" in fit else ""
+        lines.append((fit["model"], fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = [
+        "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return [f"{models['how']} ({in_words(models['free_memory'])} are free)", "", *rows, *refused]
+
+
+def about(seconds: float) -> str:
+    """`7 s`, `3 min`, `1.5 h`: a time of which two digits at most are worth saying."""
+    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
+        if seconds >= 1.5 * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+    return "1 s"
