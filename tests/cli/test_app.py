@@ -52,7 +52,7 @@ REFUSED = {
     "impute --checkpoint data.csv": "'data.csv' is a file, not a run folder",
     "impute --checkpoint empty": "'empty' is not a run: it has no manifest.json",
     "impute --checkpoint run nofile.csv": "nofile.csv: no such file",
-    "impute --checkpoint run --format fles": "--format: expected files, long or single, got 'fles'",
+    "impute --checkpoint run --format fles": "--format: expected files, long, mids-csv or single, got 'fles'",
     "impute --checkpoint run -o there.csv": "there.1.csv exists",
     "impute --checkpoint run --format long -o data.csv --force": "data.csv is the table that is imputed",
     "impute --checkpoint run -o out.xlsx": "out.xlsx: vgi writes CSV and Parquet, not .xlsx",
