@@ -97,6 +97,8 @@ DRAWING = {"matplotlib": "vgi_cli.reports.drawing", "jinja2": "vgi_cli.reports.p
 a page is wanted."""
 KERNELS = "vgi_cli.maths.kernels"
 """The one file that imports numba, which may be missing; `maths/compiled.py` imports it when it is first needed."""
+BOARD = "vgi_cli.fitting.tensorboard"
+"""The one file that imports what needs the package tensorboard, which may be missing, when a fit begins to log."""
 TREES = "vgi_cli.fitting.trees"
 """What learns trees by scikit-learn, which it loads then. The estimators load it where it calls them."""
 FILES_IN = {"api", "cli", "commands", "fitting", "machine", "registry.plugins", "runs", "settings", "table"}
@@ -175,6 +177,9 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: numba outside {KERNELS}"
         if item.name.startswith(KERNELS) and (module != "vgi_cli.maths.compiled" or item.runs_on_import):
             yield f"{module}:{item.line}: {KERNELS} needs numba: ask maths/compiled.py"
+        board = top == "tensorboard" or item.name.startswith("torch.utils.tensorboard")
+        if board and (module != BOARD or item.runs_on_import):
+            yield f"{module}:{item.line}: {item.name} outside {BOARD}"
         if top == "click":
             yield f"{module}:{item.line}: click is typer's own business"
         if top == "torch" and part == "columns":
@@ -356,6 +361,12 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("vgi_cli.samplers.exact", "from vgi_cli.methods.em.em import run", "samplers must not import methods"),
         ("vgi_cli.fitting.driver", "from rich.console import Console", "rich outside cli/"),
         ("vgi_cli.evaluation.report", "import typer", "typer outside cli/"),
+        (
+            "vgi_cli.fitting.driver",
+            "def f():\n    import tensorboard",
+            "tensorboard outside vgi_cli.fitting.tensorboard",
+        ),
+        ("vgi_cli.fitting.tensorboard", "from torch.utils.tensorboard import SummaryWriter", "outside vgi_cli.fitting"),
         ("vgi_cli.cli.app", "import click", "click is typer's own business"),
         ("vgi_cli.columns.number", "def f():\n    import torch", "torch in columns/"),
         ("vgi_cli.columns.numerals", "import pyarrow as pa", "pyarrow outside table/"),

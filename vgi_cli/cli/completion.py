@@ -26,6 +26,13 @@ def _recipes() -> Iterable[str]:
     return recipe_names()
 
 
+def _of_impute(name: str) -> Iterable[str]:
+    from vgi_cli.commands import requests  # likewise
+
+    names: Iterable[str] = getattr(requests, name)
+    return names
+
+
 VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     "model": lambda: ("auto", *MODELS),
     "method": lambda: METHODS,
@@ -35,11 +42,11 @@ VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     "device": lambda: ("auto", "cpu", "cuda"),
     "color": lambda: ("auto", "always", "never"),
     "compile": lambda: ("auto", "on", "off"),
-    "format": lambda: ("files", "long", "single"),
-    "point": lambda: ("mean", "median", "mode"),
+    "format": lambda: _of_impute("LAYOUTS"),
+    "point": lambda: _of_impute("POINTS"),
     "score": lambda: ("cells", "loglik"),
     "select": lambda: ("loglik", "objective"),
-    "uncertainty": lambda: ("auto", "bootstrap", "posterior", "none"),
+    "uncertainty": lambda: _of_impute("UNCERTAINTY"),
     "unseen": lambda: ("error", "missing", "carry"),
     "shell": lambda: SHELLS,
 }

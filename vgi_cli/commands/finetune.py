@@ -22,6 +22,7 @@ from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import absolute, stream
 from vgi_cli.fitting.refits import refit_tensors
 from vgi_cli.fitting.rows import match, training_rows
+from vgi_cli.fitting.tensorboard import told
 from vgi_cli.fitting.validation import observed_box
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeUp, limit_of, watch_signals
@@ -92,7 +93,8 @@ def finetune(request: FinetuneRequest, reporter: Reporter) -> RunFolder:
                     deadline=limit.end,
                     constant=chain_context(rows.keys, state.chains.missing, fitted.held["start"]),
                 )
-                outcome = drive.go()
+                with told(run, request.tensorboard):
+                    outcome = drive.go()
                 if outcome.stopped_by == "time_limit" and outcome.epochs == 0:
                     claimed.rollback()
                     what = f"{limit.words()} was over before the first epoch had ended"

@@ -21,6 +21,7 @@ from vgi_cli.fitting.fitted import FittedTable, load, used_names
 from vgi_cli.fitting.plan import absolute, find_run, finished, make_plan, merge
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows, check_same_data, check_same_held, held_out, match, new_schema, read, rows_of
+from vgi_cli.fitting.tensorboard import told
 from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
@@ -59,7 +60,8 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
             claimed = claim(out, request.force)
             with sole_writer(claimed.path), claimed.undone_if_empty():
                 made.append(RunFolder(claimed.path, dict(manifest), claimed))
-                yield made[0]
+                with told(made[0], request.tensorboard):
+                    yield made[0]
 
         folder = Path().absolute() if out is None else out.absolute().parent
         _fit(request, keep, Work(reporter, limit, stop, request.started, folder))
@@ -159,7 +161,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
         with sole_writer(run.path):
             latest = RunFolder.open(run.path)
             latest.truncate_metrics()
-            yield latest
+            with told(latest, request.tensorboard):
+                yield latest
 
     resume_rows(rows, recipe, again, held, work)
     write_card(latest, table, reporter)

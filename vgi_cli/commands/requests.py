@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.evaluation.fail_if import Condition, parse
+from vgi_cli.fitting import tensorboard
 from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS, MOST_ROWS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
@@ -86,10 +87,11 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
     """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what the columns
-    are taken for."""
+    are taken for; `tensorboard`: a folder for metrics."""
 
     resume: bool = False
     dry_run: bool = False
+    tensorboard: str | None = None
 
     def look(self, reporter: Reporter) -> DryRun:
         """What a fit would take the columns for; nothing is written."""
@@ -107,6 +109,7 @@ class FitRequest(Request):
         """Fit and return the run folder."""
         if self.resume and self.force:
             raise UsageError("--resume and --force exclude each other", "--resume continues a run, --force replaces it")
+        tensorboard.require(self.tensorboard)
         if not self.plugins:
             model, method = (self._name(section) for section in ("model", "method"))
             registry.check_names(model, method)
@@ -189,10 +192,13 @@ class RunRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRequest(RunRequest):
-    """What `vgi finetune` is asked for."""
+    """What `vgi finetune` is asked for; `tensorboard`: a folder for metrics."""
+
+    tensorboard: str | None = None
 
     def carry_out(self, reporter: Reporter) -> RunFolder:
         """Fine-tune and return the new run folder."""
+        tensorboard.require(self.tensorboard)
         with plugged(self.plugins):
             check_free(self.folder, self.force)
             self.open()

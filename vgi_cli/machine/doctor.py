@@ -21,7 +21,7 @@ from vgi_cli.settings.problems import Setting
 from vgi_cli.version import __version__
 
 REQUIRED = ("torch", "numpy", "pyarrow", "pandas", "scipy", "scikit-learn", "safetensors", "pydantic", "typer", "rich")
-OPTIONAL = {"numba": "fast", "lightgbm": "baselines", "matplotlib": "report"}
+OPTIONAL = {"numba": "fast", "lightgbm": "baselines", "matplotlib": "report", "tensorboard": "tensorboard"}
 """Packages that may be missing, and the extra that installs each."""
 
 ENVIRONMENT = {
@@ -118,7 +118,9 @@ class Findings(NamedTuple):
 
     def text(self) -> str:
         """For a reader."""
-        absent = {name: f"not installed (pip install 'vgi-cli[{extra}]')" for name, extra in OPTIONAL.items()}
+        absent = {
+            name: f"not installed (pip install '.[{extra}]' in a clone of vgi)" for name, extra in OPTIONAL.items()
+        }
         lines = [
             "versions",
             *_columns((name, found or absent.get(name, "not installed")) for name, found in self.versions.items()),
@@ -279,7 +281,7 @@ def _loops(loads: bool) -> tuple[bool, str]:
     """Whether compiled loops are used, tried once, and why or why not."""
     installed, used = _version("numba"), numba_version()
     if installed is None:
-        return False, f"numba is not installed (pip install 'vgi-cli[{OPTIONAL['numba']}]')"
+        return False, f"numba is not installed (pip install '.[{OPTIONAL['numba']}]' in a clone of vgi)"
     if used is None:
         return False, f"numba {installed} is installed; {SWITCH} or NUMBA_DISABLE_JIT turns it off"
     if not loads:

@@ -160,6 +160,7 @@ class RunFolder(RunStore):
         self.address = str(path.resolve())
         self.manifest = manifest
         self._claimed = claimed
+        self.listeners: list[Callable[[Mapping[str, Any]], None]] = []  # each is told every line of metrics
 
     @classmethod
     def open(cls, path: Path, verify: bool = True) -> RunFolder:
@@ -255,6 +256,8 @@ class RunFolder(RunStore):
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
+        for listener in self.listeners:
+            listener(line)
 
     def keep_card(self, text: str) -> bool:
         """Write the model card, and note its SHA-256 in the manifest (`card`). False, with nothing written, where there

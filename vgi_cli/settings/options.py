@@ -249,6 +249,8 @@ Kinds = Annotated[
 Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
 _REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not."
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
+_BOARD = "Write the metrics of the fit for TensorBoard too, to DIR/<run>; needs the extra `tensorboard`."
+TensorBoard = Annotated[str | Path | None, Option(_BOARD, "DIR")]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
 Json = Annotated[bool, Option("One JSON object, and nothing else, on stdout.")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
@@ -336,6 +338,7 @@ class FitOptions(CommonOptions, total=False):
     time_limit: TimeLimit
     resume: Annotated[bool, Option("Continue the run in --out.")]
     force: Force
+    tensorboard: TensorBoard
     id: Ids
     exclude: Exclude
     columns: Kinds
@@ -451,6 +454,7 @@ class FinetuneOptions(CommonOptions, total=False):
     epochs: Epochs
     time_limit: TimeLimit
     force: Force
+    tensorboard: TensorBoard
 
 
 class ImputeOptions(CommonOptions, total=False):
