@@ -121,7 +121,7 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
             {},
             "the standard error of 'x1' in imputation 2 is not a positive number: 0",
         ),
-        (([1.0, 2.0], [0.5, -0.5]), {}, "the standard error of 'x1' in imputation 2 is not a positive number: nan"),
+        (([1.0, 2.0], [0.5, -0.5]), {}, "the standard error of 'x1' in imputation 2 is not a positive number: -0.5"),
         (([1.0, 2.0], [0.5, np.inf]), {}, "the standard error of 'x1' in imputation 2 is not a positive number: inf"),
         (([1.0, np.nan], [0.5, 0.5]), {}, "the estimate of 'x1' in imputation 2 is not a finite number: nan"),
         (([1.0, 2.0], [0.5, 0.5]), {"covariances": [1, 1]}, "expected either standard errors or covariances"),
@@ -216,3 +216,11 @@ def test_refused_long_tables(table: pd.DataFrame, error: str) -> None:
 
 def test_default_names_of_terms() -> None:
     assert from_arrays(VALUES, ERRORS).terms == ("x1", "x2")
+
+
+def test_tests_of_several_terms_need_covariances() -> None:
+    ours = vgi_cli.pool(VALUES, ERRORS)
+    with pytest.raises(InputError) as caught:
+        ours.test(["x1", "x2"])
+    assert caught.value.message == "a test of several terms needs their covariances, and only standard errors are given"
+    assert ours.test("x2").df1 == 1

@@ -39,8 +39,7 @@ class Estimates:
             )
         self._refuse(~np.isfinite(self.values), self.values, "the estimate", "is not a finite number")
         bad = ~(np.isfinite(self.variances) & (self.variances > 0))
-        with np.errstate(invalid="ignore"):
-            errors = np.sqrt(self.variances)
+        errors = np.sign(self.variances) * np.sqrt(np.abs(self.variances))
         self._refuse(bad, errors, "the standard error", "is not a positive number")
         if not (is_number(self.df_complete) and self.df_complete > 0):
             message = f"the complete-data degrees of freedom are a positive number, got {self.df_complete}"
@@ -199,6 +198,6 @@ def _floats(values: Any, what: str) -> Floats:
 
 
 def _shaped(values: Floats, what: str, shape: tuple[int, ...]) -> Floats:
-    if values.size == np.prod(shape) and values.ndim in (len(shape), 1):
+    if values.shape == shape or (shape[-1] == 1 and values.shape == shape[:1]):
         return values.reshape(shape)
     raise InputError(f"{what}: expected shape {list(shape)}, as the estimates have it, got {list(values.shape)}")
