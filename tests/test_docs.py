@@ -367,7 +367,7 @@ def test_examples_of_the_help_run(line: str, workplace: Path, tmp_path: Path, mo
     if words[0] == "report":
         pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     shutil.copytree(workplace, tmp_path / "here")
-    if "run2" in words:
+    if words[0] == "report" and "run2" in words:
         shutil.copytree(workplace / "run1", tmp_path / "here" / "run2", dirs_exist_ok=True)
     if words[0] == "fit":
         shutil.rmtree(tmp_path / "here" / "run1")
