@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import vgi_cli
 from tests.program import Vgi, vgi
 
 __all__ = ["vgi"]
@@ -42,11 +43,11 @@ def numbers(line: str) -> list[float]:
 def test_the_page_is_short_and_has_every_step() -> None:
     assert len(PAGE.splitlines()) <= LONGEST
     commands = [shlex.split(text)[1] for language, text in blocks() if language == "sh"]
-    assert commands == ["check", "fit", "impute", "pool"]
+    assert commands == ["check", "fit", "report", "impute", "pool"]
 
 
 def test_its_blocks_run_with_a_quick_fit(vgi: Vgi) -> None:
-    """In this process, with a model that is named and without refits."""
+    """In this process, with a model that is named, without refits and without the report."""
     shutil.copytree(ROOT / "sample_data", "sample_data")
     names: dict[str, Any] = {}
     for language, text in blocks():
@@ -54,6 +55,8 @@ def test_its_blocks_run_with_a_quick_fit(vgi: Vgi) -> None:
             exec(text, names)
         elif language == "sh":
             (words,) = [shlex.split(line)[1:] for line in text.splitlines()]
+            if words[0] == "report":  # takes long
+                continue
             result = vgi(*words, *(QUICK if words[0] == "fit" else []))
             assert result.code == 0, result.err
             if words[0] == "check":
@@ -66,16 +69,21 @@ def test_its_blocks_run_with_a_quick_fit(vgi: Vgi) -> None:
 
 
 @pytest.mark.slow
-def test_its_blocks_run_as_they_stand(tmp_path: Path) -> None:
+def test_its_blocks_run_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In processes of their own, as a reader runs them; the table is the one that it shows, to what a machine may
     change in the draws."""
+    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "vgi"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m vgi_cli "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     paths = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": paths, "PYTHONPATH": str(ROOT), "VGI_THREADS": "1"}
+    environment = os.environ | {
+        "PATH": paths,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+        "VGI_THREADS": "1",
+    }
     code = "".join(
         text if language == "python" else f"import subprocess\nsubprocess.run({text!r}, shell=True, check=True)\n"
         for language, text in blocks()
@@ -87,6 +95,10 @@ def test_its_blocks_run_as_they_stand(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [line for line in shown(0) if line not in done.stdout] == []
     assert shown(1)[0] in done.stderr
+    assert (tmp_path / "run1" / "report.html").is_file()
+    monkeypatch.chdir(tmp_path)
+    verdicts = vgi_cli.report("run1")["runs"][0]["verdicts"]
+    assert {verdict["level"] for verdict in verdicts} <= {"good", "unknown"}
     stated = {line.split()[1]: numbers(line) for line in shown(2)[4:]}
     found = {line.split()[1]: numbers(line) for line in done.stdout.splitlines() if line.startswith("| ")}
     for term, (estimate, error, *_) in stated.items():

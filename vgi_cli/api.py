@@ -226,7 +226,9 @@ def pool(
         return Pooled(estimates_of(table, df_complete), level)
     if not isinstance(estimates, Iterable):
         found = type(estimates).__name__
-        raise UsageError(f"estimates: expected fitted models, an array or a long table, got {found}", "help(vgi_cli.pool)")
+        raise UsageError(
+            f"estimates: expected fitted models, an array or a long table, got {found}", "help(vgi_cli.pool)"
+        )
     if std_errors is None and covariances is None and terms is None:
         return Pooled(from_results(list(estimates), df_complete), level)
     return Pooled(from_arrays(estimates, std_errors, covariances, terms, df_complete), level)
