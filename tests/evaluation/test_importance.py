@@ -10,8 +10,9 @@ from torch import Tensor
 
 from tests.linear_vae import linear_vae
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob
-from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, distrust, importance_weighted
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.refit import refit_encoder, rounds
 from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob

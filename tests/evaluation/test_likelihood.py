@@ -19,7 +19,8 @@ from tests.oracles import (
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood import estimate as likelihood
 from vgi_cli.evaluation.likelihood.annealing import Annealer, _pick
-from vgi_cli.evaluation.likelihood.estimate import Budget, distrust, effort, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import distrust, observed_log_prob
+from vgi_cli.evaluation.likelihood.ladder import Budget, Effort
 from vgi_cli.evaluation.likelihood.loglik import Bracket, effective
 from vgi_cli.layout import Layout
 from vgi_cli.maths.joint import JointMixture
@@ -275,6 +276,7 @@ def test_a_hopeless_proposal_is_warned_about() -> None:
     x = torch.zeros(20, 8, dtype=torch.float64)
     missing = exact_holes(20, 8, 6, torch.Generator().manual_seed(0))
     result = observed_log_prob(model, None, x, missing, budget=Budget(moves=1, samples=1000, simulated=0))
+    assert result.work is not None and result.work.limited.all()
     assert result.warning is not None and "likely too low" in result.warning
     assert "effective sample size below" in result.warning and "half the budget" in result.warning
 
@@ -298,26 +300,22 @@ def test_effective_sample_size() -> None:
     assert effective(torch.full((4, 1), -torch.inf)).item() == 0
 
 
-def test_effort_follows_the_pilot() -> None:
-    spread = torch.tensor([0.0, 0.1, 0.5, 2.0, 99.0])
-    pilot = torch.stack([-spread, torch.zeros(5), spread])  # variances 0, 0.01, 0.25, 4, 9801
-    efforts = effort(pilot, torch.full((5,), 5), Budget(per_hole=2.0, moves=256, bundle=8))
-    assert efforts.tolist() == [[1, 1], [1, 1], [1, 8], [64, 1], [256, 1]]  # 2 * 5 * variance 4 = 40 -> 64
-
-
 def test_bundles_have_the_variance_of_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows bundled: the variance of the estimate falls by the size of the bundle, and its mean stays."""
-    monkeypatch.setattr(likelihood, "FLAT", -1.0)
-    monkeypatch.setattr(likelihood, "UNEVEN", 1e9)
     model = gaussian(3)
     x = model.sample(300, torch.Generator().manual_seed(1))
     missing = exact_holes(300, 3, 2, torch.Generator().manual_seed(1))
     truth = gaussian_marginal_log_prob(model, x, missing)
     spread = {}
     for bundle in (1, 8):
-        result = observed_log_prob(
-            model, None, x, missing, budget=Budget(particles=16, bundle=bundle, simulated=300, samples=4000)
-        )
+
+        def fixed(pilot: object, like: Tensor, S: int, budget: Budget, B: int = bundle) -> Effort:
+            one = torch.ones(len(like), dtype=torch.int64)
+            return Effort(one, B * one, one < 0)
+
+        monkeypatch.setattr(likelihood, "climb", fixed)
+        budget = Budget(particles=16, simulated=300, samples=4000)
+        result = observed_log_prob(model, None, x, missing, budget=budget)
         error = (result.values - truth).exp() - 1
         assert abs(float(error.mean())) < 4 * float(error.std()) / math.sqrt(300)
         spread[bundle] = float(error.var())

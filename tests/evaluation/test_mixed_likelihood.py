@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tests.mixed import LAYOUT, A, B, LevelsAndNumbers, OnlyLevels, rough_conditionals
-from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.joint import fit_joint, fit_mixture
 from vgi_cli.maths.noise import KeyedNoise

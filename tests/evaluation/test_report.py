@@ -10,7 +10,7 @@ import torch
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.evaluation.imputation import score_imputations
-from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik
+from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Work
 from vgi_cli.evaluation.report import imputation_part, loglik_part, make_report, markdown
 
 MISSING = torch.tensor([[False, False], [True, False], [True, True]])
@@ -21,7 +21,8 @@ def annealed() -> LogLik:
     values = torch.tensor([-1.0, -3.0, 0.0], dtype=torch.float64)
     ess = torch.tensor([64.0, 32.0, 64.0], dtype=torch.float64)
     half = torch.tensor([-1.0, -3.5, 0.0], dtype=torch.float64)
-    return LogLik(values, "annealed", ess, half, Bracket(-2.0, -1.9, 0.01, 50), 64, "too low")
+    work = Work(torch.tensor([1, 512, 1]), torch.tensor([False, True, False]))
+    return LogLik(values, "annealed", ess, half, Bracket(-2.0, -1.9, 0.01, 50), 64, "too low", work)
 
 
 def test_loglik_object() -> None:
@@ -34,6 +35,8 @@ def test_loglik_object() -> None:
     assert part["complete"]["per_cell"] == -0.5 and part["incomplete"]["per_cell"] == -3.0
     assert part["simulated"]["upper"] == -1.9 and part["warning"] == "too low"
     assert part["dequantisation_draws"] == 4
+    assert part["work"] == [{"evaluations": 512, "rows": 1}] and part["rows_at_limit"] == 1
+    assert part["monte_carlo_se"] == math.sqrt(1 / 32 - 1 / 64) / 2  # of the mean over both rows, one of them exact
 
 
 def test_exact_loglik_has_no_estimator_parts() -> None:
@@ -53,7 +56,8 @@ def test_absent_parts_are_left_out_and_never_nan() -> None:
         "loglik.half_budget is not finite and is left out",
     ]
     json.dumps(report, allow_nan=False)
-    assert "annealed" in markdown(report, "t")
+    text = markdown(report, "t")
+    assert "annealed" in text and "evaluations of the density: 1 of 512; 1 reached the limit" in text
 
 
 def test_full_report_as_json_and_text() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from tests.evaluation.models import exact_holes
 from tests.oracles import GaussianModel, gaussian_marginal_log_prob, random_covariance
-from vgi_cli.evaluation.likelihood.estimate import Budget
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.loglik import LogLik, effective, log_mean
 from vgi_cli.evaluation.likelihood.units import Encoded, _pooled, data_log_prob, summarise
 
@@ -73,7 +73,7 @@ def test_progress_grows_over_all_dequantisation_draws() -> None:
 def _part(weights: torch.Tensor) -> LogLik:
     P = len(weights)
     half = 0.5 * (log_mean(weights[: P // 2]) + log_mean(weights[P // 2 :]))
-    return LogLik(log_mean(weights), "annealed", effective(weights), half, None, P, "of one draw alone")
+    return LogLik(log_mean(weights), "iwae", effective(weights), half, None, P, "of one draw alone")
 
 
 def test_dequantisation_draws_are_judged_together() -> None:

@@ -27,7 +27,7 @@ from vgi_cli.commands.evaluate import likelihood
 from vgi_cli.completers.base import never
 from vgi_cli.data import make_table
 from vgi_cli.errors import Interrupted, UsageError
-from vgi_cli.evaluation.likelihood.estimate import Budget
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.fitting import pace, plateau
 from vgi_cli.fitting import refits as bootstrap
 from vgi_cli.fitting.driver import Drive, Validator
@@ -386,7 +386,7 @@ def _zeros(source: Any, draws: Any) -> None:
 
 # --- evaluate ---
 
-SMALL = Budget(particles=2, pilot=2, moves=8, samples=200, simulated=4)
+SMALL = Budget(particles=2, pilot=4, bundle=2, moves=8, samples=200, simulated=4)
 
 
 @pytest.fixture

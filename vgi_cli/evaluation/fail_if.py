@@ -22,7 +22,16 @@ SHORT = {"loglik": "loglik.mean"}
 SUMMARY = ("mean", "se", "standardised", "per_cell", "rows")
 LOGLIK = (
     *SUMMARY,
-    *("rows_left_out", "particles", "ess", "half_budget", "dequantisation_draws", "refit_epochs"),
+    *(
+        "rows_left_out",
+        "particles",
+        "ess",
+        "monte_carlo_se",
+        "half_budget",
+        "rows_at_limit",
+        "dequantisation_draws",
+        "refit_epochs",
+    ),
     *(f"{part}.{name}" for part in ("complete", "incomplete") for name in SUMMARY),
     *(f"sample.{name}" for name in ("rows", "of", "seed")),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,14 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
         estimated = seen if loglik.estimator == "iwae" else holes & seen
         out["particles"] = loglik.particles
         out["ess"] = float(loglik.ess[estimated].mean())
+        # the relative variance of the mean of P weights, n of them effective, is 1 / n - 1 / P
+        variances = (1 / loglik.ess - 1 / loglik.particles)[estimated].clamp(min=0)
+        out["monte_carlo_se"] = float(variances.sum().sqrt()) / rows
         out["half_budget"] = float(loglik.half_budget[seen].mean())
+        if loglik.work is not None:
+            spent = Counter(loglik.work.evaluations[estimated].tolist())
+            out["work"] = [{"evaluations": each, "rows": spent[each]} for each in sorted(spent)]
+            out["rows_at_limit"] = int(loglik.work.limited[estimated].sum())
     if loglik.bracket is not None:
         out["simulated"] = loglik.bracket._asdict()
     if loglik.warning is not None:
@@ -214,8 +222,14 @@ def _estimator_lines(loglik: Mapping[str, Any]) -> list[str]:
     if loglik["estimator"] != "exact":
         if "ess" in loglik:
             lines.append(f"- mean effective sample size {loglik['ess']:.1f}")
+        if "monte_carlo_se" in loglik:
+            lines.append(f"- standard error of the estimation, for these rows: {loglik['monte_carlo_se']:.4f}")
         if "half_budget" in loglik:
             lines.append(f"- mean at half the budget {loglik['half_budget']:.4f}")
+        if "work" in loglik:
+            spent = ", ".join(f"{part['rows']:,} of {part['evaluations']:,}" for part in loglik["work"])
+            limited = f"{loglik['rows_at_limit']:,} reached the limit"
+            lines.append(f"- rows by evaluations of the density: {spent}; {limited}")
     lines += [f"- {words}: {_names(loglik[key])}" for key, words in _MEASURES.items() if loglik.get(key)]
     if "carried" in loglik:
         lines.append(f"- not in the log-likelihood, as the run carries them: {_names(loglik['carried'])}")

@@ -24,7 +24,8 @@ from torch import Tensor
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError, UsageError
-from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
 from vgi_cli.machine.work import giving_up
@@ -43,7 +44,7 @@ FALL = 0.3
 """Share of all epochs in which the learning rate falls."""
 SHARE = 0.75
 """Epochs at most, as a share of those of a rate that falls from the beginning: a rate that stays learns in fewer."""
-BUDGET = Budget(particles=8, pilot=4, moves=48, samples=3000, simulated=0, latents=64)
+BUDGET = Budget(particles=8, pilot=32, bundle=8, moves=48, samples=3000, simulated=0, latents=64)
 
 
 def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:

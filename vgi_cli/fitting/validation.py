@@ -11,7 +11,8 @@ from torch import Tensor
 
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
-from vgi_cli.evaluation.likelihood.estimate import Budget, observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.fitting.driver import Validator
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.machine.work import OutOfTime, giving_up
@@ -22,7 +23,7 @@ VALIDATIONS = 50
 """About so many validations are spread over the planned epochs."""
 ROWS = 2000
 """Held-out rows beyond which the estimator looks at a fixed subset."""
-BUDGET = Budget(particles=16, pilot=8, moves=64, samples=4000, simulated=0, latents=64)
+BUDGET = Budget(particles=16, pilot=32, bundle=8, moves=64, samples=4000, simulated=0, latents=64)
 FEWEST_TUNING, TUNING_SHARE = 4, 0.1
 """Epochs of a fine-tuning: so many at least, else this share of the rows that the fit saw since the last one."""
 COUNTED = 0.25

@@ -16,10 +16,11 @@ from torch import Tensor
 from vgi_cli.commands.requests import ScoringRequest
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.likelihood.estimate import Budget, prepared, simulated_bracket
-from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress
+from vgi_cli.evaluation.likelihood.estimate import Cells, prepared, simulated_bracket
+from vgi_cli.evaluation.likelihood.ladder import Budget
+from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, Work
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
-from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined, shared_out
+from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
@@ -178,11 +179,10 @@ def log_likelihood(
         if done == 0 and n:
             raise OutOfTime
         if annealer is not None and done == n:
-            own = shared_out(budget, count)
-            own = own._replace(bracketed=own.particles * count if count > 1 else None)
+            first = draws[0]
+            cells = Cells(first.x.expand(count, -1, -1), first.log_volume.expand(count, -1), holes, keys)
             try:
-                told = watch(budget.simulated)
-                bracket = simulated_bracket(model, annealer, draws[0].x, holes, keys, own, seed, told)
+                bracket = simulated_bracket(model, annealer, cells, budget, seed, watch(budget.simulated))
             except OutOfTime:
                 bracket = None
     loglik = joined(parts, holes[:done], count, bracket) if parts else LogLik(torch.zeros(0), "exact")
@@ -192,6 +192,7 @@ def log_likelihood(
         values=torch.where(absent, 0.0, loglik.values.cpu())[ranks],
         ess=None if loglik.ess is None else loglik.ess.cpu()[ranks],
         half_budget=None if loglik.half_budget is None else loglik.half_budget.cpu()[ranks],
+        work=None if loglik.work is None else Work(*(field.cpu()[ranks] for field in loglik.work)),
     )
     if done < n:
         limit.cut.append(LIKELIHOOD)

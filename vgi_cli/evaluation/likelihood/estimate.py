@@ -9,7 +9,7 @@ an exact draw of p(x_mis | x_obs) is known and gives an upper value too (Grosse,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -20,15 +20,26 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.annealing import Annealer
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, better_proposal, importance_weighted
-from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, effective, log_mean, silent
+from vgi_cli.evaluation.likelihood.ladder import Budget, Effort, climb
+from vgi_cli.evaluation.likelihood.loglik import (
+    Bracket,
+    LogLik,
+    Progress,
+    Work,
+    effective,
+    half_of_draws,
+    log_mean,
+    silent,
+    with_draws,
+)
 from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.joint import fit_joint
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Latent, Marginal, Model
 from vgi_cli.samplers.base import frozen
 
-FLAT, UNEVEN = 0.05, 0.7
-"""Variance of log weights up to which single draws, and bundles of draws, are enough (see `effort`)."""
+MIN_PARTICLES = 16
+"""Least number of particles for one of several dequantisation draws."""
 LOW_ESS, LOW_SHARE = 0.1, 0.05
 """Warn when more than this share of rows has an effective sample size below LOW_ESS × particles ..."""
 HALF_GAP = 0.02
@@ -41,31 +52,39 @@ Proposals: TypeAlias = Conditionals | EncoderProposal | Annealer | None
 """What an estimate draws with: single-cell conditionals, an encoder, or what `prepared` made of them."""
 
 
-class Budget(NamedTuple):
-    """What an annealed estimate may spend.
+class Cells(NamedTuple):
+    """Rows whose observed cells are known in S dequantisation draws (one where nothing is rounded).
 
-    particles   weighted particles a row: each the end of a path, or the mean weight of `bundle` draws without a path
-    pilot       further particles a row that only find out how long its path must be; their weights are not used
-    bundle      draws in one particle of a row that needs no path but whose pilot weights vary
-    moves       longest path
-    per_hole    moves per hole and nat² of the variance of the pilot's log weights
-    samples     samples of the model to which the joint mixture is fitted
-    simulated   rows simulated from the model for the bracket; 0: no bracket
-    bracketed   particles of each of them; None: `particles`
-    batch       density evaluations in one call
-    latents     draws of the latents a row, for a model that has them
+    x           [S, R, D] encoded; absent cells hold anything finite
+    log_volume  [S, R] what turns log densities into those of the data, nats
+    missing     [R, D] holes
+    keys        [R] int64 key the randomness
     """
 
-    particles: int = 64
-    pilot: int = 16
-    bundle: int = 8
-    moves: int = 256
-    per_hole: float = 2.0
-    samples: int = 10_000
-    simulated: int = 100
-    bracketed: int | None = None
-    batch: int = 16_384
-    latents: int = 3000
+    x: Tensor
+    log_volume: Tensor
+    missing: Tensor
+    keys: Tensor
+
+    @classmethod
+    def plain(cls, x: Tensor, missing: Tensor, keys: Tensor) -> Cells:
+        """Of rows x [R, D] as they are."""
+        return cls(x[None], torch.zeros(1, len(x), dtype=torch.float64, device=x.device), missing, keys)
+
+    @property
+    def S(self) -> int:
+        """Number of dequantisation draws."""
+        return len(self.x)
+
+    def at(self, index: Tensor) -> Cells:
+        """Some of the rows."""
+        return Cells(self.x[:, index], self.log_volume[:, index], self.missing[index], self.keys[index])
+
+    def noise(self, seed: int, purpose: str, particles: int) -> KeyedNoise:
+        """Randomness for the particles of each draw of each row: S · R rows."""
+        keys = mix64(self.keys) + torch.arange(self.S, device=self.keys.device)[:, None]
+        columns = tuple(str(c) for c in range(self.x.shape[2]))
+        return KeyedNoise(seed, columns, mix64(keys).flatten(), torch.arange(particles), purpose)
 
 
 def observed_log_prob(
@@ -98,17 +117,11 @@ def observed_log_prob(
         with frozen(model):
             noise = KeyedNoise(seed, _numbered(x), rows, torch.arange(budget.latents), "iwae")
             return importance_weighted(model, proposal, x, missing, noise, budget.batch, progress)
-    if not model.exact:
-        raise UsageError(
-            "log p(observed cells) needs an exact log density, this model has a lower bound only",
-            "evaluate this model by its own estimator",
-        )
-    assert not isinstance(proposals, EncoderProposal)
-    with frozen(model, proposals.q if isinstance(proposals, Annealer) else proposals):
-        if isinstance(model, Marginal):
-            parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
-            return LogLik(torch.cat(parts).double(), "exact")
-        return _black_box(model, proposals, x, missing, budget, seed, rows, progress)
+    if not isinstance(model, Marginal):
+        return annealed(model, proposals, Cells.plain(x, missing, rows), budget, seed, progress)
+    with frozen(model):
+        parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
+        return LogLik(torch.cat(parts).double(), "exact")
 
 
 def _numbered(x: Tensor) -> tuple[str, ...]:
@@ -116,76 +129,109 @@ def _numbered(x: Tensor) -> tuple[str, ...]:
     return tuple(str(c) for c in range(x.shape[1]))
 
 
-def _black_box(
-    model: Model,
-    proposals: Conditionals | Annealer | None,
-    x: Tensor,
-    missing: Tensor,
-    budget: Budget,
-    seed: int,
-    rows: Tensor,
-    progress: Progress,
+def is_annealed(model: Model) -> bool:
+    """Whether rows with holes are estimated by annealing."""
+    return not isinstance(model, Latent | Marginal)
+
+
+def annealed(
+    model: Model, proposals: Proposals, cells: Cells, budget: Budget, seed: int, progress: Progress = silent
 ) -> LogLik:
-    device = x.device
-    holes = missing.sum(1)
-    values = torch.zeros(len(x), dtype=torch.float64, device=device)
-    complete = (holes == 0).nonzero()[:, 0]
-    for index in complete.split(budget.batch):
-        values[index] = model.log_prob(x[index]).double()
-    todo = ((holes > 0) & (holes < x.shape[1])).nonzero()[:, 0]
-    if len(todo) == 0:
-        return LogLik(values, "exact")
-    generator = torch.Generator(device).manual_seed(seed)
-    annealer = proposals
-    if not isinstance(annealer, Annealer):
-        annealer = make_annealer(model, annealer, x, budget, generator)
-    noise = KeyedNoise(seed, _numbered(x), rows[todo], torch.arange(budget.particles), "loglik")
-    weights, _ = _estimate(annealer, x[todo], missing[todo], noise, budget, progress)
-    P = budget.particles
-    ess, half = torch.full_like(values, P), values.clone()
-    values[todo] = log_mean(weights)
-    half[todo] = 0.5 * (log_mean(weights[: P // 2]) + log_mean(weights[P // 2 : 2 * (P // 2)]))
-    ess[todo] = effective(weights)
-    bracket = None
-    if budget.simulated > 0:
-        bracket = _bracket(
-            lambda n: model.sample(n, generator).to(x), annealer, missing[todo], rows[todo], budget, seed, silent
+    """log p(x_obs) of rows in S dequantisation draws: the log mean over these. Exact where nothing is missing, annealed
+    importance sampling elsewhere, with as much work as the pilots of a row ask for (`ladder`); with several draws the
+    particles are shared out among them (`shared_out`): it is the average over both that is unbiased.
+
+    Raises UsageError when log p is only a bound.
+    """
+    if not model.exact:
+        raise UsageError(
+            "log p(observed cells) needs an exact log density, this model has a lower bound only",
+            "evaluate this model by its own estimator",
         )
-    warning = distrust(ess[todo] / P, (values - half)[todo], bracket)
-    return LogLik(values, "annealed", ess, half, bracket, P, warning)
+    assert not isinstance(proposals, EncoderProposal)
+    S, R, D = cells.x.shape
+    holes = cells.missing.sum(1)
+    values = torch.zeros(S, R, dtype=torch.float64, device=cells.x.device)
+    with frozen(model, proposals.q if isinstance(proposals, Annealer) else proposals):
+        for index in (holes == 0).nonzero()[:, 0].split(max(1, budget.batch // S)):
+            values[:, index] = model.log_prob(cells.x[:, index].flatten(0, 1)).double().view(S, -1)
+        values += cells.log_volume
+        todo = ((holes > 0) & (holes < D)).nonzero()[:, 0]
+        if len(todo) == 0:
+            return LogLik(log_mean(values), "exact", None, half_of_draws(values) if S > 1 else None)
+        generator = torch.Generator(cells.x.device).manual_seed(seed)
+        annealer = proposals
+        if not isinstance(annealer, Annealer):
+            annealer = make_annealer(model, annealer, cells.x[0], budget, generator)
+        shared = shared_out(budget, S)
+        weights, effort = _estimate(annealer, cells.at(todo), "loglik", shared, seed, progress)
+        bracket = None
+        if budget.simulated > 0:
+            some, whole = cells.at(todo), pooled(budget, S)
+            bracket = _bracket(lambda n: model.sample(n, generator).to(cells.x), annealer, some, whole, seed, silent)
+    P = shared.particles
+    values[:, todo] = log_mean(weights)
+    mean = log_mean(values)
+    ess = torch.full_like(mean, P * S)
+    ess[todo] = effective(weights.flatten(0, 1))
+    if S > 1:
+        half = half_of_draws(values)
+    else:
+        half = mean.clone()
+        half[todo] = torch.stack([log_mean(part[:, 0]) for part in weights[: P // 2 * 2].chunk(2)]).mean(0)
+    work = Work(torch.full_like(holes, S), torch.zeros_like(holes, dtype=torch.bool))
+    work.evaluations[todo], work.limited[todo] = P * S * effort.cost, effort.limited
+    return judged(LogLik(mean, "annealed", ess, half, bracket, P * S, None, work), cells.missing, S)
+
+
+def judged(found: LogLik, missing: Tensor, draws: int) -> LogLik:
+    """An annealed estimate of rows with holes missing [R, D], from so many dequantisation draws, with the warning that
+    it deserves."""
+    assert found.ess is not None and found.half_budget is not None
+    holes = missing.sum(1)
+    rows = (holes > 0) & (holes < missing.shape[1])
+    warning = distrust(found.ess[rows] / found.particles, (found.values - found.half_budget)[rows], found.bracket)
+    return found._replace(warning=with_draws(warning, draws))
+
+
+def shared_out(budget: Budget, draws: int) -> Budget:
+    """What each of several dequantisation draws may spend; the pilots are shared out by the ladder."""
+    if draws == 1:
+        return budget
+    return budget._replace(
+        particles=max(MIN_PARTICLES, budget.particles // draws),
+        latents=max(MIN_PARTICLES, -(-budget.latents // draws)),
+    )
+
+
+def pooled(budget: Budget, draws: int) -> Budget:
+    """What several dequantisation draws spend together, for a row that is known in one."""
+    return budget._replace(particles=draws * shared_out(budget, draws).particles)
 
 
 def prepared(
     model: Model, proposals: Conditionals | EncoderProposal | None, like: Tensor, budget: Budget, seed: int
 ) -> Annealer | None:
     """What the estimates of all rows have in common; None where nothing is annealed."""
-    if isinstance(model, Latent | Marginal) or isinstance(proposals, EncoderProposal) or not model.exact:
+    if not is_annealed(model) or isinstance(proposals, EncoderProposal) or not model.exact:
         return None
-    with frozen(model, proposals if isinstance(proposals, torch.nn.Module) else None):
+    with frozen(model, proposals):
         return make_annealer(model, proposals, like, budget, torch.Generator(like.device).manual_seed(seed))
 
 
 def simulated_bracket(
-    model: Model,
-    annealer: Annealer,
-    like: Tensor,
-    missing: Tensor,
-    rows: Tensor,
-    budget: Budget,
-    seed: int,
-    progress: Progress = silent,
+    model: Model, annealer: Annealer, cells: Cells, budget: Budget, seed: int, progress: Progress = silent
 ) -> Bracket | None:
-    """Lower and upper value on rows simulated from the model, with holes as in incomplete rows missing [R, D], keyed by
-    rows [R]; None where no row has both a hole and an observed cell."""
-    holes = missing.sum(1)
-    todo = ((holes > 0) & (holes < missing.shape[1])).nonzero()[:, 0]
+    """Lower and upper value on rows simulated from the model, with the holes and keys of incomplete ones among these
+    rows; None where no row has both a hole and an observed cell."""
+    holes = cells.missing.sum(1)
+    todo = ((holes > 0) & (holes < cells.missing.shape[1])).nonzero()[:, 0]
     if len(todo) == 0 or budget.simulated == 0:
         return None
-    generator = torch.Generator(like.device).manual_seed(seed + 1)
+    generator = torch.Generator(cells.x.device).manual_seed(seed + 1)
+    some, whole = cells.at(todo), pooled(budget, cells.S)
     with frozen(model):
-        return _bracket(
-            lambda n: model.sample(n, generator).to(like), annealer, missing[todo], rows[todo], budget, seed, progress
-        )
+        return _bracket(lambda n: model.sample(n, generator).to(cells.x), annealer, some, whole, seed, progress)
 
 
 def make_annealer(
@@ -201,78 +247,62 @@ def make_annealer(
 
 
 def _estimate(
-    annealer: Annealer, x: Tensor, missing: Tensor, noise: KeyedNoise, budget: Budget, progress: Progress
-) -> tuple[Tensor, Tensor]:
-    """Log weights [P, R] and the effort of each row [R, 2]; every row has a hole and an observed cell."""
-    P, R = len(noise.draws), len(x)
-    efforts = torch.zeros(R, 2, dtype=torch.int64, device=x.device)
-    pilot = replace(noise.at("pilot"), draws=torch.arange(budget.pilot))
-    for index in torch.arange(R, device=x.device).split(max(1, budget.batch // budget.pilot)):
+    annealer: Annealer, cells: Cells, purpose: str, budget: Budget, seed: int, progress: Progress
+) -> tuple[Tensor, Effort]:
+    """Log weights [P, S, R], log volumes included, and the effort of each row; every row has a hole and an observed
+    cell. `budget`: of each draw, but for the pilots."""
+    S, R = cells.x.shape[:2]
+    P = budget.particles
+    noise = cells.noise(seed, purpose, P)
+    pilots = noise.at("pilot")
+    every = torch.arange(S * R, device=cells.x.device).view(S, R)
+
+    def weights(index: Tensor, noise: KeyedNoise, T: int, n: int) -> Tensor:
+        some = cells.at(index)
+        g = annealer.conditional(some.x.flatten(0, 1), some.missing.repeat(S, 1))
+        draws = replace(noise.select(rows=every[:, index].flatten()), draws=torch.arange(n))
+        return annealer.forward(g, draws, T).view(n, S, -1) + some.log_volume
+
+    def pilot(index: Tensor, T: int, n: int) -> Tensor:
         progress(0.0)
-        g = annealer.conditional(x[index], missing[index])
-        weights = annealer.forward(g, pilot.select(rows=index), 1)
-        efforts[index] = effort(weights, missing[index].sum(1), budget)
-    weights = torch.zeros(P, R, dtype=torch.float64, device=x.device)
-    whole, done = int(efforts.prod(1).sum()), 0
-    for T, B, index in _groups(efforts, P, budget):
-        progress(done / whole)
-        done += T * B * len(index)
-        g = annealer.conditional(x[index], missing[index])
-        draws = replace(noise.select(rows=index), draws=torch.arange(P * B))
-        weights[:, index] = log_mean(annealer.forward(g, draws, T).view(B, P, -1))
-    return weights, efforts
+        return weights(index, pilots.at(T), T, n)
 
-
-def effort(log_weights: Tensor, holes: Tensor, budget: Budget) -> Tensor:
-    """(T, B) [R, 2] of each row from a pilot's log weights [P0, R]: path length and draws in a particle.
-
-    With v their variance: (1, 1) where v <= FLAT; (1, bundle) where v <= UNEVEN, which is cheaper than a path; else
-    (T, 1), T the power of two from 8 to `moves` that is at least per_hole · holes · v.
-    """
-    v = log_weights.clamp(min=-1e6).var(0)
-    length = 2.0 ** (budget.per_hole * holes * v).clamp(min=8, max=budget.moves).log2().ceil()
-    T = torch.where(v <= UNEVEN, 1.0, length)
-    B = torch.where((v > FLAT) & (v <= UNEVEN), budget.bundle, 1)
-    return torch.stack([T.long(), B.long()], 1)
-
-
-def _groups(efforts: Tensor, P: int, budget: Budget) -> Iterator[tuple[int, int, Tensor]]:
-    """Rows of equal effort: (T, B, index)."""
-    for T, B in efforts.unique(dim=0).tolist():
-        same = (efforts == torch.tensor([T, B], device=efforts.device)).all(1)
-        for index in same.nonzero()[:, 0].split(max(1, budget.batch // (P * B))):
-            yield T, B, index
+    effort = climb(pilot, cells.missing, S, budget)
+    out = torch.zeros(P, S, R, dtype=torch.float64, device=cells.x.device)
+    whole, done = int(effort.cost.sum()), 0
+    for T, B, same in effort.groups():
+        for index in same.split(max(1, budget.batch // (P * B * S))):
+            progress(done / whole)
+            done += T * B * len(index)
+            out[:, :, index] = log_mean(weights(index, noise, T, P * B).view(B, P, S, -1))
+    return out, effort
 
 
 def _bracket(
-    draw: Callable[[int], Tensor],
-    annealer: Annealer,
-    missing: Tensor,
-    rows: Tensor,
-    budget: Budget,
-    seed: int,
-    progress: Progress,
+    draw: Callable[[int], Tensor], annealer: Annealer, cells: Cells, budget: Budget, seed: int, progress: Progress
 ) -> Bracket:
-    """The bracket on rows that `draw` simulates from the model, with the holes of some of these rows [R, D].
+    """The bracket on rows that `draw` simulates from the model, with the holes and keys of some of these rows.
 
     Lower: the estimator itself. Upper: the same with one of its particles replaced by the reverse path from the
     hidden cells, an exact draw of p(x_mis | x_obs): E log of that mean is at least log p(x_obs)."""
-    pick = (torch.arange(budget.simulated, device=missing.device) * len(missing) // budget.simulated).unique()
-    x, missing = draw(len(pick)), missing[pick]
-    draws = torch.arange(budget.bracketed or budget.particles)
-    columns = tuple(str(c) for c in range(x.shape[1]))
-    noise = KeyedNoise(seed, columns, rows[pick], draws, "loglik/simulated")
-    weights, efforts = _estimate(annealer, x, missing, noise, budget, lambda done: progress(0.9 * done))
-    back = torch.zeros(len(x), dtype=torch.float64, device=x.device)
-    again = noise.at("reverse")
-    for T, B, index in _groups(efforts, len(noise.draws), budget):
-        progress(0.9)
-        g = annealer.conditional(x[index], missing[index])
-        path = annealer.reverse(g, x[index], replace(again, draws=torch.arange(1)).select(rows=index), T)
-        others = annealer.forward(g, replace(again, draws=torch.arange(B - 1)).select(rows=index), 1)
-        back[index] = log_mean(torch.cat([path[None], others]))
-    lower = log_mean(weights)
-    upper = log_mean(torch.cat([back[None], weights[1:]]))
+    device, R = cells.x.device, len(cells.missing)
+    pick = (torch.arange(budget.simulated, device=device) * R // budget.simulated).unique()
+    some = Cells.plain(draw(len(pick)), cells.missing[pick], cells.keys[pick])
+    x = some.x[0]
+    weights, effort = _estimate(annealer, some, "loglik/simulated", budget, seed, lambda done: progress(0.9 * done))
+    back = torch.zeros(len(x), dtype=torch.float64, device=device)
+    again = some.noise(seed, "loglik/simulated/reverse", 1)
+    for T, B, same in effort.groups():
+        for index in same.split(max(1, budget.batch // B)):
+            progress(0.9)
+            g = annealer.conditional(x[index], some.missing[index])
+            paths = [annealer.reverse(g, x[index], again.select(rows=index), T)[None]]
+            if B > 1:
+                others = replace(again.at("others"), draws=torch.arange(B - 1))
+                paths.append(annealer.forward(g, others.select(rows=index), T))
+            back[index] = log_mean(torch.cat(paths))
+    lower = log_mean(weights[:, 0])
+    upper = log_mean(torch.cat([back[None], weights[1:, 0]]))
     gap = upper - lower
     se = float(gap.std() / math.sqrt(len(gap))) if len(gap) > 1 else math.inf
     return Bracket(float(lower.mean()), float(upper.mean()), se, len(x))

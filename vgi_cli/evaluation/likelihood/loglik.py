@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 
 Progress: TypeAlias = Callable[[float], None]
@@ -25,18 +26,29 @@ class Bracket(NamedTuple):
     rows: int
 
 
+class Work(NamedTuple):
+    """What an annealed estimate spent on each of R rows.
+
+    evaluations  [R] evaluations of the density in the estimate itself (its pilots come on top)
+    limited      [R] rows that were given all that the limit allows, while their pilots asked for more
+    """
+
+    evaluations: Tensor
+    limited: Tensor
+
+
 class LogLik(NamedTuple):
     """log p(x_obs) of R rows, nats, encoded space.
 
     values       [R] float64; 0 for a fully missing row
     estimator    `exact`; `annealed` when at least one row was estimated so; `iwae` for a model with latents
-    ess          [R] effective sample size out of `particles`; of one dequantisation draw `particles` where the value is
-                 exact; None when exact
+    ess          [R] effective sample size out of `particles`, which it is where nothing was estimated; None when exact
     half_budget  [R] the mean of the two values that half of the particles (of several dequantisation draws: half of
-                 these) each give; None when exact
+                 these) each give; None when exact and not of several draws
     bracket      lower and upper value on rows simulated from the model under the table's masks; None without
     particles    per row (`iwae`: draws of the latents); 0 when exact
     warning      why the values are not to be trusted; None when nothing speaks against them
+    work         of `annealed`; None otherwise
     """
 
     values: Tensor
@@ -46,6 +58,7 @@ class LogLik(NamedTuple):
     bracket: Bracket | None = None
     particles: int = 0
     warning: str | None = None
+    work: Work | None = None
 
 
 def log_mean(log_weights: Tensor) -> Tensor:
@@ -56,3 +69,15 @@ def log_mean(log_weights: Tensor) -> Tensor:
 def effective(log_weights: Tensor) -> Tensor:
     """Effective sample size (sum w)² / sum w² of log weights [P, R]: [R]; 0 where every weight is 0."""
     return (2 * log_weights.logsumexp(0) - (2 * log_weights).logsumexp(0)).exp().nan_to_num(nan=0.0)
+
+
+def half_of_draws(values: Tensor) -> Tensor:
+    """Mean of the two values that half of S dequantisation draws each give: [S, R] -> [R]."""
+    return torch.stack([log_mean(part) for part in values.chunk(2)]).mean(0)
+
+
+def with_draws(warning: str | None, draws: int) -> str | None:
+    """A warning about an estimate from so many dequantisation draws."""
+    if warning is None or draws == 1:
+        return warning
+    return f"{warning} (with {draws} dequantisation draws of the rounded columns)"

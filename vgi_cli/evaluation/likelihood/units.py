@@ -15,14 +15,29 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.evaluation.likelihood import estimate as likelihood
 from vgi_cli.evaluation.likelihood import importance
-from vgi_cli.evaluation.likelihood.estimate import Budget, Proposals, observed_log_prob
-from vgi_cli.evaluation.likelihood.loglik import Bracket, LogLik, Progress, log_mean, silent
+from vgi_cli.evaluation.likelihood.estimate import (
+    Cells,
+    Proposals,
+    annealed,
+    is_annealed,
+    judged,
+    observed_log_prob,
+    shared_out,
+)
+from vgi_cli.evaluation.likelihood.ladder import Budget
+from vgi_cli.evaluation.likelihood.loglik import (
+    Bracket,
+    LogLik,
+    Progress,
+    Work,
+    half_of_draws,
+    log_mean,
+    silent,
+    with_draws,
+)
+from vgi_cli.maths.noise import mix64
 from vgi_cli.models.base import Model
-
-MIN_PARTICLES = 16
-"""Least number of particles for one of several dequantisation draws."""
 
 
 class Encoded(NamedTuple):
@@ -52,33 +67,27 @@ def data_log_prob(
     `proposals`, `rows`: as in `observed_log_prob`. With several draws the particles (or draws of the
     latents) are shared out among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
     """
-    budget = shared_out(budget or Budget(), len(draws))
-    parts = []
-    for i, draw in enumerate(draws):
-        own = budget._replace(bracketed=budget.particles * len(draws)) if i == 0 else budget._replace(simulated=0)
-        parts.append(
-            observed_log_prob(
-                model,
-                proposals,
-                draw.x,
-                missing,
-                budget=own,
-                seed=seed + i,
-                rows=rows,
-                progress=_share(progress, i, len(draws)),
-            )
+    budget = budget or Budget()
+    volumes = torch.stack([draw.log_volume.double() for draw in draws])
+    if is_annealed(model):
+        keys = mix64(torch.arange(len(missing), device=missing.device)) if rows is None else rows
+        cells = Cells(torch.stack([draw.x for draw in draws]), volumes, missing, keys)
+        return annealed(model, proposals, cells, budget, seed, progress)
+    budget = shared_out(budget, len(draws))
+    parts = [
+        observed_log_prob(
+            model,
+            proposals,
+            draw.x,
+            missing,
+            budget=budget,
+            seed=seed + i,
+            rows=rows,
+            progress=_share(progress, i, len(draws)),
         )
-    return _pooled(parts, torch.stack([draw.log_volume.double() for draw in draws]), missing)
-
-
-def shared_out(budget: Budget, draws: int) -> Budget:
-    """What each of several dequantisation draws may spend."""
-    if draws == 1:
-        return budget
-    return budget._replace(
-        particles=max(MIN_PARTICLES, budget.particles // draws),
-        latents=max(MIN_PARTICLES, -(-budget.latents // draws)),
-    )
+        for i, draw in enumerate(draws)
+    ]
+    return _pooled(parts, volumes, missing)
 
 
 def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracket | None) -> LogLik:
@@ -88,26 +97,27 @@ def joined(parts: Sequence[LogLik], missing: Tensor, draws: int, bracket: Bracke
     whole = next((part for part in parts if part.ess is not None), parts[0])._replace(values=values, bracket=bracket)
     if whole.ess is None:
         return whole
-    full = torch.full_like(values, whole.particles)
     sizes = [len(part.values) for part in parts]
+    full = torch.full_like(values, whole.particles)
     ess = [own if part.ess is None else part.ess for part, own in zip(parts, full.split(sizes), strict=True)]
     half = [part.values if part.half_budget is None else part.half_budget for part in parts]
-    return _judged(whole._replace(ess=torch.cat(ess), half_budget=torch.cat(half)), missing, draws)
+    whole = whole._replace(ess=torch.cat(ess), half_budget=torch.cat(half))
+    if whole.work is not None:
+        none = Work(full.long().fill_(draws), torch.zeros_like(values, dtype=torch.bool))
+        split = (Work(*both) for both in zip(none.evaluations.split(sizes), none.limited.split(sizes), strict=True))
+        works = [own if part.work is None else part.work for part, own in zip(parts, split, strict=True)]
+        whole = whole._replace(work=Work(*(torch.cat(field) for field in zip(*works, strict=True))))
+    return _judged(whole, missing, draws)
 
 
 def _judged(whole: LogLik, missing: Tensor, draws: int) -> LogLik:
     """The same with the warning that it deserves."""
+    if whole.estimator != "iwae":
+        return judged(whole, missing, draws)
     assert whole.ess is not None and whole.half_budget is not None
-    holes = missing.sum(1)
-    judged = (holes < missing.shape[1]) & ((holes > 0) | (whole.estimator == "iwae"))
-    gap = (whole.values - whole.half_budget)[judged]
-    if whole.estimator == "iwae":
-        warning = importance.distrust(whole.ess[judged], gap, whole.particles)
-    else:
-        warning = likelihood.distrust(whole.ess[judged] / whole.particles, gap, whole.bracket)
-    if warning is not None and draws > 1:
-        warning += f" (with {draws} dequantisation draws of the rounded columns)"
-    return whole._replace(warning=warning)
+    seen = ~missing.all(1)
+    warning = importance.distrust(whole.ess[seen], (whole.values - whole.half_budget)[seen], whole.particles)
+    return whole._replace(warning=with_draws(warning, draws))
 
 
 def _share(progress: Progress, number: int, count: int) -> Progress:
@@ -128,8 +138,7 @@ def _pooled(parts: Sequence[LogLik], volumes: Tensor, missing: Tensor) -> LogLik
     squares = 2 * values - torch.stack([part.ess for part in parts if part.ess is not None]).log()
     squares = squares.masked_fill(values == -torch.inf, -torch.inf)
     pooled = (2 * values.logsumexp(0) - squares.logsumexp(0)).exp().nan_to_num(nan=0.0)
-    halved = torch.stack([log_mean(half) for half in values.chunk(2)]).mean(0)
-    return _judged(whole._replace(ess=pooled, half_budget=halved), missing, len(parts))
+    return _judged(whole._replace(ess=pooled, half_budget=half_of_draws(values)), missing, len(parts))
 
 
 class Summary(NamedTuple):
