@@ -162,6 +162,23 @@ def test_frames_keep_types_index_and_observed_cells() -> None:
     assert set(filled["colour"]) == {"red", "blue"}
 
 
+class Frame(pd.DataFrame):
+    """A DataFrame of somebody's own."""
+
+
+def test_what_derives_from_a_frame_is_one() -> None:
+    frame = Frame(with_holes(rows()), columns=["a", "b", "c"])
+    filled = imputer().fit_transform(frame)
+    assert isinstance(filled, pd.DataFrame) and not filled.isna().any(axis=None)
+
+
+def test_lists() -> None:
+    X = [[None if np.isnan(cell) else cell for cell in row] for row in with_holes(rows()).tolist()]
+    assert np.array_equal(imputer().fit_transform(X), imputer().fit_transform(with_holes(rows())))
+    words = imputer().fit_transform([*[["a", "b"], ["b", "a"]] * 9, [None, "b"]])
+    assert words.dtype == object and words[-1, 0] == "a"
+
+
 def test_columns_may_be_called_by_numbers() -> None:
     frame = pd.DataFrame(with_holes(rows()), columns=[5, 6, 7])
     fitted = imputer().fit(frame)
@@ -310,6 +327,7 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
     [
         (rows() + 1j, "Complex data not supported"),
         (np.ma.masked_greater(rows(), 10.0), "masked arrays are not taken"),
+        (object(), "expected a table, got object"),
         (rows()[:, 0], "Expected 2D array, got 1D array"),
         (np.where(rows() > 10, np.inf, rows()), "inf"),
         (np.full((4, 2), np.nan), "no column that can be modelled"),

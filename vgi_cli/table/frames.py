@@ -31,8 +31,8 @@ def is_frame(data: object) -> Literal["", "pandas", "arrow"]:
     """Whether something is a table in memory, and of which library (pandas is only looked at if it is loaded)."""
     if isinstance(data, pa.Table):
         return "arrow"
-    kind = type(data)
-    return "pandas" if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame" else ""
+    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(data).__mro__)
+    return "pandas" if ("pandas", "DataFrame") in kinds else ""
 
 
 def from_frame(frame: Frame) -> ParquetTable:

@@ -202,7 +202,7 @@ def index_of(X: Any) -> Any:
 
 def library_of(frame: Any) -> str:
     """The package that a table is of."""
-    return type(frame).__module__.partition(".")[0]
+    return is_frame(frame) or type(frame).__module__.partition(".")[0]
 
 
 def _without_views(table: pa.Table) -> pa.Table:
@@ -228,6 +228,12 @@ def _from_array(X: Any) -> tuple[npt.NDArray[Any], pa.Table, bool]:
     if np.ma.isMaskedArray(X):
         raise InvalidInput("masked arrays are not taken", "X.filled(numpy.nan) has NaN where it is masked")
     array = np.asarray(X)
+    if array.ndim == 0:
+        hint = "an array, a DataFrame of pandas or polars, or an Arrow table; of a LazyFrame X.collect() makes one"
+        raise InvalidInput(f"expected a table, got {type(X).__name__}", hint)
+    if array.dtype == object and not isinstance(X, np.ndarray):  # lists, in which None stands for a hole
+        with suppress(TypeError, ValueError):
+            array = array.astype(np.float64)
     if np.iscomplexobj(array):
         raise InvalidInput("Complex data not supported", "give its real and imaginary parts as columns")
     if array.ndim != 2:
