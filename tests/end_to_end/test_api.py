@@ -94,6 +94,11 @@ def test_the_long_table_in_memory(frame: pd.DataFrame, tmp_path: Path) -> None:
     assert isinstance(bare, pa.Table) and bare.num_rows == 160 and bare.column("b").null_count == 0
     with pytest.raises(InputError, match=r"the table: has a column '\.id', which the long layout adds"):
         run.impute(data.assign(**{".id": 1}), format="long")
+    with pytest.raises(UsageError, match="--format mids-csv is a file") as caught:
+        run.impute(format="mids-csv")
+    assert caught.value.hint == "name it with out=, or take format='long'"
+    (path,) = run.impute(m=1, format="mids-csv", out=tmp_path / "mids.csv")
+    assert pd.read_csv(path)[".imp"].tolist() == [0] * 80 + [1] * 80
 
 
 def test_a_truth_in_memory_scores_the_imputations(frame: pd.DataFrame, tmp_path: Path) -> None:

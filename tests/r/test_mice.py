@@ -14,7 +14,7 @@ import pytest
 import vgi_cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "imputation.md").read_text(encoding="utf-8")
-COLUMNS = ("term", "estimate", "std.error", "df", "fmi")
+MISSING = ("", "-", "N/A", "NULL")
 
 
 def r(code: str) -> str:
@@ -43,7 +43,7 @@ def ugly() -> str:
         cells = [f"{z:.2f}", f"{2 * z + draw.gauss(0, 1):.1f}", draw.choice(["red, light", '"blue ""b"""', "grün"])]
         cells = [cell.replace(".", ",") for cell in cells]
         cells += [draw.choice(["yes", "no"]), f"201{i % 10}-0{1 + i % 9}-11", draw.choice(["x y", "n/a here", ""])]
-        cells = [cell if draw.random() > 0.15 else draw.choice(["", "-", "N/A", "NULL"]) for cell in cells]
+        cells = [cell if draw.random() > 0.15 else draw.choice(MISSING) for cell in cells]
         lines.append(";".join([f"{i:03d}", *cells]))
     return "\r\n".join([*lines, ""])
 
@@ -66,21 +66,20 @@ def test_mice_reads_a_table_of_another_spelling(mice: None) -> None:
     options = {"delimiter": ";", "decimal": ",", "na_values": "-"}
     run = vgi_cli.fit("ugly.csv", id="id", exclude="note", model="mixture", set={"trees": "none"}, out="run", **options)
     assert run.impute(m=4, format="mids-csv", out="ugly.mids.csv") == [Path("ugly.mids.csv")]
-    lines = ("\n".join(ugly().splitlines()[1:])).splitlines()
-    holes = [sum(line.split(";")[j] in ("", "-", "N/A", "NULL") for line in lines) for j in range(7)]
+    rows = [line.split(";") for line in ugly().splitlines()[1:]]
+    holes = ", ".join(f"{sum(row[j] in MISSING for row in rows)}L" for j in range(7))
     code = f"""
         suppressMessages(library(mice))
         imputed <- as.mids(read.csv("ugly.mids.csv"))
-        stopifnot(imputed$m == 4, identical(unname(imputed$nmis), c({",".join(f"{n}L" for n in holes)})))
+        stopifnot(imputed$m == 4, identical(unname(imputed$nmis), c({holes})))
         stopifnot(sapply(complete(imputed, 3)[1:6], anyNA) == FALSE)
         stopifnot(sort(unique(complete(imputed, 1)$colour)) == sort(c("red, light", 'blue "b"', "gr\\u00fcn")))
         rows <- summary(pool(with(imputed, lm(X2nd ~ bill.length..mm.))), type = "all")
-        cat(format(unlist(rows[{list(COLUMNS[1:])!r}]), digits = 15))
-    """.replace("['", "c('").replace("']", "')")
-    values = np.array(r(code).split(), float).reshape(len(COLUMNS) - 1, 2)
+        cat(format(unlist(rows[c("estimate", "std.error", "df", "fmi")]), digits = 15))
+    """
     ours = regression(run.impute(m=4)).table
-    names = ("estimate", "std_error", "df", "fmi")
-    np.testing.assert_allclose(values, [ours[name] for name in names], rtol=1e-9)
+    expected = np.concatenate([ours[name] for name in ("estimate", "std_error", "df", "fmi")])
+    np.testing.assert_allclose(np.array(r(code).split(), float), expected, rtol=1e-9)
 
 
 @pytest.mark.slow
