@@ -9,11 +9,34 @@ from torch import Tensor
 
 from tests.oracles import GaussianModel, random_covariance
 from vgi_cli.layout import Layout
+from vgi_cli.maths.joint import JointMixture
 from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.models.base import Model
 from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.lengths import Lengths
 from vgi_cli.samplers.starts import HeldChains
+from vgi_cli.samplers.together import Together
+from vgi_cli.samplers.whole import WholeRows
 
 D = 4
+
+
+class Fixed(Together):
+    """Rounds, single cells a round and a mixture that a test chooses."""
+
+    def __init__(self, model: Model, mixture: JointMixture, rounds: int, cells: int = 0) -> None:
+        self._model, self._mixture, self._rounds, self._cells = model, mixture, rounds, cells
+
+    def moves(self, device: torch.device) -> WholeRows:
+        return WholeRows(self._mixture)
+
+    def lengths(self, box: object) -> Lengths:
+        lengths = Lengths(lambda holes: (), D)
+        lengths.of = lambda holes: (torch.full_like(holes, self._rounds), torch.full_like(holes, self._cells))  # type: ignore[method-assign]
+        return lengths
+
+    def summary(self) -> dict[str, object]:
+        return {}
 
 
 class Setup(NamedTuple):

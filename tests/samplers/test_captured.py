@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tests.samplers.chains_setup import D, make_setup, noise_for
+from tests.samplers.chains_setup import D, Fixed, make_setup, noise_for
 from vgi_cli.chains.captured import CapturedSteps, cloned, flattened
 from vgi_cli.chains.moves import StepNoise
 from vgi_cli.conditionals.amortised import AmortisedConditionals
 from vgi_cli.conditionals.families.spline import SplineFamily
 from vgi_cli.conditionals.networks.heads import HeadNetwork
 from vgi_cli.layout import Layout
+from vgi_cli.maths.joint import JointMixture
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.flows.coupling import Flow, FlowConfig
 from vgi_cli.samplers.base import Box, Imputer, impute
@@ -63,7 +64,10 @@ def imputers(capture: Capture | None, device: str = "cpu") -> dict[str, Imputer]
     flow.initialise(s.full, torch.Generator().manual_seed(1))
     q, flow = q.to(device), flow.to(device)
     start = EmpiricalStart(s.x.to(device), s.missing.to(device))
+    mixture = JointMixture(torch.zeros(1).double(), s.full.mean(0)[None], s.full.mT.cov()[None])
+    mixture = mixture.to(s.full.to(device))
     return {
+        "whole": MetropolisImputer(flow, q, start, capture=capture, together=Fixed(flow, mixture, 6, 1)),
         "metropolis": MetropolisImputer(flow, q, start, BurnIn(minimum=6), capture=capture),
         "gibbs": GibbsImputer(q, start, minimum=3, capture=capture),
     }
@@ -74,7 +78,7 @@ def box_of_rows(x: Tensor) -> Box:
     return Box(x.amin(0) * 0.5, x.amax(0) * 0.5)
 
 
-@pytest.mark.parametrize("name", ["metropolis", "gibbs"])
+@pytest.mark.parametrize("name", ["whole", "metropolis", "gibbs"])
 def test_recorded_steps_draw_the_same_cells(name: str) -> None:
     s = make_setup(60)
     traced: list[Traced] = []
@@ -101,7 +105,7 @@ def test_nested_inputs_are_recorded_tensor_by_tensor() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["metropolis", "gibbs"])
+@pytest.mark.parametrize("name", ["whole", "metropolis", "gibbs"])
 def test_captured_steps_draw_the_same_cells_on_a_gpu(name: str) -> None:
     s = make_setup(60)
     said: list[str] = []

@@ -370,6 +370,7 @@ def _distance_table(part: Mapping[str, Any]) -> list[str]:
 LOW_ACCEPTANCE = 0.2
 LONG_MEMORY = 0.3
 MANY_EXTENDED = 0.5
+MANY_APART = 0.1
 
 
 def remarks(diagnostics: Mapping[str, object]) -> list[str]:
@@ -390,6 +391,16 @@ def remarks(diagnostics: Mapping[str, object]) -> list[str]:
             f"draws may still depend on where their chains started (correlation {memory:.2f} between their states at "
             "half-time and at the end): a longer fit helps"
         )
+    apart = diagnostics.get("apart_by_holes")
+    if isinstance(apart, Mapping):
+        far = {int(holes): share for holes, share in apart.items() if share > MANY_APART}
+        if far:
+            worst = max(far, key=lambda holes: far[holes])
+            out.append(
+                f"chains of rows with {min(far)} or more holes do not forget where they start: of pairs with the same "
+                f"random numbers {far[worst]:.0%} stay apart ({worst} holes); fills there may miss values that go "
+                "together: a longer fit helps"
+            )
     extended = diagnostics.get("extended")
     if isinstance(extended, float) and extended > MANY_EXTENDED:
         out.append(f"{extended:.0%} of the chains were made longer, as few proposals were accepted")

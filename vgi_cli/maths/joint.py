@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.gaussian import LOG_2PI, observed_precision, patterns_of
+from vgi_cli.maths.gaussian import LOG_2PI, Patterns, observed_precision, patterns_of
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.laws import CategoricalLaw
 from vgi_cli.maths.noise import KeyedNoise, numbered
@@ -115,14 +115,15 @@ class JointMixture:
         """log g(x), nats: [n, D] -> [n]."""
         return self.component_log_prob(x).logsumexp(-1)
 
-    def conditional(self, x: Tensor, missing: Tensor) -> JointConditional:
-        """g(x_mis | x_obs) of rows x [R, D] with holes missing [R, D]."""
+    def conditional(self, x: Tensor, missing: Tensor, apart: bool = False) -> JointConditional:
+        """g(x_mis | x_obs) of rows x [R, D] with holes missing [R, D]; `apart`: rows with the same holes do not share
+        their factors, so that the rounding of a row cannot depend on the patterns beside it."""
         rows, holes_of_rows, by_levels = x, missing, None
         if self.levels is not None:
             seen = ~missing[:, None, self.levels.discrete]
             by_levels = torch.where(seen, self.levels.of(x), 0.0).sum(-1)
             x, missing = self.numbers(x), self.numbers(missing)
-        patterns = patterns_of(missing)
+        patterns = Patterns(missing, torch.arange(len(x), device=x.device)) if apart else patterns_of(missing)
         o = (~patterns.missing).double()
         log_prob, means, factors = [], [], []
         for log_weight, mean, S in zip(self.log_weights, self.means.double(), self.covariances.double(), strict=True):

@@ -7,8 +7,9 @@ the box: proposals outside are rejected.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple, final
+import itertools
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -17,13 +18,16 @@ from vgi_cli.chains.moves import Jump, OfRows, State, StepNoise, Weighed, metrop
 from vgi_cli.chains.scans import random_scan
 from vgi_cli.conditionals.base import Conditionals, Sweep
 from vgi_cli.errors import FitError, UsageError
-from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.models.base import Model
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated, frozen
+from vgi_cli.samplers.lengths import rest_of
 from vgi_cli.samplers.mixing import Mixing, Record
 from vgi_cli.samplers.packing import PACK, ImputingChains, Pack, PackedImputer, cell_noise, chains_of, pack_of, padded
 from vgi_cli.samplers.starts import Start, start_of
+from vgi_cli.samplers.together import Together
 from vgi_cli.samplers.turns import in_turn
+from vgi_cli.samplers.whole import Given, WholeNoise, WholeRows, Wholly, whole_noise
 
 WALK_SHARE = 0.1
 WALK_SCALES = (0.03, 3.0)
@@ -55,7 +59,7 @@ class BurnIn(NamedTuple):
 
 
 class Position(NamedTuple):
-    """PACK chains in a sweep: x [PACK, D], log_p [PACK], and which blocks were accepted in this sweep [PACK, S]."""
+    """PACK chains in a round: x [PACK, D], log_p [PACK], and which blocks were accepted in this round [PACK, S]."""
 
     x: Tensor
     log_p: Tensor
@@ -66,18 +70,35 @@ MetropolisStep = Callable[..., Position]
 """A step of PACK chains, a function of tensors: Position, missing, box [2, D], the block j, which chains move, the
 normals and the uniforms; gives the Position anew."""
 
+WholeStep = Callable[..., Wholly]
+"""A move of whole rows of PACK chains, a function of tensors: see `WholeRows.move`."""
+
 
 class _State(NamedTuple):
-    """Q chains between two packs: x [Q, D], log_p [Q] and what they record, all changed in place."""
+    """Q chains between two packs: x [Q, D], log_p [Q], and what they record: of cells, and whole [2, Q] the independent
+    proposals of whole rows so far, and those that were accepted; all changed in place."""
 
     x: Tensor
     log_p: Tensor
     record: Record
+    whole: Tensor
+
+
+class _Span(NamedTuple):
+    """From which round to which each chain runs, and how many cells a round redraws singly: [Q] each."""
+
+    begin: Tensor
+    end: Tensor
+    cells: Tensor
 
 
 @final
 class MetropolisImputer(PackedImputer):
-    """One chain per draw and row, never successive states of one; the last state of each is the draw."""
+    """One chain per draw and row, never successive states of one; the last state of each is the draw.
+
+    Without `together` a round is a sweep of single-cell moves over all holes, and `BurnIn` says how many there are.
+    With it a round is some single cells and the moves of `whole.py`, and their number is measured (`lengths.py`).
+    """
 
     def __init__(
         self,
@@ -85,7 +106,8 @@ class MetropolisImputer(PackedImputer):
         conditionals: Conditionals,
         start: Start,
         burn_in: BurnIn | None = None,
-        capture: Callable[[MetropolisStep], MetropolisStep] | None = None,
+        capture: Callable[[Any], Any] | None = None,
+        together: Together | None = None,
     ) -> None:
         """`start` gives first states; `capture` makes a step faster (chains/captured.py). UsageError when the model's
         log density is only a bound: a bound in an acceptance ratio changes the target."""
@@ -98,8 +120,12 @@ class MetropolisImputer(PackedImputer):
         self._q = conditionals
         self._start = start
         self._burn_in = burn_in or BurnIn()
+        self._together = together
+        self._moves: WholeRows | None = None
         self._step: MetropolisStep = self._plain_step if capture is None else capture(self._plain_step)
+        self._whole_step: WholeStep = self._plain_whole if capture is None else capture(self._plain_whole)
         self._mixing = Mixing()
+        self._whole = torch.zeros(2, dtype=torch.float64)  # independent proposals of whole rows, accepted ones
         self._outside = torch.zeros((), dtype=torch.int64)  # on the device: it must not wait
         self._columns: tuple[str, ...] = ()
 
@@ -117,6 +143,7 @@ class MetropolisImputer(PackedImputer):
         chains = chains_of(out, missing, noise)
         if len(chains.row) > 0:
             with frozen(self._model, self._q):
+                self._moves = None if self._together is None else self._together.moves(x.device)
                 halfway, end = self._run(chains, box)
             middle[chains.draw, chains.row] = halfway
             out[chains.draw, chains.row] = end
@@ -126,26 +153,60 @@ class MetropolisImputer(PackedImputer):
     def _run(self, chains: ImputingChains, box: Box) -> tuple[Tensor, Tensor]:
         """States [Q, D] of the chains after their first half and at their end."""
         sides = torch.stack(box)
-        first = self._burn_in.first(chains.missing.sum(1))
-        state = _State(chains.x.clone(), chains.x.new_zeros(len(first)), Record(chains.missing))
+        holes = self._q.blocks(chains.missing).sum(1)
+        lengths = None if self._moves is None or self._together is None else self._together.lengths(box)
+        if lengths is None:
+            first, cells = self._burn_in.first(chains.missing.sum(1)), holes
+        else:
+            rounds, cells = lengths.of(holes)
+            first = -(-rounds // 2)
+        zeros = chains.x.new_zeros(len(first))
+        state = _State(chains.x.clone(), zeros, Record(chains.missing), torch.stack([zeros, zeros]))
         by_holes = torch.arange(len(first), device=first.device)
         for index in by_holes.split(PACK):
             pack = pack_of(chains, state.x, index)
             state.log_p[index] = self._log_p(pack.x, pack.missing)[: pack.real]
         advance = functools.partial(self._advance, chains, state, sides)
-        advance(by_holes, (torch.zeros_like(first), first), 0.0)
+        advance(by_holes, _Span(torch.zeros_like(first), first, cells), 0.0)
         halfway = state.x.clone()
-        last = first + self._burn_in.rest(first, state.record.acceptance())
+        if lengths is None:
+            last = first + self._burn_in.rest(first, state.record.acceptance())
+        else:
+            last = first + rest_of(first, state.whole[1] / state.whole[0])
         by_first = first.argsort(stable=True)
         by_length = by_first[last[by_first].argsort(stable=True)]
-        advance(by_length, (first, last), 0.5)
+        advance(by_length, _Span(first, last, cells), 0.5)
         if bool(torch.isneginf(state.log_p).any()):
             raise FitError(
                 "the model gives no density at an imputed row after burn-in (log p is not finite)",
                 "the fit has diverged or the row is far outside the fitted data; fit again, or use --sampler gibbs",
             )
         self._mixing.add(state.record, last, last > 2 * first)
+        self._whole += state.whole.double().sum(1).cpu()
         return halfway, state.x
+
+    def shares_apart(self, true: Tensor, missing: Tensor, box: Box) -> Generator[float]:
+        """The share of rows, after each round, in which a chain that started at the row true [n, D] (drawn from the
+        model, so that its hidden cells are a draw from the target) and one that started where imputing chains do are
+        apart. Both have the same randomness."""
+        keys = mix64(torch.arange(len(true), device=true.device))
+        noise = KeyedNoise(
+            0, numbered("x", true.shape[1]), keys, torch.zeros(1, dtype=torch.int64, device=true.device), "lengths"
+        )
+        start = self._start.states(true.masked_fill(missing, 0.0), missing, noise, box)[0]
+        twice = noise.select(rows=torch.arange(len(true), device=true.device).repeat(2))
+        pack = Pack(torch.cat([true, start]), torch.cat([missing, missing]), twice, 2 * len(true))
+        log_p, sides, one = self._log_p(pack.x, pack.missing), torch.stack(box), torch.ones_like(keys).repeat(2)
+        record, whole = Record(pack.missing), pack.x.new_zeros(2, 2 * len(true))
+        outside = self._outside.clone()
+        try:
+            for number in itertools.count():
+                span = _Span(number * one, (number + 1) * one, one)
+                x, log_p = self._rounds(pack, log_p, (record, whole), sides, span, (0.0, 0.0))
+                pack = pack._replace(x=x)
+                yield float((x[: len(true)] != x[len(true) :]).any(1).double().mean())
+        finally:
+            self._outside.copy_(outside)  # those of the draws are counted
 
     def _log_p(self, x: Tensor, missing: Tensor) -> Tensor:
         """log p [R], minus infinity where the model returns no number."""
@@ -186,18 +247,18 @@ class MetropolisImputer(PackedImputer):
         walk = cells[row, columns[:, 0], own : own + 2]
         return torch.cat([self._q.noise_of(cells[..., :own], j), walk, cells[..., own + 2].gather(1, columns)], 1)
 
+    def _plain_whole(
+        self, x: Tensor, log_p: Tensor, missing: Tensor, box: Tensor, given: Given, moving: Tensor, noise: WholeNoise
+    ) -> Wholly:
+        assert self._moves is not None
+        return self._moves.move(self._log_p, (x, log_p), missing, box, given, moving, noise)
+
     def _advance(
-        self,
-        chains: ImputingChains,
-        state: _State,
-        box: Tensor,
-        order: Tensor,
-        sweeps: tuple[Tensor, Tensor],
-        share: float,
+        self, chains: ImputingChains, state: _State, box: Tensor, order: Tensor, span: _Span, share: float
     ) -> None:
-        """Run every chain from the one to the other of its `sweeps` [Q], pack by pack in this order, and put the
-        states back. This is half of the work, of which `share` was done before."""
-        work = sweeps[1] - sweeps[0]
+        """Run every chain along its `span`, pack by pack in this order, and put the states back. This is half of the
+        work, of which `share` was done before."""
+        work = span.end - span.begin
         done, whole = 0, max(int(work.sum()), 1)
         for index in order.split(PACK):
             own = int(work[index].sum())
@@ -205,43 +266,57 @@ class MetropolisImputer(PackedImputer):
             done += own
             pack = pack_of(chains, state.x, index)
             record = Record(pack.missing, torch.stack([padded(count) for count in state.record.counts[:, index]]))
-            begin, end = (padded(sweep[index]) for sweep in sweeps)
-            log_p = padded(state.log_p[index])
-            x, log_p = self._sweep(pack, log_p, record, box, (begin, end), part)
+            moves = torch.stack([padded(count) for count in state.whole[:, index]])
+            x, log_p = self._rounds(
+                pack,
+                padded(state.log_p[index]),
+                (record, moves),
+                box,
+                _Span(*(padded(values[index]) for values in span)),
+                part,
+            )
             state.x[index] = x[: pack.real]
             state.log_p[index] = log_p[: pack.real]
             state.record.counts[:, index] = record.counts[:, : pack.real]
+            state.whole[:, index] = moves[:, : pack.real]
 
-    def _sweep(
+    def _rounds(
         self,
         pack: Pack,
         log_p: Tensor,
-        record: Record,
+        records: tuple[Record, Tensor],
         box: Tensor,
-        sweeps: tuple[Tensor, Tensor],
+        span: _Span,
         part: tuple[float, float],
     ) -> tuple[Tensor, Tensor]:
-        """States [PACK, D] and log densities [PACK] of the chains of one pack after their sweeps; `part`: the share of
-        the work that was done before, and the one that this is."""
+        """States [PACK, D] and log densities [PACK] of the chains of one pack after their rounds; records: of cells,
+        and of whole rows [2, PACK]; `part`: the share of the work that was done before, and the one that this is."""
         x, missing = pack.x, pack.missing
-        begin, end = sweeps
+        record, whole = records
         allowed = self._q.blocks(missing)
-        steps = int(allowed.sum(1).max())
+        steps = int(span.cells.max())
         first = self._q.members[:, 0]
-        least, most = int(begin[: pack.real].min()), int(end.max())
-        for sweep in range(least, most):
-            self.watch(part[0] + part[1] * (sweep - least) / (most - least))
-            active = (begin <= sweep) & (sweep < end)
-            noise = cell_noise(pack.noise, sweep, self._q.cell_width + 3, x.dtype)
+        given = None if self._moves is None else self._moves.given(x, missing)
+        least, most = int(span.begin[: pack.real].min()), int(span.end.max())
+        for number in range(least, most):
+            self.watch(part[0] + part[1] * (number - least) / (most - least))
+            active = (span.begin <= number) & (number < span.end)
+            noise = cell_noise(pack.noise, number, self._q.cell_width + 3, x.dtype)
             scan = random_scan(allowed, noise.order[:, first], steps)
-            at = Position(x, log_p, torch.zeros_like(allowed))
+            at, tried = Position(x, log_p, torch.zeros_like(allowed)), torch.zeros_like(allowed)
             for g in range(steps):
-                j, moving = scan.j[:, g], scan.active[:, g] & active
+                j, moving = scan.j[:, g], scan.active[:, g] & active & (g < span.cells)
                 normal = self._noise_of(noise.normal, j)
                 accept = noise.accept.gather(1, first[j, None])[:, 0]
                 at = self._step(at, missing, box, j, moving, normal, accept)
+                tried = tried.scatter(1, j[:, None], moving[:, None] | tried.gather(1, j[:, None]))
             x, log_p = at.x, at.log_p
-            record.sweep(active, at.accepted[:, self._q.block_of] & missing)
+            visited, accepted = (blocks[:, self._q.block_of] & missing for blocks in (tried, at.accepted))
+            record.sweep(visited, accepted)
+            if given is not None:
+                for own in whole_noise(pack.noise.at(number), x):
+                    x, log_p, accepted = self._whole_step(x, log_p, missing, box, given, active, own)
+                    whole += own.fresh * torch.stack([active, accepted])
         return x, log_p
 
     def level_probabilities(self, x: Tensor, j: int, draw: int) -> Tensor:
@@ -250,13 +325,24 @@ class MetropolisImputer(PackedImputer):
 
     def diagnostics(self) -> dict[str, object]:
         """Chains, mean sweeps, share of extended chains, acceptance (all, by column), longest run of rejections,
-        memory (see Mixing) and proposals outside the box."""
+        memory (see Mixing) and single-cell proposals outside the box. With moves of whole rows, rounds in the place of
+        sweeps, the share of their independent proposals that was accepted, and what was measured (see Lengths)."""
         summary = self._mixing.summary(self._columns)
-        return {**summary, "outside_range": int(self._outside)} if summary else {}
+        if not summary:
+            return {}
+        found: dict[str, object] = {}
+        if self._moves is not None and self._together is not None:
+            proposed, accepted = self._whole.tolist()
+            found = {"rounds": summary.pop("sweeps"), "whole_rows": accepted / proposed, **self._together.summary()}
+        return {**summary, "outside_range": int(self._outside), **found}
 
 
 def build(fitted: SamplerInput) -> Imputer:
     """The sampler `metropolis`; refits take turns, with the proposals of the fit."""
     q, start = fitted.conditionals, start_of(fitted)
     assert q is not None
-    return in_turn([MetropolisImputer(model, q, start, capture=fitted.capture) for model in fitted.models])
+    together = Together(fitted.models[0], q)
+    capture = fitted.capture
+    imputers = [MetropolisImputer(model, q, start, capture=capture, together=together) for model in fitted.models]
+    together.shares = imputers[0].shares_apart
+    return in_turn(imputers)

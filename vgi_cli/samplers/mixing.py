@@ -20,9 +20,8 @@ class Record:
         zeros = torch.zeros(4, *missing.shape, dtype=torch.float64, device=missing.device)
         self.counts = zeros if counts is None else counts
 
-    def sweep(self, active: Tensor, accepted: Tensor) -> None:
-        """After a sweep: active [Q] chains that took part, accepted [Q, D]."""
-        visited = self.missing & active[:, None]
+    def sweep(self, visited: Tensor, accepted: Tensor) -> None:
+        """After a round: which cells had a proposal of their own, and which of these were accepted, [Q, D] each."""
         proposed, total, run, longest = self.counts
         proposed += visited
         total += accepted
