@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from vgi_cli.cli.console import Console
 from vgi_cli.errors import FailIfMissed, Interrupted, VgiError
 from vgi_cli.registry.names import METHODS, MODELS, SAMPLERS
 from vgi_cli.reporting import Progress
+from vgi_cli.settings.options import ENVIRONMENT
 
 COMMANDS = tuple(PROGRAM)
 FIRST = sorted({name.split()[0] for name in COMMANDS})
@@ -113,6 +115,23 @@ def test_help_of_a_command_is_plain_and_unwrapped(vgi: Vgi, command: str) -> Non
     assert len(options) > 3 and all(line.endswith((".", "]", ")")) for line in options)
 
 
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["recipe", "validate", "--help"]])
+def test_help_takes_less_than_half_a_second(words: list[str]) -> None:
+    """Of the processor, the better of two: others use this machine too."""
+    taken = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*PYTHON, *words], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(taken) < 0.5, taken
+
+
+def test_help_names_what_the_environment_changes(vgi: Vgi) -> None:
+    shown = vgi("--help").out.split("Environment:")[1]
+    assert all(f"    {name} " in shown for name in ENVIRONMENT)
+
+
 def test_version(vgi: Vgi) -> None:
     assert vgi("--version").out == "vgi 0.1.0\n"
     done = subprocess.run([*PYTHON, "--version"], capture_output=True, text=True, check=True)
@@ -180,8 +199,9 @@ def test_outcomes_become_exit_codes(
         assert "Traceback" in vgi("fit", "a.csv", "--debug").err
 
 
-def test_a_reader_of_stdout_that_goes_away_is_no_traceback() -> None:
-    with subprocess.Popen([*PYTHON, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("words", [["--help"], ["recipe", "show", "toy-fa"], ["completion", "bash"]])
+def test_a_reader_of_stdout_that_goes_away_is_no_traceback(words: list[str]) -> None:
+    with subprocess.Popen([*PYTHON, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()

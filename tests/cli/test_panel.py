@@ -172,3 +172,21 @@ def clean(screen: Screen) -> bool:
     """Whether the cursor is to be seen and no part of a panel is."""
     left = [line for line in screen.shown() if "━" in line or "epochs/s" in line or "rows/s" in line]
     return screen.cursor and screen.unknown == set() and left == []
+
+
+def test_drawing_costs_less_than_a_hundredth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    drawn = panel.Panel(terminal.stream, True, False, time.monotonic)
+    scores = [at(epoch, float(epoch), acceptance=0.5, rows_per_second=1e4) for epoch in range(60)]
+    for progress in scores:
+        drawn.update(progress)
+    wait_for(terminal, "2/4 training")
+    before = time.process_time()
+    for progress in scores:
+        drawn.update(progress._replace(stage=3))
+        drawn._live.refresh()
+    taken = (time.process_time() - before) / len(scores)
+    drawn.close()
+    terminal.close()
+    assert taken < 0.01 * panel.BEAT, taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgi_cli.registry.names import COMPLETERS, METHODS, MODELS, SAMPLERS
+from vgi_cli.settings.options import ENVIRONMENT
 
 TOP = "Fit statistical models on incomplete tables with variational Gibbs inference, and fill the holes with draws."
 
@@ -113,6 +114,7 @@ TOP_EPILOG = "\n\n".join(
         _IMPUTERS,
         _SAMPLERS,
         _examples("vgi fit data.csv", "vgi impute --checkpoint run1 --m 5 -o filled.csv"),
+        _table("Environment", ENVIRONMENT),
         "\b\nExit codes: 0 done, 1 the run failed, 2 usage or input, 3 --fail-if, 130 and 143 interrupted (saved).",
     ]
 )

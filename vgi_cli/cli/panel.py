@@ -12,7 +12,7 @@ from vgi_cli.reporting import Progress
 if TYPE_CHECKING:
     from rich.text import Text
 
-BEAT = 0.25
+BEAT = 0.5
 """Seconds between two drawings at least."""
 BAR, SPARKS = 24, 24
 """Characters of the bar, and of the curve of scores at most."""

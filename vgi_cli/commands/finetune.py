@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vgi_cli.commands.card import write_card
 from vgi_cli.commands.impute import compute_on, fitted_or_new, seed_of, table_settings
 from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.card import write_card
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.fitting.fit_rows import chain_context

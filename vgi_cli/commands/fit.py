@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from vgi_cli.columns.schema import Schema, kinds_in
+from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
-from vgi_cli.fitting.card import write_card
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, load, used_names

@@ -17,24 +17,13 @@ from vgi_cli.errors import UsageError, VgiError, nearest
 from vgi_cli.fast import SWITCH, numba_version
 from vgi_cli.machine.device import check_device_name, cores, resolve_device, set_threads
 from vgi_cli.settings.gather import gather
+from vgi_cli.settings.options import ENVIRONMENT
 from vgi_cli.settings.problems import Setting
 from vgi_cli.version import __version__
 
 REQUIRED = ("torch", "numpy", "pyarrow", "pandas", "scipy", "scikit-learn", "safetensors", "pydantic", "typer", "rich")
 OPTIONAL = {"numba": "fast", "lightgbm": "baselines", "matplotlib": "report", "tensorboard": "tensorboard"}
 """Packages that may be missing, and the extra that installs each."""
-
-ENVIRONMENT = {
-    "VGI_DEVICE": "device, where no flag says one",
-    "VGI_THREADS": "threads, where no flag says how many",
-    SWITCH: "0: no compiled loops",
-    "OMP_NUM_THREADS": "most threads where nobody says how many",
-    "NO_COLOR": "no colours",
-    "TERM": "dumb: plain lines",
-    "NUMBA_CACHE_DIR": "where compiled loops are kept",
-    "CUDA_VISIBLE_DEVICES": "the GPUs that CUDA shows",
-}
-"""Environment variables that change what a command does, and how."""
 
 DEFAULTS = {"device": "auto", "threads": None}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from vgi_cli.errors import UsageError
+from vgi_cli.fast import SWITCH
 from vgi_cli.reporting import Progress
 
 Frame: TypeAlias = Any
@@ -203,6 +204,20 @@ def as_files(value: Plugins) -> tuple[str | Path, ...]:
     """Plugins as a tuple of files; one path is one of them."""
     return (value,) if isinstance(value, str | Path) else tuple(value)
 
+
+# --- what is said outside of any command ---
+
+ENVIRONMENT = {
+    "VGI_DEVICE": "device, where no flag says one",
+    "VGI_THREADS": "threads, where no flag says how many",
+    SWITCH: "0: no compiled loops",
+    "OMP_NUM_THREADS": "most threads, where nobody says how many",
+    "NO_COLOR": "anything: no colours (--color always takes some all the same)",
+    "TERM": "dumb: plain lines, no panel",
+    "NUMBA_CACHE_DIR": "where compiled loops are kept",
+    "CUDA_VISIBLE_DEVICES": "the GPUs that may be used",
+}
+"""Environment variables that change what a command does, and how."""
 
 # --- options of several commands ---
 

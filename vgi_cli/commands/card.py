@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from vgi_cli.columns.schema import Schema
+from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.kinds import Taken, kinds_of
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
@@ -181,8 +182,11 @@ class Card(NamedTuple):
                 f"{taken['loglik']:.6g} nats a row, in the units of the data."
             )
         if (held := self.run.holdout()) is not None:
-            scores = ", ".join(f"{k} {v:.4g}" for k, v in held["overall"].items() if isinstance(v, int | float))
-            found.append(f"Cells hidden for the purpose ({held['scored_cells']:,}, `holdout.json`): {scores}.")
+            scores = in_words(held)
+            found.append(
+                f"{scores[:1].upper()}{scores[1:]} ({held['scored_cells']:,} cells that a first fit had not seen; "
+                "`holdout.json`)."
+            )
         last = self.run.last_metrics() if record.command == "fit" and record.method is not None else {}
         if last.get("loglik") is not None:
             found.append(

@@ -10,7 +10,7 @@ import pytest
 
 import vgi_cli
 from tests.program import Vgi, vgi
-from vgi_cli.fitting.card import Card
+from vgi_cli.commands.card import Card
 from vgi_cli.runs.folder import CARD, RunFolder
 
 __all__ = ["vgi"]
@@ -148,7 +148,7 @@ def test_the_models_that_were_compared(vgi: Vgi, data: Path, monkeypatch: pytest
 def test_of_many_columns_those_with_the_most_holes_are_shown(
     vgi: Vgi, monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:
-    monkeypatch.setattr("vgi_cli.fitting.card.MOST_COLUMNS", 2)
+    monkeypatch.setattr("vgi_cli.commands.card.MOST_COLUMNS", 2)
     assert vgi("fit", "t.csv", *SMALL, "--set", "bootstrap=none", "--out", "run").code == 0
     about = section(Path("run", CARD).read_text(encoding="utf-8"), "Data")
     assert "The 2 columns with the most holes; all are in `schema.json`" in about
