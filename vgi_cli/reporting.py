@@ -53,7 +53,8 @@ class Progress(NamedTuple):
     Of a fit, as soon as they are known, else None:
 
     epoch            whole epochs done (em: iterations)
-    score            of the held-out rows, larger is better
+    score            the last one of the held-out rows, larger is better
+    score_epoch      the epoch after which they were scored
     score_name       which score: `held_out_loglik`, nats a row; its key in metrics.jsonl
     acceptance       share of the chains' proposals that were accepted in the last epoch, mean over the columns
     rows_per_second  rows that the last epoch passed through, a second
@@ -72,6 +73,7 @@ class Progress(NamedTuple):
     note: str = ""
     epoch: int | None = None
     score: float | None = None
+    score_epoch: int | None = None
     score_name: str = ""
     acceptance: float | None = None
     rows_per_second: float | None = None
@@ -83,6 +85,7 @@ class Measured(NamedTuple):
 
     epoch: int | None = None
     score: float | None = None
+    score_epoch: int | None = None
     score_name: str = ""
     acceptance: float | None = None
     rows_per_second: float | None = None

@@ -36,6 +36,7 @@ def test_versions_devices_and_settings(vgi: Vgi) -> None:
     assert [(s["key"], s["value"], s["from"]) for s in found["settings"]] == [
         ("device", "auto", "default"),
         ("threads", None, "default"),
+        ("compiled loops", True, "default"),
     ]
     assert found["threads"]["cores"] >= 1 and 0 < found["memory"]["free_bytes"] <= found["memory"]["total_bytes"]
     text = vgi("doctor")
@@ -62,10 +63,11 @@ def test_where_each_setting_comes_from(vgi: Vgi, monkeypatch: pytest.MonkeyPatch
             "overridden": [{"from": "VGI_THREADS", "value": 2}, {"from": "mine.yaml, line 2", "value": 3}],
         },
         {"key": "seed", "value": 4, "from": "mine.yaml, line 3", "overridden": []},
+        {"key": "compiled loops", "value": False, "from": "VGI_FAST", "overridden": []},
     ]
     assert found["environment"]["VGI_FAST"] == "0" and not found["compiled_loops"]["usable"]
     text = vgi("doctor", "--recipe", "mine.yaml").out
-    assert "  threads  2 (VGI_THREADS; not 3, said by mine.yaml, line 2)\n" in text
+    assert "  threads         2 (VGI_THREADS; not 3, said by mine.yaml, line 2)\n" in text
 
 
 @NO_GPU

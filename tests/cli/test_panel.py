@@ -43,7 +43,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def at(epoch: int, score: float | None = None, **more: object) -> Progress:
     first = Progress(2, 4, "training", epoch / 10, epoch, 10, "epochs", 0.5, 20.0, epoch=epoch)
-    return first._replace(score=score, score_name="" if score is None else "val_loglik", **more)
+    scored = {} if score is None else {"score": score, "score_epoch": epoch, "score_name": "val_loglik"}
+    return first._replace(**scored | more)
 
 
 def scored(*scores: float) -> panel.Scores:
@@ -88,8 +89,8 @@ def test_a_curve_of_scores(values: list[float], curve: str) -> None:
 
 def test_scores_of_epochs_that_were_not_scored_are_not_repeated() -> None:
     scores = scored(-5.0, -4.0)
-    scores.add(at(3, None))
-    scores.add(at(2, -4.0))
+    scores.add(at(3))
+    scores.add(at(4, -4.0, score_epoch=2))
     assert scores.seen == {1: -5.0, 2: -4.0}
 
 

@@ -352,3 +352,21 @@ def test_killed_at_random_moments_and_resumed_equals_not_killed(tmp_path: Path, 
     assert process.returncode == 0
     assert kills >= 3
     assert_same(path, whole)
+
+
+def test_what_was_measured_lasts_until_it_is_measured_again() -> None:
+    first = driver._measured({"epoch": 3, "val_loglik": -2.0, "acceptance": [0.5, None, 1.0]}, driver.Measured())
+    assert first == (3, -2.0, 3, "val_loglik", 0.75, None)
+    line = {"epoch": 4, "val_loglik": None, "acceptance": 0.0, "rows_per_second": 5.0}
+    assert driver._measured(line, first) == (4, -2.0, 3, "val_loglik", 0.0, 5.0)
+    assert driver._measured({"epoch": 5, "acceptance": [None]}, first) == (5, -2.0, 3, "val_loglik", 0.75, None)
+
+
+def test_an_epoch_that_began_in_another_process_has_no_rate(tmp_path: Path) -> None:
+    new_drive(new_run(tmp_path / "run"), stop_after=STEPS + 3).go()
+    drive = resumed(tmp_path / "run")
+    drive.go()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rates = ["rows_per_second" in line for line in lines]
+    assert rates.count(False) == 1 and rates[0] and not rates[1] and len(rates) == 10
+    assert all(line["rows_per_second"] > 0 for line, known in zip(lines, rates, strict=True) if known)

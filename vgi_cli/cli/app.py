@@ -135,14 +135,10 @@ def _out_of_memory(error: Exception) -> bool:
 def _early_console(arguments: Sequence[str]) -> Console:
     """What says that a command line is wrong, before it has been parsed: by its `--color` and `--log-file`, where these
     can be used."""
-    said = {}
-    for flag in ("--color", "--log-file"):
-        following = dict(itertools.pairwise(arguments))
-        joint = next((word.partition("=")[2] for word in arguments if word.startswith(f"{flag}=")), None)
-        said[flag] = following.get(flag, joint)
+    said = dict(itertools.pairwise(arguments)) | dict(word.split("=", 1) for word in arguments if "=" in word)
+    log = said.get("--log-file")
     try:
-        log = said["--log-file"]
-        return Console(colour=said["--color"] or "auto", log=None if log is None else Path(log))
+        return Console(colour=said.get("--color", "auto"), log=None if log is None else Path(log))
     except UsageError:
         return Console()
 

@@ -63,9 +63,9 @@ class Scores:
 
     def add(self, progress: Progress) -> None:
         """Take up the score of a report, where it has one."""
-        if progress.score is not None and progress.epoch is not None:
+        if progress.score is not None and progress.score_epoch is not None:
             self.name = progress.score_name
-            self.seen.setdefault(progress.epoch, progress.score)
+            self.seen[progress.score_epoch] = progress.score
 
     def line(self, unicode: bool = True) -> str:
         """`held-out log-likelihood -3.214 (best -3.210 at epoch 115)  ▁▂▄▅▆▇▇█`; empty where there is none yet."""

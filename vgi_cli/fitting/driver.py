@@ -111,7 +111,7 @@ class Drive:
     note: str = ""  # the metrics of the last epoch, for those who want to see them
     measured: Measured = field(default_factory=Measured)
     last_metrics: dict[str, Any] = field(default_factory=dict)
-    _epoch_began: float | None = None  # None: in another process
+    _epoch_began: float | None = field(default=None, init=False)  # None: in another process
 
     def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
         """Go back to a checkpoint: the state, the best parameters so far, the counters."""
@@ -340,13 +340,14 @@ class Drive:
 
 
 def _measured(line: Mapping[str, Any], before: Measured) -> Measured:
-    """What a line of metrics adds to what was measured before it: not every epoch is scored."""
-    name = next((name for name in SCORES if line.get(name) is not None), None)
-    score, score_name = (before.score, before.score_name) if name is None else (line[name], name)
-    rates = line.get("acceptance", before.acceptance)
-    known = [rate for rate in rates if rate is not None] if isinstance(rates, list) else rates
-    acceptance = statistics.fmean(known) if isinstance(known, list) and known else known or None
-    return Measured(line["epoch"], score, score_name, acceptance, line.get("rows_per_second", before.rows_per_second))
+    """What was measured by a line of metrics and, where it says nothing of it, by those before it."""
+    found = before._replace(epoch=line["epoch"], rows_per_second=line.get("rows_per_second", before.rows_per_second))
+    for name in SCORES:
+        if line.get(name) is not None:
+            found = found._replace(score=line[name], score_epoch=line["epoch"], score_name=name)
+    rates = line.get("acceptance")
+    known = [rate for rate in (rates if isinstance(rates, list) else [rates]) if rate is not None]
+    return found._replace(acceptance=statistics.fmean(known)) if known else found
 
 
 def _epochs(count: int) -> str:

@@ -182,8 +182,8 @@ def versions() -> dict[str, str | None]:
 
 
 def sources(flags: Mapping[str, Any], recipe: Path | None, environ: Mapping[str, str]) -> list[Sourced]:
-    """Device, threads and everything that a recipe says, each with where it was said with most weight. UsageError with
-    every problem of the settings."""
+    """Device, threads, everything that a recipe says and whether loops may be compiled, each with where it was said
+    with most weight. UsageError with every problem of the settings."""
     typed = {key: (value, f"--{key}") for key, value in flags.items()}
     gather(typed, environ=environ, recipe=recipe)  # their problems at once
     layers = [gather(typed), gather({}, environ=environ)]
@@ -194,7 +194,8 @@ def sources(flags: Mapping[str, Any], recipe: Path | None, environ: Mapping[str,
         first, *others = [*(layer[key] for layer in layers if key in layer), Setting(DEFAULTS.get(key), "default")]
         beaten = [(other.origin, other.value) for other in others if other.origin != "default"]
         found.append(Sourced(key, first.value, first.origin, beaten))
-    return found
+    switch = environ.get(SWITCH)
+    return [*found, Sourced("compiled loops", switch != "0", SWITCH if switch else "default", ())]
 
 
 def _version(name: str) -> str | None:
