@@ -69,9 +69,9 @@ _ASCENT = {"base", "loop", "optimisation", "gradient", "reweighted", "start"}
 INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),
-    "commands.check": {"requests", "dry_run"},
+    "commands.check": {"requests", "dry_run", "pages"},
     "commands.evaluate": {"requests", "samplers", "impute", "finetune"},
-    "commands.report": {"requests", "samplers", "impute", "evaluate"},
+    "commands.report": {"pages", "requests", "samplers", "impute", "evaluate"},
     "conditionals.families": set(),
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),

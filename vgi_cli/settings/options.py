@@ -435,6 +435,11 @@ class FitConsoleOptions(TypedDict, total=False):
 class CheckOptions(TypedDict, total=False):
     """Of `vgi check`."""
 
+    report: Annotated[
+        str | Path | None,
+        Option("Write a page too, with pictures of what is missing (needs the extra report).", "FILE.html"),
+    ]
+    force: Force
     trial: Annotated[
         bool,
         Option(

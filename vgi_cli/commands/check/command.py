@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.commands.check.words import MAR, pair_words, redundant_words, text_of, verdict
+from vgi_cli.commands.check.words import MAR, model_rows, pair_words, redundant_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
@@ -21,13 +23,17 @@ from vgi_cli.encoding.suspects import suspects
 from vgi_cli.fitting.tables import inferred, read
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import CHECKING, READING, TRYING, Reporter
+from vgi_cli.runs.files import write_atomic
 from vgi_cli.settings.gather import require_data
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
+from vgi_cli.table.outputs import refuse_sources
 
 FORMAT = 1
 TOP = 10
 """Patterns that are listed."""
+LEVEL = 0.05
+"""Little's test rejects at a p-value below this."""
 MOST_PAIRS = 100
 """Pairs of columns never observed together that are listed."""
 
@@ -51,10 +57,12 @@ class Checked(NamedTuple):
 class CheckRequest(Request):
     """What `vgi check` is asked for.
 
+    report a page with pictures to write, too; None: none
     trial  whether each model is tried for a second, to tell what a fit of it would take
     json   whether the JSON object is wanted, not the text
     """
 
+    report: str | None = None
     trial: bool = True
     json: bool = False
 
@@ -64,6 +72,10 @@ class CheckRequest(Request):
             if self.table is None:
                 require_data(self.settings, "check")
             self.require_tables()
+            if self.report is not None:
+                require_extra()
+                refuse_page(Path(self.report), "--report", self.force)
+                refuse_sources([Path(self.report)], self.said("data") or [], "the table that is checked")
             return _check(self, reporter)
 
 
@@ -80,8 +92,23 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         values["mcar"] = _mcar(table, schema, holes, twins)
     if request.trial and schema.modelled:
         values["models"] = _models(table, schema, recipe, reporter)
+    if request.report is not None:
+        _write_page(Path(request.report), values, table, schema)
+        reporter.say(f"the page is {request.report}")
     said = recipe.table.columns
     return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said)))
+
+
+def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema) -> None:
+    """The page: what was found, and pictures of what is missing."""
+    from vgi_cli.reports.checked import lead, sections, verdicts
+    from vgi_cli.reports.missingness import matrix
+    from vgi_cli.reports.page import check_page
+
+    shares = matrix(np.stack([table.missing(name) for name in schema.modelled], 1))
+    fits = model_rows(values["models"]) if "models" in values else []
+    text = check_page(values["table"]["name"], lead(values), verdicts(values), sections(values, shares, fits))
+    write_atomic(path, text.encode())
 
 
 def _described(
@@ -179,7 +206,8 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
         "p_value": test.p_value,
         "patterns": test.patterns,
         "rows": test.rows,
-        "verdict": verdict(test.p_value),
+        "rejected": test.p_value < LEVEL,
+        "verdict": verdict(test.p_value < LEVEL),
         "caveats": caveats,
     }
 

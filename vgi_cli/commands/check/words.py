@@ -10,8 +10,6 @@ from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.encoding.kinds import column_lines
 from vgi_cli.encoding.redundant import Redundant
 
-LEVEL = 0.05
-"""A p-value below this is called evidence."""
 SHOWN_PAIRS = 5
 WIDEST = 8
 """Columns of a pattern that are named in the text; the JSON object has all."""
@@ -42,9 +40,9 @@ def redundant_words(one: Redundant) -> str:
     return f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}: {flag}"
 
 
-def verdict(p_value: float) -> str:
-    """What the p-value of Little's test says, in words."""
-    if p_value < LEVEL:
+def verdict(rejected: bool) -> str:
+    """What Little's test says, in words."""
+    if rejected:
         return (
             "the cells are hardly missing completely at random: rows with other holes have other means. Rows without "
             "holes are then no fair sample; fits here need only that what is missing depends on what is observed"
@@ -136,20 +134,29 @@ def _mcar_lines(mcar: Mapping[str, Any]) -> Iterator[str]:
 def _model_lines(models: Mapping[str, Any]) -> list[str]:
     from vgi_cli.machine.memory import in_words  # loads torch, which the trials have loaded
 
-    lines = [("model", "method", "time", "memory")]
-    refused = []
-    for fit in models["fits"]:
-        if "why_not" in fit:
-            refused.append(f"- {fit['model']}: {fit['why_not']}")
-            continue
-        most = "at most " if "epochs" in fit else ""
-        lines.append((fit["model"], fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
+    lines = [row for row in model_rows(models) if row[3]]
+    refused = [f"- {fit['model']}: {fit['why_not']}" for fit in models["fits"] if "why_not" in fit]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = [
         "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
     return [f"{models['how']} ({in_words(models['free_memory'])} are free)", "", *rows, *refused]
+
+
+def model_rows(models: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """A line for each model, below their heads: its name, its method, time and memory (or why it cannot be fitted, and
+    no memory)."""
+    from vgi_cli.machine.memory import in_words
+
+    rows = [("model", "method", "time", "memory")]
+    for fit in models["fits"]:
+        if "why_not" in fit:
+            rows.append((fit["model"], fit["method"], fit["why_not"], ""))
+        else:
+            most = "at most " if "epochs" in fit else ""
+            rows.append((fit["model"], fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
+    return rows
 
 
 def about(seconds: float) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.errors import UsageError
 from vgi_cli.registry.plugins import plugged
@@ -19,8 +19,6 @@ from vgi_cli.table.base import Table
 if TYPE_CHECKING:
     from vgi_cli.commands.report.command import ReportFile
 
-DRAWN_BY = ("matplotlib", "jinja2")
-"""The packages of the extra `report`."""
 NAME = "report"
 MOST_RUNS = 4
 
@@ -54,7 +52,7 @@ class ReportRequest(Request):
         if not 1 <= len(self.run) <= MOST_RUNS:
             raise UsageError(f"a report is on 1 to {MOST_RUNS} runs, got {len(self.run)}", "name the runs to compare")
         if self.draw:
-            _require_extra()
+            require_extra()
         with plugged(self.plugins):
             runs = [RunFolder.open(Path(path)) for path in self.run]
             for run in runs:
@@ -67,16 +65,8 @@ class ReportRequest(Request):
 
     def _refuse_output(self) -> None:
         """UsageError for a place where no page can go."""
-        if self.folder is None:
-            return
-        if self.folder.is_dir():
-            raise UsageError(f"--out: '{self.folder}' is a folder", f"name a file: {self.folder / 'report.html'}")
-        if self.folder.suffix.lower() not in (".html", ".htm"):
-            raise UsageError(f"--out: a report is an HTML file, got '{self.folder}'", "name it FILE.html")
-        if not self.folder.parent.is_dir():
-            raise UsageError(f"--out: no folder '{self.folder.parent}'", "create it first")
-        if self.folder.exists() and not self.force:
-            raise UsageError(f"'{self.folder}' exists", "--force replaces it, another -o FILE.html writes elsewhere")
+        if self.folder is not None:
+            refuse_page(self.folder, "--out", self.force)
 
     def place(self) -> Path:
         """Where the page goes: to `out`, else to the folder of the first run: report.html, report-2.html, … (with
@@ -88,13 +78,3 @@ class ReportRequest(Request):
             return own
         further = (own.with_name(f"{NAME}-{number}.html") for number in itertools.count(2))
         return next(path for path in itertools.chain([own], further) if not path.exists())
-
-
-def _require_extra() -> None:
-    """UsageError where what draws the page is not installed."""
-    lacking = [name for name in DRAWN_BY if importlib.util.find_spec(name) is None]
-    if lacking:
-        raise UsageError(
-            f"the page of a report needs {' and '.join(lacking)}, not installed here",
-            "pip install 'vgi-cli[report]'; the numbers alone (--json) need neither",
-        )
