@@ -17,11 +17,13 @@ class TensorTable(NamedTuple):
     x        [N, D] float; absent cells hold 0
     missing  [N, D] bool; True where the cell is absent
     layout   which of the D dimensions belong to which column and block
+    weight   [N] what each row counts in the likelihood, up to a factor, none negative; None: all the same
     """
 
     x: Tensor
     missing: Tensor
     layout: Layout
+    weight: Tensor | None = None
 
     @property
     def N(self) -> int:
@@ -38,13 +40,20 @@ class TensorTable(NamedTuple):
         """[n] numbers of the rows with an observed cell."""
         return (~self.missing.all(1)).nonzero()[:, 0]
 
+    @property
+    def relative_weight(self) -> Tensor | None:
+        """[N] the weights, with mean 1 over the rows with an observed cell; None: all rows count the same."""
+        return None if self.weight is None else self.weight / self.weight[~self.missing.all(1)].mean()
+
     def rows(self, index: Tensor) -> TensorTable:
         """The rows that `index` (int64 or bool, [n]) names."""
-        return TensorTable(self.x[index], self.missing[index], self.layout)
+        weight = None if self.weight is None else self.weight[index]
+        return TensorTable(self.x[index], self.missing[index], self.layout, weight)
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> TensorTable:
         """The same table in another precision or on another device."""
-        return TensorTable(self.x.to(dtype=dtype, device=device), self.missing.to(device=device), self.layout)
+        weight = None if self.weight is None else self.weight.to(device=device)
+        return TensorTable(self.x.to(dtype=dtype, device=device), self.missing.to(device=device), self.layout, weight)
 
 
 def make_table(x: Tensor, missing: Tensor, layout: Layout | None = None) -> TensorTable:

@@ -118,10 +118,9 @@ def test_whole_weights_are_repeated_rows(kind: str) -> None:
     x, missing = rows(60)
     weights = torch.arange(60) % 3
     repeated = torch.repeat_interleave(torch.arange(60), weights)
-    scale = em_table(x, missing).scale
     first, second = started(kind, x), started(kind, x)
     weighted = em_table(x, missing, weights.double())
-    twice = em_table(x[repeated], missing[repeated])._replace(scale=scale)
+    twice = em_table(x[repeated], missing[repeated])
     for _ in range(5):
         a = first.em_step(weighted, first.penalty(None, 1e-3))
         b = second.em_step(twice, second.penalty(None, 1e-3))

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
@@ -20,7 +22,17 @@ from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, sta
 from vgi_cli.fitting.fitted import FittedTable, load, used_names
 from vgi_cli.fitting.plan import absolute, find_run, finished, make_plan, merge
 from vgi_cli.fitting.refits import refit_count
-from vgi_cli.fitting.rows import Rows, check_same_data, check_same_held, held_out, match, new_schema, read, rows_of
+from vgi_cli.fitting.rows import (
+    Rows,
+    check_same_data,
+    check_same_held,
+    held_out,
+    match,
+    new_schema,
+    read,
+    rows_of,
+    weighted,
+)
 from vgi_cli.fitting.tensorboard import told
 from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import Work, limit_of, watch_signals
@@ -175,11 +187,24 @@ def _encode(
     """The encoded rows of the table, and those of the table that selects the epoch."""
     stage(KNOWN)
     rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
+    rows = weighted(rows, table, recipe.table)
+    if rows.table.weight is not None:
+        reporter.say(_of_weights(rows.table.weight, str(recipe.table.weight)))
     if not isinstance(recipe.val, str) or not schema.modelled:
         return rows, None
     other = read([recipe.val], None, recipe.table)
     match(other, schema, reporter, unseen=recipe.table.unseen)
     return rows, rows_of(other, schema, recipe.seed)
+
+
+def _of_weights(weight: Tensor, name: str) -> str:
+    """How rows count that have weights [N]."""
+    effective = float(weight.sum().square() / weight.square().sum())
+    return (
+        f"rows count by column '{name}' ({weight.min():g} to {weight.max():g}, divided by their mean "
+        f"{weight.mean():g}): as much as {effective:,.0f} of {len(weight):,} equal ones; scores that choose between "
+        "models count all alike"
+    )
 
 
 def _check_plugins(settings: Settings, reporter: Reporter) -> None:

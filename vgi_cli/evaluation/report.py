@@ -21,13 +21,15 @@ SHOWN_COLUMNS = 12
 """Columns that are named in one line of the text; the JSON object has all."""
 
 
-def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised: int = 0) -> dict[str, Any]:
+def loglik_part(
+    loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised: int = 0, weight: Tensor | None = None
+) -> dict[str, Any]:
     """The `loglik` object from values in data units; empty when no row has an observed cell.
 
-    missing [R, D]; log_scale [D] see `summarise`; `dequantised`: dequantisation draws that the
+    missing [R, D]; log_scale [D] and weight [R] see `summarise`; `dequantised`: dequantisation draws that the
     values average over, 0 when no column is rounded.
     """
-    whole = summarise(loglik.values, missing, log_scale)
+    whole = summarise(loglik.values, missing, log_scale, weight)
     if whole is None:
         return {}
     holes = missing.any(1)
@@ -37,7 +39,7 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
     if fully_missing := int(missing.all(1).sum()):
         out["rows_left_out"] = fully_missing
     for name, chosen in {"complete": ~holes, "incomplete": holes}.items():
-        part = summarise(loglik.values[chosen], missing[chosen], log_scale)
+        part = summarise(loglik.values[chosen], missing[chosen], log_scale, None if weight is None else weight[chosen])
         if part is not None:
             out[name] = part._asdict()
     if dequantised:
@@ -51,6 +53,10 @@ def loglik_part(loglik: LogLik, missing: Tensor, log_scale: Tensor, dequantised:
         variances = (1 / loglik.ess - 1 / loglik.particles)[estimated].clamp(min=0)
         out["monte_carlo_se"] = float(variances.sum().sqrt()) / rows
         out["half_budget"] = float(loglik.half_budget[seen].mean())
+        if weight is not None:
+            share = weight / weight[seen].sum()
+            out["monte_carlo_se"] = float((share[estimated].square() * variances).sum().sqrt())
+            out["half_budget"] = float((share * loglik.half_budget)[seen].sum())
         if loglik.work is not None:
             spent = Counter(loglik.work.evaluations[estimated].tolist())
             out["work"] = [{"evaluations": each, "rows": spent[each]} for each in sorted(spent)]

@@ -161,7 +161,9 @@ def score(
         model = built(family, recipe.model_settings, table.layout).double()
         model.initialise(completed(train, generator), generator)
         penalty = model.penalty(em.pooling, em.floor)
-        climb(model, em_table(train.x, train.missing), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
+        climb(
+            model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE
+        )
         yield (number + 0.5) / FOLDS
         with torch.no_grad():
             loglik[out] = model.marginal_log_prob(held.x, held.missing) + coded.log_volume()[out]

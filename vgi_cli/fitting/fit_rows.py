@@ -37,6 +37,7 @@ from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.methods.base import Parts, Resources, State
+from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
@@ -276,8 +277,14 @@ def start(job: Job) -> tuple[Job, State]:
         say_where(state.chains, work.folder, work.reporter)
     else:
         state = method.init(*inputs)
+    if table.weight is not None and not isinstance(state, LoopState | EmState):
+        raise UsageError(
+            f"--weight: method {recipe.method.name} cannot weigh rows", "leave it out, or take another --method"
+        )
     if isinstance(state, LoopState):
         state.respread = job.train.respread(recipe.seed)
+        weight = table.relative_weight
+        state.row_weight = None if weight is None else weight.to(state.chains.x)
     elif isinstance(wanted := recipe.method_settings, AscentConfig) and wanted.optim.schedule == "plateau":
         raise UsageError(
             f"method {recipe.method.name} cannot follow optim.schedule=plateau: its state is not one of the loop that "

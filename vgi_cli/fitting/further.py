@@ -14,7 +14,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits, trees
 from vgi_cli.fitting.fitted import FittedTable
-from vgi_cli.fitting.rows import check_same_data, held_out, read
+from vgi_cli.fitting.rows import check_same_data, held_out, read, weighted
 from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.maths.trees import Tree
 from vgi_cli.models.base import Model
@@ -58,7 +58,7 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         )
         return Refits(fitted.refits, fitted.trees, "")
     recipe = fitted.recipe
-    rows = fitted.rows(found)
+    rows = weighted(fitted.rows(found), found, recipe.table)
     apart = held_out(recipe, found.N)
     rows = rows if apart is None else rows.at(apart[0])
     models = list(fitted.refits)

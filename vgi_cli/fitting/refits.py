@@ -172,7 +172,12 @@ def posterior_config(recipe: Recipe) -> MixtureConfig:
 
 
 def check_kinds(recipe: Recipe, layout: Layout) -> None:
-    """UsageError for posterior draws of a table that does not hold numbers alone."""
+    """UsageError for posterior draws of a table that does not hold numbers alone, or whose rows have weights."""
+    if recipe.uncertainty == "posterior" and recipe.table.weight is not None:
+        raise UsageError(
+            "uncertainty=posterior takes rows that count alike, and --weight names weights",
+            "leave it out: bootstrap refits take weights",
+        )
     if recipe.uncertainty == "posterior" and layout.discrete:
         label = layout.label(layout.discrete[0])
         raise UsageError(
@@ -258,6 +263,7 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
     yield from kept
     order = torch.randperm(len(there), generator=stream(recipe.seed, "bootstrap/rows"))
     rows = there[order[: size.rows].sort().values]
+    counts = None if fit.table.weight is None else fit.table.weight[rows].to("cpu", torch.float64)
     fitted, conditionals = fit.parameters["model"], fit.parameters["conditionals"]
     seed = int(torch.randint(2**62, (), generator=stream(recipe.seed, "bootstrap/steps")))
     reference: dict[str, Tensor] | None = None
@@ -271,6 +277,7 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
             weight = torch.ones(size.rows, dtype=torch.float64)
             if reference is not None:
                 weight = exponential_weights(size.rows, stream(recipe.seed, f"bootstrap/{number}"))
+            weight = weight if counts is None else weight * counts / (weight * counts).mean()
             asked = Reweighted(fitted, conditionals, rows, weight, size, seed)
             state, events = refit(fit.state, asked)
             begun = number - len(kept) + 1

@@ -20,14 +20,14 @@ from vgi_cli.encoding.encoder import Respread, encode, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.tables import inferred
+from vgi_cli.fitting.tables import inferred, row_weights
 from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a table needs no torch
 from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
 from vgi_cli.registry.names import takes_levels
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import Style, find_styles
 from vgi_cli.table.inputs import Origin
@@ -69,13 +69,17 @@ class Rows(NamedTuple):
         """The same rows in other blocks."""
         return self._replace(table=self.table._replace(layout=layout))
 
+    def weighted(self, weight: Tensor | None) -> Rows:
+        """The same rows with weights [N] (None: they count alike)."""
+        return self._replace(table=self.table._replace(weight=weight))
+
     def anew(self, recipe: Recipe, some: Tensor) -> Rows:
         """The same rows, encoded by the statistics of some of them [n]; those that come encoded stay as they are."""
         if self.source is None:
             return self
         schema = refitted(self.source.schema, self.source.table, recipe, self.places[some])
         every = rows_of(self.source.table, schema, recipe.seed)
-        return every.at(self.places).with_layout(self.table.layout)
+        return every.at(self.places).with_layout(self.table.layout).weighted(self.table.weight)
 
     def respread(self, seed: int) -> Respread | None:
         """What spreads the observed cells of rounded columns by other noise; None where there are no such columns, or
@@ -145,6 +149,14 @@ def match(
     missing in the table from now on, where they count so."""
     for note in check(table, schema, fate, unseen):
         reporter.say(note)
+
+
+def weighted(rows: Rows, table: Table, settings: TableSettings) -> Rows:
+    """Rows of a table with the weights that its column has, where one is named as such. InputError where a cell of it
+    is no weight."""
+    if settings.weight is None:
+        return rows
+    return rows.weighted(torch.from_numpy(row_weights(table, settings.weight))[rows.places])
 
 
 class Survey(NamedTuple):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vgi_cli.columns.numerals import Bools
+import numpy as np
+
+from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
@@ -41,13 +44,51 @@ def inferred(
 ) -> tuple[Schema, list[str]]:
     """The schema of a table that is about to be fitted and what is unusual, a line each; `kinds`: what is said of
     columns (None: as in the settings), `rows` [N]: those that statistics come from (None: all)."""
+    weight = _checked_weight(table, settings)
     return infer_schema(
         table,
         ids=settings.id,
-        exclude=settings.exclude,
+        exclude=settings.exclude if weight in (None, *settings.exclude) else (*settings.exclude, str(weight)),
         kinds=settings.columns if kinds is None else kinds,
         unbounded=settings.unbounded,
         bounds=settings.bounds,
         transform=settings.transform or "linear",
         rows=rows,
     )
+
+
+def row_weights(table: Table, name: str) -> Floats:
+    """[N] the weights of the rows, from a column of theirs. InputError where a cell is no weight."""
+    missing, numbers = table.missing(name), table.numbers(name)
+    hint = "a weight is a number from 0 on, and every row has one"
+    for wrong, what in (
+        (missing, "is missing"),
+        (~numbers.number & ~missing, "is not a number"),
+        (np.isinf(numbers.values), "is infinite"),
+        (numbers.values < 0, "is negative"),
+    ):
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            found = "the weight" if what == "is missing" else f"'{table.raw_text(name)[rows[0]]}'"
+            more = f" (and {len(rows) - 1:,} more)" if len(rows) > 1 else ""
+            raise InputError(
+                f"{table.label}: --weight {name}: {found} {what} in {table.where(int(rows[0]))}{more}", hint
+            )
+    if not numbers.values.any():
+        raise InputError(f"{table.label}: --weight {name}: every weight is 0", hint)
+    return np.array(numbers.values, np.float64)
+
+
+def _checked_weight(table: Table, settings: TableSettings) -> str | None:
+    """The column of weights. UsageError where it cannot be one."""
+    name = settings.weight
+    if name is None:
+        return None
+    if name not in table.names:
+        raise UsageError(f"--weight {name}: {table.label} has no such column", nearest(name, table.names))
+    if name in settings.id:
+        raise UsageError(f"--weight {name} disagrees with --id {name}", "a column is one or the other")
+    kind = settings.columns.get(name, "carry")
+    if kind != "carry":
+        raise UsageError(f"--weight {name} disagrees with --column {name}={kind}", "weights are not modelled")
+    return name

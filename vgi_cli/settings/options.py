@@ -357,6 +357,10 @@ class FitOptions(CommonOptions, total=False):
     id: Ids
     exclude: Exclude
     columns: Kinds
+    weight: Annotated[
+        str | None,
+        Option("Column by which rows count in the likelihood: carried, never modelled.", "COL", "table.weight"),
+    ]
     carry_others: Annotated[
         bool, Option("Carry the columns that the model cannot take (fa takes numbers only).", key="table.carry_others")
     ]

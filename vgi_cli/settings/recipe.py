@@ -30,6 +30,7 @@ NESTED = (*FREE, "table")
 class TableSettings(BaseModel):
     """How the table is read: the keys `table.*`.
 
+    weight     the column by which rows count in the likelihood; it is carried, never modelled
     unseen     what becomes of levels in other tables that the fitted one does not have: an error; they count as missing
                and are filled; they are carried and say nothing to the model
     transform  of the columns; None: the model's own (see registry)
@@ -46,6 +47,7 @@ class TableSettings(BaseModel):
     carry_others: bool = False
     bounds: dict[str, str] = Field(default_factory=dict)
     unbounded: tuple[str, ...] = ()
+    weight: str | None = None
     na_values: tuple[str, ...] = ()
     delimiter: str | None = None
     decimal: Literal[".", ","] | None = None

@@ -63,7 +63,8 @@ class Chains:
 
     def __init__(self, table: TensorTable, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
         """All values start at 0. `mapped`: as in MemoryBudget, for `disk`."""
-        self.x, self.missing, self.layout = x, missing, layout = table
+        x, missing, layout = table.x, table.missing, table.layout
+        self.x, self.missing, self.layout = x, missing, layout
         self.K = K
         formats = formats_of(layout, x.dtype)
         make_lines = line_maker(K, place, mapped, x.device)

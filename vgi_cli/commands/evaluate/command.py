@@ -42,6 +42,7 @@ from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import match, read
+from vgi_cli.fitting.tables import row_weights
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
@@ -143,15 +144,20 @@ def make(
     loglik, missing, refit_epochs = scored.loglik, scored.missing, scored.refit_epochs
     sd = torch.tensor([column.deviation for column in fitted.schema.encoded])
     rounded = any(column.noisy for column in fitted.schema.encoded)
-    part = loglik_part(
-        loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), DEQUANTISATION_DRAWS if rounded else 0
-    )
+    spread, by = DEQUANTISATION_DRAWS if rounded else 0, fitted.recipe.table.weight
+    weight = torch.from_numpy(row_weights(table, by))[scored.rows] if by is not None and by in table.names else None
+    part = loglik_part(loglik, fitted.layout.of_columns(missing), log_scale(fitted.schema), spread, weight)
     if part:
         part |= entering(fitted.schema)
     if refit_epochs is not None and part:
         part["refit_epochs"] = refit_epochs
     notes = _say_rows(scored, table.N, seed, request.rows, end, reporter)
-    if notes and part:
+    sampled = bool(notes)
+    if by is not None and part:
+        how = "alike: the table has no column" if weight is None else "in the means by column"
+        notes.append(f"rows count {how} '{by}' (--weight of the fit)")
+        part |= {} if weight is None else {"weight": by}
+    if sampled and part:
         part["sample"] = {"rows": len(scored.rows), "of": table.N, "seed": seed}
 
     def in_time(name: str, work: Callable[[], Any]) -> Any:

@@ -157,19 +157,28 @@ class Summary(NamedTuple):
     per_cell: float
 
 
-def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor) -> Summary | None:
-    """Summary of log p(observed cells) [R] in data units; None where no row has an observed cell.
+def summarise(log_prob: Tensor, missing: Tensor, log_scale: Tensor, weight: Tensor | None = None) -> Summary | None:
+    """Summary of log p(observed cells) [R] in data units; None where no row (that counts) has an observed cell.
 
     log_scale [D]: log standard deviation of each column, data units (less the log resolution of a rounded one, whose
     terms are probabilities). Dividing a column by its standard deviation multiplies the density by that.
+
+    weight [R]: what rows count in the means, whose standard error is then that of a ratio of sums; None: alike.
     """
     seen = ~missing
-    keep = seen.any(1)
+    keep = seen.any(1) if weight is None else seen.any(1) & (weight > 0)
     if not bool(keep.any()):
         return None
     values = log_prob[keep].double()
     shift = (seen[keep].double() * log_scale.double()).sum(1)
     n = len(values)
+    if weight is not None:
+        own = weight[keep].double()
+        own = own / own.sum()
+        mean = float((own * values).sum())
+        spread = (own * (values - mean)).square().sum() * n / max(n - 1, 1)
+        observed = float((own * seen[keep].sum(1)).sum())
+        return Summary(n, mean, float(spread.sqrt()), float((own * (values + shift)).sum()), mean / observed)
     se = float(values.std() / math.sqrt(n)) if n > 1 else 0.0
     cells = int(seen[keep].sum())
     return Summary(n, float(values.mean()), se, float((values + shift).mean()), float(values.sum()) / cells)

@@ -114,15 +114,15 @@ def refits(
     tolerance  nats a free parameter
     stop       asked between steps; where it is true, the refit under way and the others are left out
 
-    Fully missing rows do not enter.
+    Fully missing rows do not enter. Where rows have weights, those of a sample come on top.
     """
-    used = ~table.missing.all(1)
-    x, missing = table.x[used].to(torch.float64), table.missing[used]
+    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    x, missing, own = table.x, table.missing, table.relative_weight
     N = len(x)
     fitted = copy.deepcopy(model).double()
     size = size_of(fitted, missing) if size is None else size
     penalty = fitted.penalty(config.pooling, config.floor)
-    base = em_table(x, missing)
+    base = em_table(x, missing, own)
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
 
     for number in numbers:
@@ -131,6 +131,7 @@ def refits(
         generator = stream(number)
         refit = copy.deepcopy(fitted)
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
+        weights = weights if own is None else weights * own
         if all_rows and (refit.take_turn(number) or several):
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)

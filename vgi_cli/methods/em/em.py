@@ -132,7 +132,7 @@ def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.G
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
     family.initialise(completed(table, generator), generator)
-    return EmState(family, em_table(table.x, table.missing), config, step)
+    return EmState(family, em_table(table.x, table.missing, table.relative_weight), config, step)
 
 
 def completed(table: TensorTable, generator: torch.Generator) -> Tensor:

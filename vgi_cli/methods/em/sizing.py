@@ -181,7 +181,8 @@ def held_out(
         kept, held = fold != number, fold == number
         model = family.build(config, table.layout).double()
         model.initialise(starts[number], torch.Generator().manual_seed(seed))
-        train = em_table(table.x[kept], table.missing[kept])
+        part = table.rows(kept)
+        train = em_table(part.x, part.missing, part.relative_weight)
         climb(
             model,
             train,

@@ -28,7 +28,7 @@ class EmTable(NamedTuple):
     x         [N, D] float64; missing cells hold 0. Rows are sorted by their holes
     order     [N] where each row stood in the table that was given (which may have had more)
     patterns  of the holes
-    weights   [N] row weights (1, or those of a bootstrap sample)
+    weights   [N] row weights (1, those of the rows, or those of a bootstrap sample)
     scale     units of the penalties: the same for every bootstrap sample
     """
 
@@ -50,14 +50,15 @@ class EmTable(NamedTuple):
 
 def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
     """An EmTable in float64, rows sorted by their holes; the scale is that of the observed cells (variance 1 where they
-    do not vary)."""
+    do not vary), weighted as the rows (None: all alike)."""
     x = torch.where(missing, 0.0, x.to(torch.float64))
-    o = (~missing).to(x.dtype)
-    count = o.sum(0).clamp(min=1)
-    mean = x.sum(0) / count
+    weights = x.new_ones(x.shape[0]) if weights is None else weights.to(x.dtype)
+    o = (~missing).to(x.dtype) * weights[:, None]
+    count = o.sum(0)
+    count = torch.where(count > 0, count, 1.0)
+    mean = (x * o).sum(0) / count
     variance = ((x - mean).square() * o).sum(0) / count
     variance = torch.where(variance > 0, variance, torch.ones_like(variance))
-    weights = x.new_ones(x.shape[0]) if weights is None else weights.to(x.dtype)
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)
     patterns = patterns._replace(of_row=patterns.of_row[order])
