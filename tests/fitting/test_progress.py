@@ -82,6 +82,10 @@ def test_the_stages_of_a_fit_of_a_flow(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(found) == ["reading the table", "training", "refitting to resampled rows", "saving"]
     training = found["training"]
     assert any("held_out_loglik" in p.note for p in training)
+    last = training[-2]
+    assert last.score_name == "held_out_loglik" and last.score is not None and (last.score_epoch or 0) <= last.epoch
+    assert 0 < last.acceptance <= 1 and last.rows_per_second > 0 and last.gpu_bytes is None
+    assert all(p.score is None for name in found for p in found[name] if name != "training")
     assert {p.unit for p in training[1:-1]} == {"epochs"} and any("objective" in p.note for p in training)
     inside = {p.share for p in training} - {0.0, 1.0}
     assert len(inside) > 3 and all(p.left is None or p.left >= 0 for p in training)

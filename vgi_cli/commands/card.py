@@ -108,7 +108,8 @@ class Card(NamedTuple):
         data, table = self.record.data, self.table
         kinds = self._kinds()
         missing = {kind.name: float(table.missing(kind.name).mean()) if table.N else 0.0 for kind in kinds}
-        files = ", ".join(f"`{PurePath(path).name}`" for path in data.paths) or f"{data.label} (from memory)"
+        files = ", ".join("standard input" if path == "-" else f"`{PurePath(path).name}`" for path in data.paths)
+        files = files or f"{data.label} (from memory)"
         mask = "" if data.mask is None else f", with the cells hidden that `{PurePath(data.mask).name}` hides"
         held = f", {data.rows_held_out:,} held out" if data.rows_held_out else ""
         head = (
