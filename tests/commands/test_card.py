@@ -68,7 +68,7 @@ def test_what_a_card_says(vgi: Vgi, data: Path) -> None:
 
 
 def test_the_same_fit_gives_the_same_card(vgi: Vgi, data: Path) -> None:
-    words = ["fit", "t.csv", *TRAINED, "--val", "0.2", "--epochs", "4", "--out", "run"]
+    words = ["fit", "t.csv", *TRAINED, "--val", "0.2", "--epochs", "2", "--out", "run"]
     cards = []
     for more in ([], ["--force"]):
         assert vgi(*words, *more).code == 0
