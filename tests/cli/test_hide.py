@@ -130,4 +130,7 @@ def test_what_is_read_is_not_overwritten(vgi: Vgi, table: Path) -> None:
     table.rename("trial/table.csv")
     done = vgi("hide", "trial/table.csv", "--force", "-o", "trial")
     assert (done.code, done.error) == (2, "trial/table.csv is the table that is read")
+    Path("same.csv").write_text("a,b\n1,x\n1,\n")
+    done = vgi("hide", "same.csv", "-o", "x")
+    assert (done.code, done.error) == (2, "same.csv: no column varies, so that nothing could fill a hole")
     assert vgi("hide", "nothing.csv", "-o", "x").error == "nothing.csv: no such file"

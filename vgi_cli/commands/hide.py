@@ -13,7 +13,7 @@ from torch import Tensor
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import HideRequest
 from vgi_cli.encoding.encoder import RowKeys
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.fitting.rows import new_schema, read
 from vgi_cli.maths.mechanisms import Hidden, Unreachable, hide
 from vgi_cli.maths.noise import KeyedNoise
@@ -66,7 +66,10 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
 
 
 def _chosen(request: HideRequest, table: Table, schema: Schema) -> list[str]:
-    """The columns that lose cells. UsageError for names that are not modelled."""
+    """The columns that lose cells. InputError where there are none to choose from, UsageError for names that are not
+    modelled."""
+    if not schema.modelled:
+        raise InputError(f"{table.label}: no column varies, so that nothing could fill a hole", "name another table")
     for name in request.only:
         if name not in table.names:
             raise UsageError(f"--columns {name}: {table.label} has no such column", nearest(name, table.names))

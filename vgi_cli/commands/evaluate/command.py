@@ -43,7 +43,7 @@ from vgi_cli.fitting.fitted import FittedTable, load, target_of
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import match, read
 from vgi_cli.fitting.tables import row_weights
-from vgi_cli.machine.work import OutOfTime, TimeUp, Work, limit_of, watch_signals
+from vgi_cli.machine.work import OutOfTime, Work, limit_of, watch_signals
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
@@ -102,14 +102,9 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
         unseen = table_settings(request, fitted.recipe.table).unseen
         match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=unseen)
         request.refuse_outputs()
-        try:
-            with stop.deferred():
-                report = make(fitted, table, truth, known, request, reporter, EarlyEnd(limit, stop))
-        except OutOfTime:
-            if stop.signal is not None:
-                raise stop.interrupted("stopped before a row was scored") from None
-            what = f"{limit.words()} was over before a row was scored; nothing was written"
-            raise TimeUp(what, "give it more time, or fewer rows") from None
+        end = EarlyEnd(limit, stop)
+        with end.after_a_row():
+            report = make(fitted, table, truth, known, request, reporter, end)
         fail_if.require(request.conditions, fail_if.numbers(report.values))
         if request.per_row is not None:
             write_atomic(Path(request.per_row), report.rows.file(Path(request.per_row)))

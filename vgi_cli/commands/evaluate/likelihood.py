@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -24,7 +25,7 @@ from vgi_cli.evaluation.likelihood.units import Encoded, data_log_prob, joined
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
-from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, giving_up
+from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, TimeUp, giving_up
 from vgi_cli.maths.noise import mix64
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
@@ -64,6 +65,19 @@ class EarlyEnd(NamedTuple):
     def why(self) -> str:
         """What ended it."""
         return "the command was interrupted" if self.stop.signal is not None else f"{self.limit.words()} was over"
+
+    @contextmanager
+    def after_a_row(self) -> Iterator[None]:
+        """Within, a signal waits until what was scored by then can be reported; where nothing was, Interrupted or
+        TimeUp says so."""
+        try:
+            with self.stop.deferred():
+                yield
+        except OutOfTime:
+            if self.stop.signal is not None:
+                raise self.stop.interrupted("stopped before a row was scored") from None
+            what = f"{self.limit.words()} was over before a row was scored; nothing was written"
+            raise TimeUp(what, "give it more time, or fewer rows") from None
 
 
 class Scored(NamedTuple):

@@ -17,7 +17,7 @@ from vgi_cli.commands.requests import ScoreRequest
 from vgi_cli.errors import Interrupted
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import match, read
-from vgi_cli.machine.work import OutOfTime, TimeUp, limit_of, watch_signals
+from vgi_cli.machine.work import limit_of, watch_signals
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, READING, Reporter
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent
@@ -95,14 +95,8 @@ def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
         match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=reading.unseen)
         end = EarlyEnd(limit, stop)
         device, seed = compute_on(fitted, request), seed_of(fitted, request)
-        try:
-            with stop.deferred():
-                scored = log_likelihood(fitted, table, request, seed, device, reporter, end, limit.end)
-        except OutOfTime:
-            if stop.signal is not None:
-                raise stop.interrupted("stopped before a row was scored") from None
-            what = f"{limit.words()} was over before a row was scored; nothing was written"
-            raise TimeUp(what, "give it more time, or fewer rows") from None
+        with end.after_a_row():
+            scored = log_likelihood(fitted, table, request, seed, device, reporter, end, limit.end)
         if scored.loglik.warning:
             reporter.warn(scored.loglik.warning)
         if len(scored.rows) < table.N:
