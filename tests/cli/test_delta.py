@@ -72,6 +72,10 @@ def test_only_fills_of_the_named_columns_move(run: vgi_cli.Run) -> None:
         ).all()
     again = run.impute(m=4, delta=DELTAS)
     assert all(one.equals(other) for one, other in zip(moved, again, strict=True))
+    whole = table().fillna({"smoker": "no", "weight": 70.0, "day": "2020-02-02"})
+    given = {"smoker": "yes:x3", "weight": 1, "day": 1}
+    unmoved = run.impute(whole, m=1), run.impute(whole, m=1, delta=given)
+    assert unmoved[0][0].equals(unmoved[1][0])  # no fill of these columns
     nothing = run.impute(m=4, delta={"weight": "0sd", "age": 0, "smoker": "yes:x1", "grade": "b:x1"})
     assert all(one.equals(other) for one, other in zip(plain, nothing, strict=True))
 

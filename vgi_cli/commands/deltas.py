@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.deltas import Delta, read_deltas, shifted
+from vgi_cli.columns.deltas import read_deltas, shifted
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import UsageError
@@ -46,7 +46,7 @@ class Deltas:
 
     def __init__(self, texts: Sequence[str], fitted: FittedTable, sampler: str) -> None:
         """UsageError for shifts that have no meaning for the run or its sampler."""
-        self._schema, self._texts = fitted.schema, tuple(texts)
+        self._schema = fitted.schema
         self._deltas = read_deltas(texts, fitted.schema)
         self._counts = [_Count() for _ in self._deltas]
         odds = next((delta for delta in self._deltas if delta.level is not None), None)
@@ -63,12 +63,14 @@ class Deltas:
 
     def turn_levels(self, x: Tensor, rows: Rows, noise: KeyedNoise, imputer: Imputer) -> Tensor:
         """Encoded draws [m, N, D] with the missing cells of levels at their other odds."""
-        out = x.clone()
+        out = x.clone() if any(delta.level is not None for delta in self._deltas) else x
         for delta, count in zip(self._deltas, self._counts, strict=True):
             if delta.level is None:
                 continue
             j = self._schema.layout.slices[delta.column].start
             holes = rows.table.missing[:, j].nonzero()[:, 0].to(x.device)
+            if len(holes) == 0:
+                continue
             u = noise.at("delta").uniform([noise.columns[j]])[..., 0]
             for draw, number in enumerate(noise.draws.tolist()):
                 for some in holes.split(ROW_BLOCK):  # always as many: rounding cannot depend on the batch
@@ -87,7 +89,8 @@ class Deltas:
         for delta, count in zip(self._deltas, self._counts, strict=True):
             if delta.shift is None:
                 continue
-            holes = np.flatnonzero(_holes(rows, self._schema, delta))
+            missing = rows.table.missing[:, self._schema.layout.slices[delta.column].start]
+            holes = np.flatnonzero(missing.numpy())
             u = noise.at("delta").uniform([self._schema.modelled[delta.column]])[..., 0].cpu().numpy()
             moved = shifted(self._schema.encoded[delta.column], draws[:, holes, delta.column], delta.shift, u[:, holes])
             draws[:, holes, delta.column] = moved.codes
@@ -120,11 +123,6 @@ class Deltas:
 def record_path(out: Path) -> Path:
     """Where the record of an output lies: `filled.delta.json` beside `filled.csv` or `filled.1.csv` …"""
     return out.with_name(split_name(out)[0] + RECORD)
-
-
-def _holes(rows: Rows, schema: Schema, delta: Delta) -> Bools:
-    """[N] the missing cells of the column."""
-    return np.asarray(rows.table.missing[:, schema.layout.slices[delta.column].start].numpy(), bool)
 
 
 class Tip(NamedTuple):
