@@ -188,7 +188,11 @@ def test_keys_and_columns_with_next_to_nothing_in_them_are_said(tmp_path: Path) 
     assert notes(table, ids=["key"]) == [few]
     frame["key2"] = range(40)
     frame.sample(frac=1, random_state=0).to_csv(tmp_path / "u.csv", index=False)  # in no order: no numbers of rows
-    assert notes(read_table([str(tmp_path / "u.csv")])) == [few]
+    called = (
+        "column 'key' is modelled, but it has the name of a key, and no value twice: "
+        "`--id key` or `--exclude key` if it is one"
+    )
+    assert notes(read_table([str(tmp_path / "u.csv")])) == [called, few]
     frame.to_csv(tmp_path / "v.csv", index=False)
     assert notes(read_table([str(tmp_path / "v.csv")]))[0] == (
         "columns 'key', 'key2' are modelled, but their values number the rows: "
@@ -237,3 +241,16 @@ def test_tokens_that_always_mean_missing_and_long_numbers(tmp_path: Path) -> Non
     assert read_table([str(tmp_path / "t.parquet")], na_values=["NaN"]).unmet_tokens() == []
     long = two_columns(tmp_path, ["9999999999999999", "10000000000000000", *X[2:]], na_values=["9999999999999999"])
     assert long.missing("x").tolist()[:3] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "called"), [("patient_id", True), ("PatientID", True), ("id", True), ("humid", False), ("income", False)]
+)
+def test_what_is_called_a_key(tmp_path: Path, name: str, called: bool) -> None:
+    numbers = np.random.default_rng(2).permutation(1000)[:40]
+    rows = "\n".join(f"{number},{other}" for number, other in zip(numbers, OTHER, strict=True))
+    path = save(tmp_path, "table.csv", f"{name},y\n{rows}\n")
+    said = [line for line in notes(read_table([str(path)])) if "the name of a key" in line]
+    assert bool(said) == called
+    twice = save(tmp_path, "twice.csv", f"{name},y\n{rows}\n{numbers[0]},1.0\n")
+    assert not any("the name of a key" in line for line in notes(read_table([str(twice)])))

@@ -85,6 +85,13 @@ def test_why_it_is_not_made() -> None:
     assert little(few, few.isnan()).why_not == "2 rows are too few for 2 columns"
 
 
+def test_it_is_not_made_where_a_column_has_too_few_values() -> None:
+    """Three values of a column are a function of two others: its variance given these would be 0."""
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[3:, 0] = torch.nan
+    assert little(x, x.isnan()).why_not == "a column has 3 values, too few for the moments of 3 columns"
+
+
 def test_it_is_not_made_of_columns_that_determine_each_other() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(60, 2, generator=generator, dtype=torch.float64)

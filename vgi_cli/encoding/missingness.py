@@ -29,7 +29,6 @@ class Missingness(NamedTuple):
     absent    [columns] number of missing cells of each
     by_row    [columns + 1] number of rows with 0, 1, … missing cells
     patterns  all that occur, those of most rows first
-    of_row    [N] the place in `patterns` of each row's own
     apart     pairs of columns, each with observed cells, that no row has both of
     """
 
@@ -38,7 +37,6 @@ class Missingness(NamedTuple):
     absent: Ints
     by_row: Ints
     patterns: tuple[Pattern, ...]
-    of_row: Ints
     apart: tuple[tuple[str, str], ...]
 
     @property
@@ -63,15 +61,13 @@ def missingness(missing: Bools, names: Sequence[str]) -> Missingness:
     by_row = np.bincount(missing.sum(1), minlength=n + 1)
     packed = np.packbits(missing, axis=1)
     whole = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel() if n else np.zeros(N)
-    _, first, of_row, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
+    _, first, counts = np.unique(whole, return_index=True, return_counts=True)
     order = np.lexsort((missing[first].sum(1), -counts))  # of patterns that are as frequent, first those of few holes
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
     patterns = tuple(
         Pattern(tuple(names[i] for i in np.flatnonzero(missing[first[at]]).tolist()), int(counts[at]))
         for at in order.tolist()
     )
-    return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, place[of_row], never_together(missing, names))
+    return Missingness(N, tuple(names), missing.sum(0), by_row, patterns, never_together(missing, names))
 
 
 def never_together(missing: Bools, names: Sequence[str]) -> tuple[tuple[str, str], ...]:

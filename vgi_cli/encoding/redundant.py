@@ -26,8 +26,10 @@ NEAR = 0.02
 """Nearly a sum: what is left is at most this share (a total of rounded parts; R2 above 0.9996)."""
 WEIGHT = 1e-3
 """Coefficients of standardised columns below this are no part of a sum."""
-MOST = 400
+MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
+ROWS = 5_000
+"""Rows by which sums of several columns are found, evenly spread."""
 
 
 class Redundant(NamedTuple):
@@ -44,6 +46,18 @@ class Redundant(NamedTuple):
     by: tuple[str, ...]
     how: str
     exact: bool = True
+
+
+def unlooked(schema: Schema) -> list[str]:
+    """A line for what is not looked for, as there are too many columns."""
+    numbers = sum(isinstance(column, Number) for column in schema.encoded)
+    levelled = sum(isinstance(column, Levelled) for column in schema.encoded)
+    lines = []
+    if numbers > MOST:
+        lines.append(f"columns that are functions of others are not looked for among {numbers:,} columns of numbers")
+    if levelled > MOST:
+        lines.append(f"levels by other names are looked for among {MOST:,} of {levelled:,} columns of levels")
+    return lines
 
 
 def redundant(table: Table, schema: Schema) -> list[Redundant]:
@@ -96,10 +110,11 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
     lines = _lines(names, x, seen)
     taken = {line.name for line in lines}
     kept = [i for i, name in enumerate(names) if name not in taken]
-    whole = seen[:, kept].all(1)
-    if whole.sum() < max(FEWEST, 2 * len(kept)):
+    whole = np.flatnonzero(seen[:, kept].all(1))
+    if len(whole) < max(FEWEST, 2 * len(kept)):
         return lines
-    return lines + _of_several([names[i] for i in kept], _standardised(x[whole][:, kept]))
+    some = whole[np.linspace(0, len(whole) - 1, min(len(whole), ROWS)).astype(int)]
+    return lines + _of_several([names[i] for i in kept], _standardised(x[some][:, kept]))
 
 
 def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
@@ -124,14 +139,20 @@ def _lines(names: Sequence[str], x: Floats, seen: Bools) -> list[Redundant]:
 def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
     """Of standardised columns z [N, columns]: those that are linear in earlier ones, and in which."""
     found: list[Redundant] = []
-    basis: list[int] = []
+    kept: list[int] = []
+    basis = np.empty(z.shape)  # of what the kept columns span: its first len(kept) columns, orthonormal
     for later, name in enumerate(names):
-        if len(basis) > 1 and (left := _left(z[:, basis], z[:, later])) <= NEAR:
-            weights = np.linalg.lstsq(z[:, basis], z[:, later], rcond=None)[0]
-            parts = [names[i] for i, weight in zip(basis, weights, strict=True) if abs(weight) > WEIGHT]
-            found.append(Redundant(name, tuple(parts), "sum", left <= EXACT))
-        else:
-            basis.append(later)
+        left = z[:, later]
+        for _ in range(2):  # twice, since once leaves a share of the rounding error in what is nearly spanned
+            left = left - basis[:, : len(kept)] @ (basis[:, : len(kept)].T @ left)
+        size = float(np.sqrt(np.mean(np.square(left))))
+        if len(kept) > 1 and size <= NEAR:
+            weights = np.linalg.lstsq(z[:, kept], z[:, later], rcond=None)[0]
+            parts = [names[i] for i, weight in zip(kept, weights, strict=True) if abs(weight) > WEIGHT]
+            found.append(Redundant(name, tuple(parts), "sum", size <= EXACT))
+        elif size > 0:
+            basis[:, len(kept)] = left / np.linalg.norm(left)
+            kept.append(later)
     return found
 
 

@@ -54,6 +54,8 @@ UNKNOWN = frozenset(
     }
 )
 """Levels that may stand for missing cells, in small letters."""
+KEY = re.compile(r"(?:(?:^|[\W_])(?i:id|key|code|nr|no|number)|[a-z](?:ID|Id|Key|Code|Nr|No|Number))$")
+"""What the name of a key ends with: `id`, `patient_id`, `PatientID`, but not `humid`."""
 SCALE = (3, 10)
 """Fewest and most whole numbers of a scale."""
 MOST_CODES = 3
@@ -73,7 +75,8 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     doubts = (
         capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
     )
-    return doubts + _counters(table, schema, said) + _scarce(table, schema) + _far_away(table, schema)
+    keys = _counters(table, schema, said) + _keys(table, schema, said)
+    return doubts + keys + _scarce(table, schema) + _far_away(table, schema)
 
 
 def looks_written(cells: Cells) -> bool:
@@ -192,6 +195,20 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
     rule = f"`--id {names[0]}` or `--exclude {names[0]}` if {flags}"
     return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+
+
+def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
+    """Columns of whole numbers that are called a key, and hold no value twice (those that number the rows aside)."""
+    lines = []
+    for column in schema.encoded:
+        if isinstance(column, Number) and column.whole and column.name not in said and KEY.search(column.name):
+            values = table.numeric(column.name)
+            observed = values[~np.isnan(values)]
+            if len(observed) >= FEWEST_ROWS and len(np.unique(observed)) == len(observed) and not _counts(values):
+                rule = f"`--id {column.name}` or `--exclude {column.name}` if it is one"
+                what = "is modelled, but it has the name of a key, and no value twice"
+                lines.append(f"column '{column.name}' {what}: {rule}")
+    return capped(lines)
 
 
 def _counts(values: Floats) -> bool:

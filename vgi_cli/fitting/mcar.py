@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, cast
 
 import torch
@@ -48,7 +49,6 @@ def little(x: Tensor, missing: Tensor) -> Little:
 
     The moments are those of maximum likelihood under one Gaussian, without a penalty.
     """
-    missing = missing.clone()
     x = torch.where(missing, torch.nan, x.to(torch.float64))
     used = ~missing.all(1)
     x, missing = x[used], missing[used]
@@ -64,6 +64,9 @@ def little(x: Tensor, missing: Tensor) -> Little:
         return Little(None, f"{len(x):,} rows have {U:,} patterns: nearly every row has one of its own", scarce)
     if U * float(D) ** 3 > WORK:
         return Little(None, f"the moments of {U:,} patterns of {D} columns would take too long", scarce)
+    fewest = int((~missing).sum(0).min())
+    if fewest <= D:
+        return Little(None, f"a column has {fewest} values, too few for the moments of {D} columns", scarce)
     sd = torch.tensor([float(column[~column.isnan()].std(correction=0)) for column in x.T], dtype=torch.float64)
     x = (x - x.nanmean(0)) / sd  # the statistic does not depend on units; the arithmetic likes those that are alike
     x = torch.where(missing, 0.0, x)
@@ -75,4 +78,6 @@ def little(x: Tensor, missing: Tensor) -> Little:
         found = little_test(x, missing, gaussian.means()[0].detach(), gaussian.covariance()[0].detach())
     except torch.linalg.LinAlgError:
         return Little(None, "some columns determine others in the rows that there are", scarce)
+    if not math.isfinite(found.statistic):
+        return Little(None, "the likelihood of the moments has no maximum in the rows that there are", scarce)
     return Little(found, None, scarce, settled)

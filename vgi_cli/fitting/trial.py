@@ -2,9 +2,9 @@
 
 Time is measured, as that of the processor, on one thread: what a fit takes while nothing else runs. A method that
 climbs by gradients takes some steps, and an epoch has so many of these; its warm-ups and its refits are counted in
-epochs, as the fit itself counts them. EM takes some steps of a mixture of usual size; how many a whole fit takes
-(comparing models, choosing the size, climbing, refits) is a count of what fits have taken (STEPS), so that the time of
-`em` is right to a factor of about three.
+epochs, as the fit itself counts them. EM takes some steps of a model of usual size; how many a whole fit takes (the
+search for the size, the climb, the refits) is a count of what fits have taken (STEPS), so that the time of `em` is
+right to a factor of about three.
 
 Memory is counted, beside that of the program itself: the rows in the precision of the method, with their copies, the
 imputations that a fit keeps (with what `tests/fitting/test_peak.py` allows them), twice the parameters and what the
@@ -119,7 +119,7 @@ def _by_gradients(rows: Rows, recipe: Recipe) -> Trial:
 
 
 def _by_em(rows: Rows, recipe: Recipe) -> Trial:
-    """Steps of a mixture of usual size on a part of the rows."""
+    """Steps of a model of usual size on a part of the rows."""
     n = rows.table.N
     some = rows.at(spread_rows(n, ROWS))
     table = some.table.to(dtype=torch.float64)

@@ -18,7 +18,7 @@ from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
-from vgi_cli.encoding.redundant import Redundant, redundant
+from vgi_cli.encoding.redundant import Redundant, redundant, unlooked
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.fitting.tables import inferred, read
 from vgi_cli.registry.plugins import plugged
@@ -139,7 +139,7 @@ def _described(
         "missing": _missing(holes),
         "suspects": [*doubts, *map(redundant_words, twins)],
         "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
-        "notes": [note for note in notes if note not in doubts],
+        "notes": [*(note for note in notes if note not in doubts), *unlooked(schema)],
         "recipe": {"table": fixing(schema, said)},
     }
     return values, holes, twins

@@ -56,17 +56,11 @@ def verdict(rejected: bool) -> str:
 def text_of(values: Mapping[str, Any], taken: DryRun) -> str:
     """The JSON object as Markdown, with the recipe that fixes the kinds at its end."""
     table = values["table"]
+    columns = zip(taken.columns, values["columns"], strict=True)
+    with_shares = [one._replace(missing=own["missing_share"]) for one, own in columns]
     lines = [
         f"# {table['name']}: {_count(table['rows'], 'row')}, {_count(table['columns'], 'column')}",
-        *_section(
-            "Columns",
-            column_lines(
-                [
-                    one._replace(missing=own["missing_share"])
-                    for one, own in zip(taken.columns, values["columns"], strict=True)
-                ]
-            ),
-        ),
+        *_section("Columns", column_lines(with_shares)),
         *_section("What is missing", _missing_lines(values["missing"], sum(c["modelled"] for c in values["columns"]))),
         *_section("Suspects", [f"- {line}" for line in values["suspects"]] or ["none"]),
         *_section("Missing completely at random? Little's test", list(_mcar_lines(values["mcar"]))),
