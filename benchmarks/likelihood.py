@@ -195,14 +195,14 @@ def with_holes(fitted: FittedTable, file: Path, rows: int, holes: int) -> tuple[
 
 def integrated(model: Model, draws: list[Encoded], missing: Tensor, limit: float = 8.0, n: int = 4001) -> Tensor:
     """log p(observed cells) of rows with one hole, by the trapezium rule in every dequantisation draw."""
-    t = torch.linspace(-limit, limit, n)
+    t, step = torch.linspace(-limit, limit, n), 2 * limit / (n - 1)
     out = []
     for x, volume in draws:
         values = []
         for row, hole in zip(x, missing.int().argmax(1).tolist(), strict=True):
             cells = row.repeat(n, 1)
             cells[:, hole] = t
-            values.append(model.log_prob(cells).double().logsumexp(0) + math.log(float(t[1] - t[0])))
+            values.append(model.log_prob(cells).double().logsumexp(0) + math.log(step))
         out.append(torch.stack(values) + volume)
     return log_mean(torch.stack(out))
 

@@ -1,10 +1,15 @@
 """How fast is a step of VGI, and what does it cost beside a step of maximum likelihood on complete data?
 
-    python benchmarks/speed.py [--works a b c d] [--miniboone FILE] [--slopes] [--json OUT]
+    python benchmarks/speed.py [--works a b c d] [--miniboone FILE] [--slopes] [--use c d] [--json OUT]
 
 All variants of a piece of work are timed in turn, step by step, in one process; medians. Price: a VGI step ÷ a
 maximum-likelihood step of the same model on the same number of flattened rows. `plain` is the baseline of `dense.py`.
 Shares of time are measured apart, with the device waited for after each part.
+
+`--use` (the flows c and d; none: leave it out) times what is done with a model, on its first parameters: filling holes
+by the sampler of `vgi impute`, cells a second, and the two halves of an estimate of log p(observed cells), evaluations
+of the density a second: single draws, and annealing paths. On a GPU the steps of training and of the sampler are
+captured (`--compile off`: not); those of annealing are not.
 """
 
 from __future__ import annotations
@@ -33,14 +38,22 @@ from works import Work, config, incomplete, works
 
 from vgi_cli.chains.moves import OfRows, sweep, sweep_noise
 from vgi_cli.chains.store.packed import Chains
+from vgi_cli.commands.samplers import capture_on
 from vgi_cli.data import TensorTable
+from vgi_cli.evaluation.likelihood.estimate import make_annealer
+from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
+from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.methods.base import Events, Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.methods.vgi.targets import Columns
+from vgi_cli.reporting import Silent
+from vgi_cli.samplers.base import Box, frozen, impute
+from vgi_cli.samplers.metropolis import MetropolisImputer
+from vgi_cli.samplers.starts import EmpiricalStart
 
 Step = Callable[[], None]
 ROWS = {"d": 200_000}  # of the table; the others as in the work
@@ -160,6 +173,43 @@ def shares(state: VgiState, device: torch.device, steps: int = 5) -> dict[str, f
     return {name: seconds / total for name, seconds in spent.items()}
 
 
+def filled(work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, float]:
+    """Cells that the sampler of `vgi impute` fills in a second, one draw of each; captured where that can be."""
+    table = incomplete(work, args.filled).to(device=device)
+    state = fit_state(work, table, accept="gibbs")
+    capture = capture_on(device, args.compile, Silent())
+    imputer = MetropolisImputer(state.model, state.q, EmpiricalStart(table.x, table.missing), capture=capture)
+    everywhere = torch.full((work.D,), torch.inf, device=device)
+    noise = KeyedNoise(0, tuple(map(str, range(work.D))), mix64(torch.arange(table.N, device=device)), torch.arange(1))
+    started = time.perf_counter()
+    impute(imputer, table.x, table.missing, noise, Box(-everywhere, everywhere))
+    wait(device)
+    seconds = time.perf_counter() - started
+    cells = int(table.missing.sum())
+    return {"cells": cells, "seconds": seconds, "cells_per_second": cells / seconds}
+
+
+@torch.no_grad()
+def annealed(work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, float]:
+    """Evaluations of the density a second in an estimate of log p(observed cells): of single draws, and of steps of
+    annealing paths."""
+    table = incomplete(work, 256).to(device=device)
+    state = fit_state(work, table, accept="gibbs")
+    budget = Budget(samples=2000)
+    out = {}
+    with frozen(state.model, state.q):
+        annealer = make_annealer(state.model, state.q, table.x, budget, torch.Generator(device).manual_seed(0))
+        P = budget.batch // table.N
+        draws = torch.arange(P)
+        keys = mix64(torch.arange(table.N, device=device))
+        noise = KeyedNoise(0, tuple(map(str, range(work.D))), keys, draws, "speed")
+        g = annealer.conditional(table.x, table.missing)
+        for name, T in {"single draws": 1, "annealing steps": 8}.items():
+            steps = {name: functools.partial(annealer.forward, g, noise, T)}
+            out[name] = P * table.N * T / medians(steps, max(1, args.repeats // 5), device)[name]
+    return out
+
+
 def memory(device: torch.device) -> float:
     """Peak memory in MB: of the device, or of this process."""
     if device.type == "cuda":
@@ -277,6 +327,9 @@ def show(results: dict[str, Any]) -> None:
         )
     for name, value in results["slopes"].items():
         print(f"slope, {name}: {value:.2f}")
+    for name, use in results["use"].items():
+        rates = ", ".join(f"{rate:.0f} evaluations/s in {part}" for part, rate in use["annealed"].items())
+        print(f"work {name}: {use['filled']['cells_per_second']:.0f} filled cells/s; log p(observed cells): {rates}")
 
 
 def main() -> None:
@@ -287,6 +340,8 @@ def main() -> None:
     parser.add_argument("--plain", nargs="*", default=["b", "c"], choices=["b", "c"], help="compare with the baseline")
     parser.add_argument("--modulated", action="store_true", help="also one head for all columns, modulated")
     parser.add_argument("--slopes", action="store_true", help="how an epoch grows with rows, chains and holes")
+    parser.add_argument("--use", nargs="*", default=["c"], choices=["c", "d"], help="also fill holes and score rows")
+    parser.add_argument("--filled", type=int, default=500, help="rows whose holes are filled")
     parser.add_argument("--rows", type=int, help="at most this many rows in every table")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
@@ -305,6 +360,10 @@ def main() -> None:
     results["works"] = {name: measure(name, every[name], args, device) for name in args.works}
     results["plain"] = [against_plain(name, every[name], args, device) for name in args.plain]
     results["slopes"] = slopes(args, device) if args.slopes else {}
+    results["use"] = {
+        name: {"filled": filled(every[name], args, device), "annealed": annealed(every[name], args, device)}
+        for name in args.use
+    }
     show(results)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import stats
 
 import vgi_cli
+from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from tests.scripts import module, script
 
 
@@ -295,3 +298,28 @@ def test_heldout_compares_held_out_rows_with_fresh_ones(tmp_path: Path) -> None:
         r"folds: [+-]\d\.\d{3} \(se 0\.000\) nats a row, .* between sizes\nsame size in (0|100)%; on fresh rows .*\n"
     )
     assert done.code == 0 and re.fullmatch(lines, done.out), (done.out, done.err)
+
+
+@pytest.mark.slow
+def test_what_is_done_with_a_model_is_timed() -> None:
+    """`speed.py --use`: all holes are filled, and the work that the rates are of is that which took the time."""
+    speed, works = module("speed"), module("works")
+    work, ask = works.works()["a"], Namespace(filled=12, compile="off", repeats=1)
+    found = speed.filled(work, ask, torch.device("cpu"))
+    assert found["cells"] == int(works.incomplete(work, 12).missing.sum())
+    assert found["cells_per_second"] * found["seconds"] == pytest.approx(found["cells"])
+    rates = speed.annealed(work, ask, torch.device("cpu"))
+    assert set(rates) == {"single draws", "annealing steps"} and min(rates.values()) > 0
+
+
+def test_a_row_with_one_hole_is_integrated_on_a_grid() -> None:
+    """`likelihood.py --run`: the reference of one hole is the closed form, averaged over dequantisation draws."""
+    likelihood = module("likelihood")
+    covariance = torch.tensor([[1.0, 0.6], [0.6, 2.0]], dtype=torch.float64)
+    model = GaussianModel(torch.tensor([0.2, -0.1], dtype=torch.float64), covariance)
+    missing = torch.tensor([[True, False], [False, True]])
+    x = torch.tensor([[0.0, 0.7], [-0.4, 0.0]], dtype=torch.float64)
+    draws = [likelihood.Encoded(x, torch.zeros(2)), likelihood.Encoded(x + 0.1, torch.full((2,), -1.0))]
+    exact = torch.stack([gaussian_marginal_log_prob(model, each, missing) + v for each, v in draws])
+    found = likelihood.integrated(model, draws, missing)
+    torch.testing.assert_close(found, exact.logsumexp(0) - np.log(2.0), rtol=0, atol=1e-6)
