@@ -6,6 +6,9 @@ Floating-point operations (of matrix products) and bytes (of the tensors that ea
 bound, caches are not seen) are counted while eager steps run, then the same steps are timed without counting. The
 limits are measured on the same device, just before: a product of two large matrices, and a copy of a large tensor. On a
 GPU also: the share of the wall time in which a kernel runs, for captured steps.
+
+Below the stages of a step, of flows (c and d): filling the holes of 100 rows by the sampler of `vgi impute` (not
+captured), and the two halves of an estimate of log p(observed cells), as `speed.py --use` times them.
 """
 
 from __future__ import annotations
@@ -149,10 +152,19 @@ def main() -> None:
             for _ in range(args.steps):
                 speed.vgi_step(events)
         print(f"{work.title}, {args.accept}, one step")
-        print("  stage           s    GFLOP       GB   of arithmetic   of bandwidth")
+        print("  stage             s    GFLOP       GB   of arithmetic   of bandwidth")
         for stage in ("Gibbs", "objective", "backward", "optimiser", "data"):
             s, f, b = (value[stage] / args.steps for value in (spent, count.flops, count.bytes))
-            print(f"  {stage:<10}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
+            print(f"  {stage:<12}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
+        used: dict[str, tuple[speed.Step, int]] = {}
+        if name in speed.FLOWS:
+            used = {"filling": speed.filling(work, 100, "off", device)} | speed.estimates(work, device)
+        for stage, (run, _) in used.items():
+            counted = Count()
+            with counted:
+                run()
+            s, f, b = best(run, device, 1), counted.flops["rest"], counted.bytes["rest"]
+            print(f"  {stage:<12}{s:7.4f}{f / 1e9:9.3f}{b / 1e9:9.3f}{f / s / flops:16.2f}{b / s / rate:15.2f}")
         if device.type == "cuda":
             captured = vgi.run(speed.fit_state(work, table, "on", accept=args.accept))
             print(f"  a kernel runs in {busy(captured, args.steps):.0%} of the wall time of captured steps")

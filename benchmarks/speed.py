@@ -56,6 +56,7 @@ from vgi_cli.samplers.metropolis import MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart
 
 Step = Callable[[], None]
+FLOWS = ("c", "d")
 ROWS = {"d": 200_000}  # of the table; the others as in the work
 VARIANTS: dict[str, dict[str, Any]] = {
     "gibbs": {"accept": "gibbs"},
@@ -173,41 +174,50 @@ def shares(state: VgiState, device: torch.device, steps: int = 5) -> dict[str, f
     return {name: seconds / total for name, seconds in spent.items()}
 
 
-def filled(work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, float]:
-    """Cells that the sampler of `vgi impute` fills in a second, one draw of each; captured where that can be."""
-    table = incomplete(work, args.filled).to(device=device)
+def filling(work: Work, rows: int, compile: str, device: torch.device) -> tuple[Step, int]:
+    """Filling the holes of rows once by the sampler of `vgi impute`, captured where that can be; and their number."""
+    table = incomplete(work, rows).to(device=device)
     state = fit_state(work, table, accept="gibbs")
-    capture = capture_on(device, args.compile, Silent())
+    capture = capture_on(device, compile, Silent())
     imputer = MetropolisImputer(state.model, state.q, EmpiricalStart(table.x, table.missing), capture=capture)
     everywhere = torch.full((work.D,), torch.inf, device=device)
     noise = KeyedNoise(0, tuple(map(str, range(work.D))), mix64(torch.arange(table.N, device=device)), torch.arange(1))
-    started = time.perf_counter()
-    impute(imputer, table.x, table.missing, noise, Box(-everywhere, everywhere))
-    wait(device)
-    seconds = time.perf_counter() - started
-    cells = int(table.missing.sum())
-    return {"cells": cells, "seconds": seconds, "cells_per_second": cells / seconds}
+    box = Box(-everywhere, everywhere)
+    return functools.partial(impute, imputer, table.x, table.missing, noise, box), int(table.missing.sum())
 
 
-@torch.no_grad()
-def annealed(work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, float]:
-    """Evaluations of the density a second in an estimate of log p(observed cells): of single draws, and of steps of
-    annealing paths."""
-    table = incomplete(work, 256).to(device=device)
+def estimates(work: Work, device: torch.device, N: int = 256) -> dict[str, tuple[Step, int]]:
+    """The two halves of an estimate of log p(observed cells), and their evaluations of the density: single draws, and
+    steps of annealing paths."""
+    table = incomplete(work, N).to(device=device)
     state = fit_state(work, table, accept="gibbs")
     budget = Budget(samples=2000)
-    out = {}
-    with frozen(state.model, state.q):
-        annealer = make_annealer(state.model, state.q, table.x, budget, torch.Generator(device).manual_seed(0))
-        P = budget.batch // table.N
-        draws = torch.arange(P)
-        keys = mix64(torch.arange(table.N, device=device))
-        noise = KeyedNoise(0, tuple(map(str, range(work.D))), keys, draws, "speed")
+    generator = torch.Generator(device).manual_seed(0)
+    with torch.no_grad():
+        annealer = make_annealer(state.model, state.q, table.x, budget, generator)
         g = annealer.conditional(table.x, table.missing)
-        for name, T in {"single draws": 1, "annealing steps": 8}.items():
-            steps = {name: functools.partial(annealer.forward, g, noise, T)}
-            out[name] = P * table.N * T / medians(steps, max(1, args.repeats // 5), device)[name]
-    return out
+    P, keys = budget.batch // N, mix64(torch.arange(N, device=device))
+    noise = KeyedNoise(0, tuple(map(str, range(work.D))), keys, torch.arange(P))
+
+    def step(T: int) -> None:
+        with frozen(state.model, state.q), torch.no_grad():
+            annealer.forward(g, noise, T)
+
+    lengths = {"single draws": 1, "annealing": 8}
+    return {name: (functools.partial(step, T), P * N * T) for name, T in lengths.items()}
+
+
+def in_use(work: Work, args: argparse.Namespace, device: torch.device) -> dict[str, float]:
+    """Cells that are filled, and densities that are evaluated, in a second."""
+    fill, cells = filling(work, args.filled, args.compile, device)
+    started = time.perf_counter()
+    fill()
+    wait(device)
+    rates = {"filled cells": cells / (time.perf_counter() - started)}
+    for name, (step, evaluations) in estimates(work, device).items():
+        seconds = medians({name: step}, max(1, args.repeats // 5), device)[name]
+        rates[f"evaluations in {name}"] = evaluations / seconds
+    return rates
 
 
 def memory(device: torch.device) -> float:
@@ -327,9 +337,8 @@ def show(results: dict[str, Any]) -> None:
         )
     for name, value in results["slopes"].items():
         print(f"slope, {name}: {value:.2f}")
-    for name, use in results["use"].items():
-        rates = ", ".join(f"{rate:.0f} evaluations/s in {part}" for part, rate in use["annealed"].items())
-        print(f"work {name}: {use['filled']['cells_per_second']:.0f} filled cells/s; log p(observed cells): {rates}")
+    for name, rates in results["use"].items():
+        print(f"work {name}, a second: " + ", ".join(f"{rate:.0f} {what}" for what, rate in rates.items()))
 
 
 def main() -> None:
@@ -340,7 +349,7 @@ def main() -> None:
     parser.add_argument("--plain", nargs="*", default=["b", "c"], choices=["b", "c"], help="compare with the baseline")
     parser.add_argument("--modulated", action="store_true", help="also one head for all columns, modulated")
     parser.add_argument("--slopes", action="store_true", help="how an epoch grows with rows, chains and holes")
-    parser.add_argument("--use", nargs="*", default=["c"], choices=["c", "d"], help="also fill holes and score rows")
+    parser.add_argument("--use", nargs="*", default=["c"], choices=FLOWS, help="also fill holes and score rows")
     parser.add_argument("--filled", type=int, default=500, help="rows whose holes are filled")
     parser.add_argument("--rows", type=int, help="at most this many rows in every table")
     parser.add_argument("--repeats", type=int, default=15)
@@ -360,10 +369,7 @@ def main() -> None:
     results["works"] = {name: measure(name, every[name], args, device) for name in args.works}
     results["plain"] = [against_plain(name, every[name], args, device) for name in args.plain]
     results["slopes"] = slopes(args, device) if args.slopes else {}
-    results["use"] = {
-        name: {"filled": filled(every[name], args, device), "annealed": annealed(every[name], args, device)}
-        for name in args.use
-    }
+    results["use"] = {name: in_use(every[name], args, device) for name in args.use}
     show(results)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")

@@ -302,14 +302,17 @@ def test_heldout_compares_held_out_rows_with_fresh_ones(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_done_with_a_model_is_timed() -> None:
-    """`speed.py --use`: all holes are filled, and the work that the rates are of is that which took the time."""
+    """`speed.py --use`: all holes are filled, and a rate is of that which took the time."""
     speed, works = module("speed"), module("works")
-    work, ask = works.works()["a"], Namespace(filled=12, compile="off", repeats=1)
-    found = speed.filled(work, ask, torch.device("cpu"))
-    assert found["cells"] == int(works.incomplete(work, 12).missing.sum())
-    assert found["cells_per_second"] * found["seconds"] == pytest.approx(found["cells"])
-    rates = speed.annealed(work, ask, torch.device("cpu"))
-    assert set(rates) == {"single draws", "annealing steps"} and min(rates.values()) > 0
+    work, cpu = works.works()["a"], torch.device("cpu")
+    assert speed.filling(work, 12, "off", cpu)[1] == int(works.incomplete(work, 12).missing.sum())
+    assert {name: count for name, (_, count) in speed.estimates(work, cpu).items()} == {
+        "single draws": 16_384,
+        "annealing": 8 * 16_384,
+    }
+    rates = speed.in_use(work, Namespace(filled=12, compile="off", repeats=1), cpu)
+    assert set(rates) == {"filled cells", "evaluations in single draws", "evaluations in annealing"}
+    assert min(rates.values()) > 0
 
 
 def test_a_row_with_one_hole_is_integrated_on_a_grid() -> None:
@@ -321,5 +324,5 @@ def test_a_row_with_one_hole_is_integrated_on_a_grid() -> None:
     x = torch.tensor([[0.0, 0.7], [-0.4, 0.0]], dtype=torch.float64)
     draws = [likelihood.Encoded(x, torch.zeros(2)), likelihood.Encoded(x + 0.1, torch.full((2,), -1.0))]
     exact = torch.stack([gaussian_marginal_log_prob(model, each, missing) + v for each, v in draws])
-    found = likelihood.integrated(model, draws, missing)
+    found = likelihood.integrated(model, draws, missing, n=1001)
     torch.testing.assert_close(found, exact.logsumexp(0) - np.log(2.0), rtol=0, atol=1e-6)
