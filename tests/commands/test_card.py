@@ -153,3 +153,12 @@ def test_of_many_columns_those_with_the_most_holes_are_shown(
     about = section(Path("run", CARD).read_text(encoding="utf-8"), "Data")
     assert "The 2 columns with the most holes; all are in `schema.json`" in about
     assert sum(line.startswith("| ") for line in about.splitlines()) == 4
+
+
+def test_a_run_in_the_folder_at_hand_with_weights(vgi: Vgi, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mine").mkdir()
+    monkeypatch.chdir("mine")
+    assert vgi("fit", "../t.csv", *SMALL, "--set", "bootstrap=none", "--weight", "same", "--out", ".").code == 0
+    text = Path(CARD).read_text(encoding="utf-8")
+    assert text.startswith("# Run `mine`\n")
+    assert "Rows count in the likelihood by the column `same`." in section(text, "Data")

@@ -57,7 +57,7 @@ class Card(NamedTuple):
 
     def text(self) -> str:
         """Markdown."""
-        name = PurePath(self.run.name).name
+        name = PurePath(self.run.address or self.run.name).name  # the path may be `.`
         title = "Fine-tuned run" if self.record.command == "finetune" else "Run"
         parts = [
             f"# {title} `{name}`",
@@ -116,6 +116,8 @@ class Card(NamedTuple):
             f"{files}{mask}: {data.rows:,} rows, of which {data.rows_fitted:,} were fitted{held}; {len(kinds):,} "
             f"columns. SHA-256 of the table: `{data.sha256}`."
         )
+        if (weight := self.recipe.value("table.weight")) is not None:
+            head += f" Rows count in the likelihood by the column `{_plain(weight)}`."
         shown = kinds
         if len(kinds) > MOST_COLUMNS:
             worst = sorted(kinds, key=lambda kind: -missing[kind.name])[:MOST_COLUMNS]

@@ -37,7 +37,7 @@ def told(run: RunFolder, folder: str | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    board = Board(Path(folder) / run.path.name, run)
+    board = Board(Path(folder) / run.path.resolve().name, run)
     run.listeners.append(board.add)
     try:
         yield
