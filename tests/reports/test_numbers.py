@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from vgi_cli.reports.cells import density, extrapolated, shares
 from vgi_cli.reports.mixing import effective_size, halves, split_rhat
+from vgi_cli.reports.rows import chi_square_tail, lowest
 from vgi_cli.reports.training import curves, remaining, rise, told
 from vgi_cli.reports.values import plain, worst
 
@@ -133,3 +135,17 @@ def test_plain_values() -> None:
     assert worst(["good", "unknown"]) == "good"
     assert worst(["good", "bad", "look"]) == "bad"
     assert worst([]) == "unknown"
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 10, 500])
+def test_tail_of_a_chi_square(degrees: int) -> None:
+    assert chi_square_tail(1e-4, degrees) == pytest.approx(chi2.isf(1e-4, degrees), rel=0.02)
+
+
+def test_rows_of_a_normal_table_are_within_their_limit_and_a_slip_is_not() -> None:
+    x = np.random.default_rng(5).normal(size=(2000, 3))
+    values, cells = -0.5 * np.square(x).sum(1), np.full(2000, 3)
+    assert all(row.below < row.limit for row in lowest(values, cells, 10))
+    values[7] -= 60
+    first = lowest(values, cells, 10)[0]
+    assert first.place == 7 and first.below > first.limit and first.per_cell == values[7] / 3

@@ -136,7 +136,7 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
             own.set_ylim(low - 1.5 * (every.max() - low), every.max() + 0.2 * (every.max() - low))
         own.set_xlabel("epoch")
         own.set_ylabel("nats a row")
-        own.legend(loc="lower right")
+        own.legend(loc="best")
         if accepted is not None:
             canvas.axes[1].plot(*accepted, color=OBSERVED)
             canvas.axes[1].set_ylim(0, 1)
@@ -224,15 +224,16 @@ def pairs(key: str, drawn: Sequence[Pair], alt: str) -> str:
 
 def traces(key: str, drawn: Trace, every: int, alt: str) -> str:
     """Traces of the mean and the spread of a column's imputed cells; `every`: sweeps between two states."""
-    with Canvas(key, 5.6, 1.7, (1, 2)) as canvas:
+    with Canvas(key, 3.1, 2.6, (2, 1)) as canvas:
         for own, values, name in zip(canvas.axes, (drawn.mean, drawn.spread), ("mean", "spread"), strict=True):
             sweeps = np.arange(values.shape[1]) * every
             for one, (colour, dash) in zip(values, FOUR, strict=False):
                 own.plot(sweeps, one, dash, color=colour, linewidth=0.9)
             own.axvline(drawn.kept * every, color=INK, linewidth=0.6, dashes=(2, 2))
-            own.set_xlabel("sweep")
             own.set_ylabel(name)
             own.locator_params(axis="y", nbins=4)
+        canvas.axes[0].tick_params(labelbottom=False)
+        canvas.axes[1].set_xlabel("sweep")
     return canvas.markup(alt)
 
 

@@ -363,6 +363,8 @@ def _chains(drawer: _Drawer) -> Part:
         known.append(
             f"largest correlation between half-time and end {numbers.chains.memory:.2f} (above 0.3: too short)"
         )
+    if numbers.chains.kind == "exact":
+        return Part(drawer.verdicts("chains"))
     text = " ".join([numbers.chains.text, f"All chains: {'; '.join(known)}." if known else ""]).strip()
     return Part(drawer.verdicts("chains"), text, figures, grids, more)
 
@@ -436,15 +438,22 @@ def _rows(drawer: _Drawer) -> Part:
         return Part()
     ids = list(found.lowest[0].ids) if found.lowest else []
     rows = [
-        [str(row.row), *row.ids.values(), number(row.observed), number(row.per_cell), number(row.distance, 2)]
+        [
+            str(row.row),
+            *row.ids.values(),
+            number(row.observed),
+            number(row.per_cell),
+            number(row.below, 2),
+            number(row.limit, 2),
+        ]
         for row in found.lowest
     ]
     caption = (
         f"The least likely of {found.rows:,} rows ({found.estimator} likelihood), by the mean log density of their "
-        "observed cells, and how far below the median row in robust standard deviations. Bad: rows far from all "
-        "others; look for slips of a pen, units, or another population."
+        "observed cells; how many nats they lie below the median row, and the limit of what chance does to a row of as "
+        "many cells. Bad: rows beyond it; look for slips of a pen, units, or another population."
     )
-    head = ["row", *ids, "cells", "nats a cell", "below the median"]
+    head = ["row", *ids, "cells", "nats a cell", "below the median", "limit"]
     return Part(drawer.verdicts("rows"), grids=[Grid(caption, head, rows)])
 
 

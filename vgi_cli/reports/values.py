@@ -223,14 +223,16 @@ class OddRow:
     row        its number, from 1
     ids        its id cells
     per_cell   log density of its observed cells, comparable between columns, divided by their number
-    distance   how far below the median of the rows this lies, in robust standard deviations
+    below      nats by which the row lies below the median row, were that of as many cells
+    limit      what this may be: see reports/rows.py
     """
 
     row: int
     ids: Mapping[str, str]
     observed: int
     per_cell: float
-    distance: float
+    below: float
+    limit: float
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,6 @@ FAR_BAD = 5.0
 """Standard deviations beyond the observed range that one fill in twenty may not reach."""
 EXTRAPOLATED = 0.2
 """Share of a column's holes in rows that lie beyond those in which it is observed."""
-ODD = 8.0
-"""Robust standard deviations below the median row, from which on a row is named."""
 LARGE_FMI = 0.5
 NAMED = 4
 """Columns that a verdict names."""
@@ -270,7 +268,7 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
 def _rows(numbers: Numbers) -> Iterable[Verdict]:
     if numbers.likelihood is None:
         return
-    odd = [row for row in numbers.likelihood.lowest if row.distance > ODD]
+    odd = [row for row in numbers.likelihood.lowest if row.below > row.limit]
     if odd:
         rows = ", ".join(str(row.row) for row in odd[:NAMED])
         yield Verdict(

@@ -32,6 +32,7 @@ from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent
 from vgi_cli.reports import cells, kinds, training
+from vgi_cli.reports import rows as unlikely
 from vgi_cli.reports.missingness import matrix
 from vgi_cli.reports.missingness import told as told_missing
 from vgi_cli.reports.mixing import effective_size, split_rhat
@@ -315,19 +316,17 @@ def _likelihood(
     if not known.any():
         return None
     units = (observed * log_scale(fitted.schema).numpy()).sum(1)
-    per_cell = (values + units)[known] / counts[known]
     numbers, counts = numbers[known], counts[known]
-    middle = float(np.median(per_cell))
-    spread = 1.4826 * float(np.median(np.abs(per_cell - middle)))
     ids = {name: table.raw_text(name) for name in fitted.schema.ids if name in table.names}
     lowest = [
         OddRow(
-            row=int(numbers[i]) + 1,
-            ids={name: str(texts[numbers[i]]) for name, texts in ids.items()},
-            observed=int(counts[i]),
-            per_cell=float(per_cell[i]),
-            distance=(middle - float(per_cell[i])) / spread if spread > 0 else 0.0,
+            row=int(numbers[row.place]) + 1,
+            ids={name: str(texts[numbers[row.place]]) for name, texts in ids.items()},
+            observed=int(counts[row.place]),
+            per_cell=row.per_cell,
+            below=row.below,
+            limit=row.limit,
         )
-        for i in np.argsort(per_cell, kind="stable")[:LOWEST]
+        for row in unlikely.lowest((values + units)[known], counts, LOWEST)
     ]
-    return Likelihood(len(per_cell), scored.loglik.estimator, float(values[known].mean()), lowest)
+    return Likelihood(len(numbers), scored.loglik.estimator, float(values[known].mean()), lowest)

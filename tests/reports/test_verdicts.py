@@ -1,0 +1,195 @@
+"""Each verdict by its threshold, on numbers that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.reports.kinds import suspicion
+from vgi_cli.reports.values import (
+    Calibration,
+    Chains,
+    ColumnNumbers,
+    Facts,
+    Hidden,
+    Imputing,
+    Level,
+    Likelihood,
+    Missingness,
+    Mixing,
+    Numbers,
+    OddRow,
+    Pooled,
+    Training,
+)
+from vgi_cli.reports.verdicts import judge, worst_first
+from vgi_cli.table.frames import from_frame
+
+COLUMN = ColumnNumbers(
+    *("a", "numeric", 90, 10, 0.0, 1.0, 0.1, 1.0, 0.1, 0.01, 0.2, 0.0, None, None),
+    pooled=Pooled(0.0, 0.1, 0.1),
+    mixing=Mixing(1.01, 1.02, 200.0, 0.6, False),
+    hidden=Hidden(100, "crps", 0.5, 1.0, 0.5, 0.9),
+    unseen=None,
+)
+GOOD = Numbers(
+    facts=Facts("run1", "t.csv", 100, 100, 2, "flow", "vgi", {}, {}, 0, {}, "cpu", "0", 0),
+    training=Training("objective", 50, 50, 1000, "epochs", True, "curve", 0.01, None, None),
+    contest=None,
+    missingness=Missingness(100, 200, 10, 90, 0, [], 2, [], 0),
+    imputing=Imputing(5, 100, 100, "metropolis", None),
+    columns=[COLUMN, replace(COLUMN, name="b")],
+    chains=Chains("traced", "", 10, 4, 120, 0.6, 0.05),
+    calibration=Calibration(100, 200, 19, 0.5, 0.9),
+    holdout=Calibration(100, 200, 19, 0.4, 0.89),
+    likelihood=Likelihood(100, "exact", -1.0, [OddRow(3, {}, 2, -3.0, 2.0, 20.0)]),
+    notes=[],
+)
+
+
+def levels(numbers: Numbers, about: str) -> set[Level]:
+    return {verdict.level for verdict in judge(numbers) if verdict.about == about}
+
+
+def with_column(**changes: Any) -> Numbers:
+    return replace(GOOD, columns=[replace(COLUMN, **changes), replace(COLUMN, name="b")])
+
+
+def with_training(**changes: Any) -> Numbers:
+    assert GOOD.training is not None
+    return replace(GOOD, training=replace(GOOD.training, **changes))
+
+
+def test_nothing_is_held_against_a_good_fit() -> None:
+    assert {verdict.level for verdict in judge(GOOD)} == {"good"}
+    assert len({verdict.about for verdict in judge(GOOD)}) == 8
+
+
+@pytest.mark.parametrize(
+    ("numbers", "level"),
+    [
+        (with_training(finished=False), "bad"),
+        (with_training(rise=0.05), "bad"),
+        (with_training(rise=0.05, stopped_by="converged"), "good"),
+        (with_training(rise=None, judged_by="nothing", steps=10), "bad"),
+        (with_training(rise=None, judged_by="nothing", steps=5000), "look"),
+        (with_training(judged_by="held-out", rise=None, rising=True), "look"),
+        (with_training(judged_by="held-out", rise=None, rising=True, stopped_by="early_stopping"), "good"),
+        (with_training(judged_by="held-out", rise=None, rising=False), "good"),
+        (with_training(judged_by="em", rise=0.05), "bad"),
+        (replace(GOOD, training=None), "unknown"),
+    ],
+)
+def test_training(numbers: Numbers, level: Level) -> None:
+    assert levels(numbers, "training") == {level}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "about", "level"),
+    [
+        (replace(GOOD, missingness=replace(GOOD.missingness, missing=0)), "missingness", "good"),
+        (replace(GOOD, missingness=replace(GOOD.missingness, empty_rows=1)), "missingness", "look"),
+        (
+            replace(
+                GOOD,
+                missingness=replace(GOOD.missingness, never_together=[("a", "b")], never_together_in_all=2),
+            ),
+            "missingness",
+            "look",
+        ),
+        (with_column(observed=40, missing=60), "missingness", "look"),
+        (with_column(suspicion="a key"), "columns", "bad"),
+        (with_column(outside=0.2), "fills", "look"),
+        (with_column(outside=0.4), "fills", "bad"),
+        (with_column(outside=0.06, furthest=9.0), "fills", "bad"),
+        (with_column(outside=0.02, furthest=9.0), "fills", "good"),
+        (with_column(extrapolated=0.3, extrapolated_by="b"), "fills", "look"),
+        (with_column(mixing=Mixing(1.15, 1.0, 50.0, 0.6, False)), "chains", "look"),
+        (with_column(mixing=Mixing(1.0, 1.4, 50.0, 0.6, False)), "chains", "bad"),
+        (with_column(mixing=Mixing(1.0, 1.0, 50.0, 0.1, False)), "chains", "look"),
+        (with_column(mixing=Mixing(1.0, 1.0, 50.0, 0.01, False)), "chains", "bad"),
+        (with_column(mixing=Mixing(None, None, 0.0, None, True)), "chains", "bad"),
+        (replace(GOOD, chains=Chains("exact", "")), "chains", "good"),
+        (replace(GOOD, chains=Chains("stored", "")), "chains", "unknown"),
+        (replace(with_column(mixing=None), chains=Chains("told", "", memory=0.4)), "chains", "look"),
+        (replace(with_column(mixing=None), chains=Chains("told", "", memory=0.7)), "chains", "bad"),
+        (replace(GOOD, columns=[replace(COLUMN, mixing=None)], chains=Chains("told", "")), "chains", "unknown"),
+        (with_column(hidden=Hidden(100, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "bad"),
+        (with_column(hidden=Hidden(10, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "good"),
+        (with_column(unseen=Hidden(100, "crps", 1.3, 1.0, -0.3, 0.9)), "calibration", "bad"),
+        (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 0.6)), "calibration", "bad"),
+        (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 0.75)), "calibration", "look"),
+        (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 1.0)), "calibration", "good"),
+        (replace(GOOD, calibration=Calibration(100, 200, 19, 0.0, 0.9)), "calibration", "look"),
+        (replace(GOOD, holdout=None), "calibration", "unknown"),
+        (replace(GOOD, likelihood=Likelihood(9, "exact", -1.0, [OddRow(3, {}, 2, -99.0, 50.0, 20.0)])), "rows", "look"),
+        (with_column(pooled=Pooled(0.0, 0.1, 0.7)), "information", "look"),
+    ],
+)
+def test_thresholds(numbers: Numbers, about: str, level: Level) -> None:
+    found = levels(numbers, about)
+    assert level in found if level != "good" else found == {"good"}
+    if level in ("look", "bad", "unknown"):
+        assert found <= {level, "good"}
+
+
+def test_columns_of_most_concern_come_first() -> None:
+    columns = [
+        replace(COLUMN, name="good"),
+        replace(COLUMN, name="key", suspicion="a key"),
+        replace(COLUMN, name="stuck", mixing=Mixing(2.0, 1.0, 5.0, 0.5, False)),
+        replace(COLUMN, name="holes", observed=10, missing=90),
+    ]
+    assert [column.name for column in worst_first(columns)] == ["key", "stuck", "holes", "good"]
+
+
+def columns_of(table: dict[str, list[Any]], **kinds: str) -> tuple[tuple[ModelledColumn, ...], np.ndarray, np.ndarray]:
+    """The columns of a table, their codes [n, columns], and which hold numbers."""
+    import pandas as pd
+
+    read = from_frame(pd.DataFrame(table))
+    schema, _ = infer_schema(read, kinds=kinds)
+    codes = np.stack([column.codes(read.column(column.name)) for column in schema.encoded], 1)
+    return schema.encoded, codes, np.array([not max(column.level_counts) for column in schema.encoded])
+
+
+def suspicions(table: dict[str, list[Any]], **kinds: str) -> dict[str, str | None]:
+    columns, codes, numeric = columns_of(table, **kinds)
+    return {column.name: suspicion(j, columns, codes, numeric) for j, column in enumerate(columns)}
+
+
+def test_kinds_that_are_wrong_and_kinds_that_are_not() -> None:
+    draw = np.random.default_rng(0)
+    n = 300
+    code = draw.integers(1, 13, n)
+    effect = draw.normal(size=13) * 3
+    x = draw.normal(size=n)
+    marked = np.where(draw.random(n) < 0.1, -999.0, x)
+    table: dict[str, list[Any]] = {
+        "key": draw.permutation(n).tolist(),
+        "code": code.tolist(),
+        "effect": (effect[code] + 0.3 * draw.normal(size=n)).tolist(),
+        "marked": marked.tolist(),
+        "numbers": draw.integers(0, 30, n).tolist(),
+        "count": draw.poisson(5, n).tolist(),
+        "x": x.tolist(),
+        "money": np.round(np.exp(draw.normal(10, 1, n))).tolist(),
+    }
+    said = {"code": "integer", "numbers": "categorical", "key": "integer", "count": "integer"}
+    found = suspicions(table, **said)
+    assert "number the rows" in str(found["key"])
+    assert "as labels its values explain 'effect'" in str(found["code"])
+    assert "-999" in str(found["marked"]) and "categories are all numbers" in str(found["numbers"])
+    assert [found[name] for name in ("effect", "count", "x", "money")] == [None] * 4
+
+
+def test_a_quantity_of_few_values_is_no_code() -> None:
+    draw = np.random.default_rng(1)
+    dose = draw.integers(1, 11, 400)
+    table = {"dose": dose.tolist(), "answer": (0.5 * dose + np.sqrt(dose) + draw.normal(size=400)).tolist()}
+    assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
