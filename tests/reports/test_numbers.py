@@ -120,7 +120,7 @@ def test_training_is_judged_by_held_out_rows_where_there_are_some() -> None:
         for e, s in enumerate([3.0, 2.0, 2.5], 1)
     ]
     found = told(lines, 3, 3, "epochs", True)
-    assert (found.judged_by, found.rising, found.held_out, found.steps) == ("held-out", False, -2.5, 7)
+    assert (found.judged_by, found.rise, found.held_out, found.steps) == ("held-out", -0.5, -2.5, 7)
     drawn = curves(lines)
     assert drawn["acceptance"][1].tolist() == [0.5, 0.5, 0.5]
     assert drawn["objective"][0].tolist() == [1, 2, 3]
@@ -139,7 +139,7 @@ def test_plain_values() -> None:
 
 @pytest.mark.parametrize("degrees", [1, 2, 10, 500])
 def test_tail_of_a_chi_square(degrees: int) -> None:
-    assert chi_square_tail(1e-4, degrees) == pytest.approx(chi2.isf(1e-4, degrees), rel=0.02)
+    assert chi_square_tail(1e-4, degrees) == pytest.approx(chi2.isf(1e-4, degrees), rel=0.08)
 
 
 def test_rows_of_a_normal_table_are_within_their_limit_and_a_slip_is_not() -> None:

@@ -185,8 +185,9 @@ def column(key: str, drawn: ColumnPicture, alt: str) -> str:
                     own.plot(places, np.full(len(places), level), "|", color=IMPUTED, markersize=5)
             own.set_xlim(drawn.at[0], drawn.at[-1])
             own.set_xticks(drawn.at[[0, len(drawn.at) // 2, -1]], [short(label) for label in drawn.labels])
-            for tick, side in zip(own.get_xticklabels(), ("left", "center", "right"), strict=True):
-                tick.set_horizontalalignment(side)
+            first, _, last = own.get_xticklabels()
+            first.set_horizontalalignment("left")
+            last.set_horizontalalignment("right")
             own.set_yticks([])
             own.spines["left"].set_visible(False)
     return canvas.markup(alt)
@@ -199,8 +200,11 @@ def _bars(own: Axes, drawn: ColumnPicture) -> None:
         offset = 0.12 * (number - (len(drawn.imputed) - 1) / 2)
         own.plot(drawn.at + offset, one, "D", color=IMPUTED, markersize=2.5)
     crowded = len(drawn.at) > 5 or sum(len(short(label, 10)) for label in drawn.labels) > 30
-    turned = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    own.set_xticks(drawn.at, [short(label, 10) for label in drawn.labels], **turned)
+    labels = [short(label, 10) for label in drawn.labels]
+    if crowded:
+        own.set_xticks(drawn.at, labels, rotation=50, ha="right", rotation_mode="anchor")
+    else:
+        own.set_xticks(drawn.at, labels)
     own.set_ylim(bottom=0)
     own.set_ylabel("share")
 
@@ -222,18 +226,18 @@ def pairs(key: str, drawn: Sequence[Pair], alt: str) -> str:
     return canvas.markup(alt)
 
 
-def traces(key: str, drawn: Trace, every: int, alt: str) -> str:
-    """Traces of the mean and the spread of a column's imputed cells; `every`: sweeps between two states."""
+def traces(key: str, drawn: Trace, alt: str) -> str:
+    """Traces of the mean and the spread of a column's imputed cells."""
     with Canvas(key, 3.1, 2.6, (2, 1)) as canvas:
         for own, values, name in zip(canvas.axes, (drawn.mean, drawn.spread), ("mean", "spread"), strict=True):
-            sweeps = np.arange(values.shape[1]) * every
+            rounds = np.arange(values.shape[1]) * drawn.every
             for one, (colour, dash) in zip(values, FOUR, strict=False):
-                own.plot(sweeps, one, dash, color=colour, linewidth=0.9)
-            own.axvline(drawn.kept * every, color=INK, linewidth=0.6, dashes=(2, 2))
+                own.plot(rounds, one, dash, color=colour, linewidth=0.9)
+            own.axvline(drawn.kept * drawn.every, color=INK, linewidth=0.6, dashes=(2, 2))
             own.set_ylabel(name)
             own.locator_params(axis="y", nbins=4)
         canvas.axes[0].tick_params(labelbottom=False)
-        canvas.axes[1].set_xlabel("sweep")
+        canvas.axes[1].set_xlabel("round")
     return canvas.markup(alt)
 
 

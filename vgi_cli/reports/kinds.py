@@ -42,9 +42,9 @@ def suspicion(place: int, columns: Sequence[ModelledColumn], codes: Floats, nume
     if column.whole and _is_key(values):
         return "its values number the rows: a key, which nothing can predict"
     if (mark := _mark(values)) is not None:
-        return f"{plain(mark)} stands far from all other values and is repeated: a mark for missing cells?"
+        return f"{plain(mark)} stands far from all other values and is repeated: perhaps a mark for missing cells"
     if column.whole and (other := _explained_as_labels(place, codes, numeric)) is not None:
-        return f"as labels its values explain '{columns[other].name}', as a quantity they do not: a code?"
+        return f"as labels its values explain '{columns[other].name}', as a quantity they do not: perhaps a code"
     return None
 
 

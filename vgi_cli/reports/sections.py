@@ -15,8 +15,6 @@ SHOWN = 12
 TRACED = 6
 BARS = 20
 """Columns of a bar chart at most."""
-SWEEPS = 2
-"""Between two states of a trace."""
 SYMBOLS: dict[Level, str] = {"good": "✓ fine", "look": "△ look", "bad": "✗ bad", "unknown": "? unknown"}
 
 
@@ -346,7 +344,7 @@ def _chains(drawer: _Drawer) -> Part:
     figures = []
     for place, (name, own) in enumerate(mixed[:TRACED]):
         alt = f"traces of {name}: R-hat of the mean {number(own.rhat_mean)}, of the spread {number(own.rhat_spread)}"
-        markup = drawing.traces(drawer.key(), drawn[name], SWEEPS, alt)
+        markup = drawing.traces(drawer.key(), drawn[name], alt)
         figures.append(Figure(markup, caption if place == 0 else "", name))
     rows = [
         [name, number(own.rhat_mean), number(own.rhat_spread), number(own.ess), percent(own.acceptance)]
@@ -363,6 +361,8 @@ def _chains(drawer: _Drawer) -> Part:
         known.append(
             f"largest correlation between half-time and end {numbers.chains.memory:.2f} (above 0.3: too short)"
         )
+    if numbers.chains.apart is not None:
+        known.append(f"pairs of chains that did not meet {percent(numbers.chains.apart)} (above 10 %: too short)")
     if numbers.chains.kind == "exact":
         return Part(drawer.verdicts("chains"))
     text = " ".join([numbers.chains.text, f"All chains: {'; '.join(known)}." if known else ""]).strip()

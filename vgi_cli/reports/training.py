@@ -58,8 +58,9 @@ def told(
     values = drawn[name][1] if name in drawn else np.zeros(0)
     scores = next((curve[1] for key, curve in drawn.items() if key not in (*CRITERIA, "acceptance")), np.zeros(0))
     judged_by: Literal["held-out", "em", "curve", "nothing"]
+    gained: float | None
     if len(scores) > 1:
-        judged_by, gained = "held-out", None
+        judged_by, gained = "held-out", float(scores[-1] - scores[:-1].max())
     elif name == "loglik":
         judged_by, gained = ("em", remaining(values)) if len(values) > 1 else ("nothing", None)
     else:
@@ -75,7 +76,6 @@ def told(
         judged_by=judged_by,
         rise=gained,
         held_out=float(scores[-1]) if len(scores) else None,
-        rising=bool(scores.argmax() == len(scores) - 1) if len(scores) > 1 else None,
     )
 
 

@@ -35,10 +35,9 @@ class Training:
     stopped_by see the run's manifest
     judged_by  what tells whether the fit had levelled off: scores of held-out rows, the shrinking steps of EM, the last
                third of the curve, or nothing (too few epochs)
-    rise       what the fit still gained then, nats a row: in the last third of the curve; by EM, if its steps went on
-               shrinking as they did; None: not told by these
+    rise       what the fit still gained then, nats a row: the last score of held-out rows over the best before; the
+               last third of the curve over the middle one; what EM would gain if its steps went on shrinking as before
     held_out   the last score of held-out rows, nats a row; None: there were none
-    rising     whether that was the best of these scores
     """
 
     criterion: str
@@ -50,7 +49,6 @@ class Training:
     judged_by: Literal["held-out", "em", "curve", "nothing"]
     rise: float | None
     held_out: float | None
-    rising: bool | None
 
 
 @dataclass(frozen=True)
@@ -185,9 +183,11 @@ class Chains:
 
     kind     `exact`: there are none; `traced`: run anew and recorded; `told`: what the sampler says of itself;
              `stored`: what the run keeps
-    rows, chains, sweeps  of what was traced: rows with a hole, chains of each, sweeps of each after those left out
+    rows, chains, rounds  of what was traced: rows with a hole, chains of each, rounds of each after those left out
     acceptance  share of accepted proposals over all columns
     memory   the largest correlation of a cell between half-time and end of its chain
+    apart    of pairs of imputing chains, one of them begun at an exact draw, the largest share that had not met at the
+             end, by number of holes: a bound of the distance of a draw from an exact one (samplers/lengths.py)
     text     how to read this, in words
     """
 
@@ -195,9 +195,10 @@ class Chains:
     text: str
     rows: int | None = None
     chains: int | None = None
-    sweeps: int | None = None
+    rounds: int | None = None
     acceptance: float | None = None
     memory: float | None = None
+    apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -318,12 +319,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Trace:
-    """The mean and the spread of a column's imputed cells, [chains, sweeps] each; `kept`: the first of the sweeps that
-    R-hat is of."""
+    """The mean and the spread of a column's imputed cells, [chains, states] each, every `every` rounds one; `kept`: the
+    first of the states that R-hat is of."""
 
     mean: Floats
     spread: Floats
     kept: int
+    every: int
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ ACCEPTED_LOOK, ACCEPTED_BAD = 0.2, 0.05
 """Share of accepted proposals of a column."""
 REMEMBERED_LOOK, REMEMBERED_BAD = 0.3, 0.6
 """Correlation of a cell's state at half-time of its chain with that at the end."""
+APART_LOOK, APART_BAD = 0.15, 0.6
+"""Share of pairs of imputing chains that did not meet (samplers/lengths.py aims at 0.1)."""
 NOMINAL = 0.9
 COVERED_BAD, COVERED_LOOK = 0.15, 0.07
 """How far the share of hidden numbers in their 90 % intervals may be from NOMINAL, beside its sampling error."""
@@ -82,27 +84,33 @@ def _training(numbers: Numbers) -> Iterable[Verdict]:
     if not training.finished:
         return [
             Verdict(
-                "training", "bad", f"The fit was stopped after {training.epochs} epochs and has not come to its end."
+                "training", "bad", f"The fit was stopped after {_epochs(training.epochs)} and has not come to its end."
             )
         ]
     if training.stopped_by == "converged":
-        return [Verdict("training", "good", f"The fit has converged, after {training.epochs} epochs.")]
-    if training.judged_by == "held-out":
-        if training.rising and training.stopped_by != "early_stopping":
-            text = "Held-out rows still gained when the fit ended: more epochs may fit better."
-            return [Verdict("training", "look", text)]
-        return [Verdict("training", "good", f"Held-out rows gained no more; the fit did {training.epochs} epochs.")]
+        return [Verdict("training", "good", f"The fit has converged, after {_epochs(training.epochs)}.")]
     if training.rise is None:
         level: Level = "bad" if training.steps < FEW_STEPS else "look"
-        text = f"{training.epochs} epochs ({training.steps} steps) are too few to see the fit level off: give it more."
+        text = (
+            f"{_epochs(training.epochs)} ({training.steps} steps) are too few to see the fit level off: give it more."
+        )
         return [Verdict("training", level, text)]
-    columns = max(len(numbers.columns), 1)
-    what = "its last third gained" if training.judged_by == "curve" else "going on would gain"
-    gained = f"{what} {max(training.rise, 0.0):.2g} nats a row"
-    if training.rise > RISING * columns:
+    rising = training.rise > RISING * max(len(numbers.columns), 1)
+    gained = f"{max(training.rise, 0.0):.2g} nats a row"
+    if training.judged_by == "held-out":
+        if rising and training.stopped_by != "early_stopping":
+            text = f"Held-out rows still gained when the fit ended ({gained}): more epochs may fit better."
+            return [Verdict("training", "look", text)]
+        return [Verdict("training", "good", f"Held-out rows gained no more; the fit did {_epochs(training.epochs)}.")]
+    gained = f"{'its last third gained' if training.judged_by == 'curve' else 'going on would gain'} {gained}"
+    if rising:
         text = f"The curve was still rising when the fit ended: {gained}. More epochs (--epochs) would fit better."
         return [Verdict("training", "bad", text)]
     return [Verdict("training", "good", f"The curve has levelled off: {gained}.")]
+
+
+def _epochs(count: int) -> str:
+    return f"{count:,} epoch{'s' * (count != 1)}"
 
 
 def _missing(numbers: Numbers) -> Iterable[Verdict]:
@@ -190,15 +198,15 @@ def _chains(numbers: Numbers) -> Iterable[Verdict]:
     mixing = {column.name: column.mixing for column in numbers.columns if column.mixing is not None}
     bad = [name for name, own in mixing.items() if _mixes(own) == "bad"]
     look = [name for name, own in mixing.items() if _mixes(own) == "look"]
-    remembered = chains.memory is not None and chains.memory > REMEMBERED_LOOK
-    if bad or (chains.memory or 0) > REMEMBERED_BAD:
+    memory, apart = chains.memory or 0.0, chains.apart or 0.0
+    if bad or memory > REMEMBERED_BAD or apart > APART_BAD:
         names = f" of {_named(bad)}" if bad else ""
         yield Verdict(
             "chains",
             "bad",
             f"The chains{names} are stuck or disagree: their fills are not draws from the model. A longer fit helps.",
         )
-    elif look or remembered:
+    elif look or memory > REMEMBERED_LOOK or apart > APART_LOOK:
         names = f" of {_named(look)}" if look else ""
         yield Verdict("chains", "look", f"The chains{names} mix slowly: fills may depend on where their chains began.")
     elif mixing or chains.acceptance is not None or chains.memory is not None:

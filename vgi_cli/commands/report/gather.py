@@ -182,7 +182,9 @@ def _with_draws(
     with reporter.stage(SCORING, "rows") as stage:
         hidden = hide_again(fitted, rows, asked, work, stage)
     with reporter.stage(TRACING) as stage:
-        chains = traced(fitted, rows, sampling.sampler, seed, device, stage)
+        rounds = diagnostics.get("rounds_by_holes")
+        length = max(rounds.values(), default=0.0) if isinstance(rounds, Mapping) else 0.0
+        chains = traced(fitted, rows, sampling.sampler, length, seed, device, stage)
     likelihood = _likelihood(looked, asked, seed, device, reporter)
     unseen = kept_apart(fitted.run.holdout())
     columns, pictures = _columns(looked, some, draws, chains, hidden, unseen)
@@ -272,18 +274,20 @@ def _chains(sampler: str, diagnostics: Mapping[str, object], chains: Traced | No
     """How the chains of a sampler were looked at."""
     traits = registry.SAMPLERS[sampler].traits
     acceptance, memory = (cast(float | None, diagnostics.get(name)) for name in ("acceptance", "memory"))
+    pairs = diagnostics.get("apart_by_holes")
+    apart = max(pairs.values(), default=None) if isinstance(pairs, Mapping) else None
     if sampler in ("exact", "trees"):
         return Chains("exact", "Exact draws: nothing to mix.")
     if traits.stored:
         return Chains("stored", "The fills are imputations that the run stores.")
     if chains is None:
         text = f"Chains of sampler '{sampler}' are not recorded; this is what the sampler says of them."
-        return Chains("told", text, acceptance=acceptance, memory=memory)
+        return Chains("told", text, acceptance=acceptance, memory=memory, apart=apart)
     text = (
         f"{chains.chains} chains of each of {chains.rows} rows were run anew: half of them from where the fit left its "
-        f"chains, half from draws of the columns; {chains.left_out} sweeps are left out, {chains.sweeps} kept."
+        f"chains, half from draws of the columns; {chains.left_out} rounds are left out, {chains.rounds} kept."
     )
-    return Chains("traced", text, chains.rows, chains.chains, chains.sweeps, acceptance, memory)
+    return Chains("traced", text, chains.rows, chains.chains, chains.rounds, acceptance, memory, apart)
 
 
 def _pairs(looked: Looked, some: Tensor, draws: Floats) -> list[Pair]:

@@ -6,6 +6,7 @@ one that imputes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -28,17 +29,19 @@ from vgi_cli.reports.values import Trace
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.gibbs import GibbsImputer
+from vgi_cli.samplers.lengths import Lengths
 from vgi_cli.samplers.metropolis import BurnIn, MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart, Start, start_of
+from vgi_cli.samplers.together import Together
 
 CHAINS, ROWS = 4, 128
 """Chains of a row, and rows: together one pack of the samplers."""
-SWEEPS = 2
-"""Between two states that are recorded."""
+ROUNDS = 2
+"""Rounds of a chain (sweeps, where a round is one) between two states that are recorded."""
 KEPT = 60
 """States that are kept."""
-LEFT_OUT = (10, 30)
-"""States that are left out before them, at least and at most: as many sweeps as a row has holes."""
+LEFT_OUT = (10, 60)
+"""States that are left out before them, at least and at most: as many rounds as imputing chains run, or holes."""
 
 
 class Traced(NamedTuple):
@@ -46,7 +49,7 @@ class Traced(NamedTuple):
 
     traces      by column, those with a hole in the rows
     acceptance  by column; empty where every draw is accepted
-    left_out, sweeps  of each chain: before what is kept, and kept
+    left_out, rounds  of each chain: before what is kept, and kept
     """
 
     traces: Mapping[str, Trace]
@@ -54,7 +57,7 @@ class Traced(NamedTuple):
     rows: int
     chains: int
     left_out: int
-    sweeps: int
+    rounds: int
 
 
 class _At(Start):
@@ -68,11 +71,30 @@ class _At(Start):
         return torch.nn.functional.pad(self.states_now, (0, 0, 0, more))
 
 
+class _Fixed(Lengths):
+    """A few rounds, whatever the row."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda holes: (), 0)
+
+    def of(self, holes: Tensor) -> tuple[Tensor, Tensor]:
+        """ROUNDS, with one single cell in each."""
+        return torch.full_like(holes, ROUNDS), torch.ones_like(holes)
+
+
+class _Few(Together):
+    """The moves of whole rows of imputing chains, for a few rounds."""
+
+    def lengths(self, box: Box) -> Lengths:
+        """Of the calls that are recorded."""
+        return _Fixed()
+
+
 def traced(
-    fitted: FittedTable, rows: Rows, sampler: str, seed: int, device: torch.device, stage: Stage
+    fitted: FittedTable, rows: Rows, sampler: str, length: float, seed: int, device: torch.device, stage: Stage
 ) -> Traced | None:
     """Record the chains of `metropolis` or `gibbs` on at most ROWS rows with a hole; None of another sampler, of
-    conditionals with latents, and where no row has a hole."""
+    conditionals with latents, and where no row has a hole. `length`: how many rounds imputing chains run."""
     q = fitted.conditionals
     incomplete = (rows.table.missing.any(1) & ~rows.table.missing.all(1)).nonzero()[:, 0]
     if sampler not in ("metropolis", "gibbs") or q is None or len(q.block_of) != fitted.layout.d or not len(incomplete):
@@ -95,11 +117,11 @@ def traced(
     at.states_now = torch.cat([kept[: CHAINS // 2], spread[CHAINS // 2 :]])
     imputer: Imputer
     if sampler == "metropolis":
-        imputer = MetropolisImputer(fitted.model.to(device), q.to(device), at, BurnIn(SWEEPS, 0.0, 0.0))
+        model, q = fitted.model.to(device), q.to(device)
+        imputer = MetropolisImputer(model, q, at, BurnIn(ROUNDS, 0.0, 0.0), together=_Few(model, q))
     else:
-        imputer = GibbsImputer(q.to(device), at, SWEEPS, 0.0)
-    holes = int(missing.sum(1).max())
-    first = int(np.clip(-(-holes // SWEEPS), *LEFT_OUT))
+        imputer = GibbsImputer(q.to(device), at, ROUNDS, 0.0)
+    first = int(np.clip(math.ceil(max(length, int(missing.sum(1).max())) / ROUNDS), *LEFT_OUT))
     means, spreads = [], []
     columns, absent = fitted.schema.encoded, fitted.schema.layout.of_columns(own.table.missing).numpy()
     for turn in range(first + KEPT):
@@ -112,10 +134,10 @@ def traced(
         stage((turn + 1) / (first + KEPT))
     names = [column.name for j, column in enumerate(columns) if absent[:, j].any()]
     every = np.array(means).transpose(1, 2, 0), np.array(spreads).transpose(1, 2, 0)  # [columns, chains, states]
-    traces = {name: Trace(mean, spread, first) for name, mean, spread in zip(names, *every, strict=True)}
+    traces = {name: Trace(mean, spread, first, ROUNDS) for name, mean, spread in zip(names, *every, strict=True)}
     accepted = imputer.diagnostics().get("acceptance_by_column", {})
     by_name = {str(name): float(share) for name, share in accepted.items()} if isinstance(accepted, Mapping) else {}
-    return Traced(traces, by_name, len(own.keys), CHAINS, first * SWEEPS, KEPT * SWEEPS)
+    return Traced(traces, by_name, len(own.keys), CHAINS, first * ROUNDS, KEPT * ROUNDS)
 
 
 def _told(column: ModelledColumn, codes: Floats) -> tuple[Floats, Floats]:
