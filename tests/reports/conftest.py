@@ -29,7 +29,7 @@ def table(rows: int = 60, seed: int = 0) -> str:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `data.csv` and the runs `mix` (by EM) and `vgi` (one that chains impute)."""
+    """A folder with `data.csv` and the run `mix`, by EM."""
     folder = tmp_path_factory.mktemp("reports")
     data = folder / "data.csv"
     data.write_text(table())
@@ -38,8 +38,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     em = ["--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=2", "--set", "trees=none"]
     fit = ["fit", str(data), *ids, *em, "--out", str(folder / "mix"), *common]
     assert main(fit) == 0
-    tiny = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "bootstrap=none"]
-    warm = ["--set", "optim.warmup_conditionals=2", "--set", "optim.warmup_model=2", "--epochs", "2"]
-    chains = ["fit", str(data), *ids, "--exclude", "<kind>", "--model", "flow", "--method", "vgi", *tiny, *warm]
-    assert main([*chains, "--set", "model.steps=1", "--out", str(folder / "vgi"), *common]) == 0
     return folder
+
+
+@pytest.fixture(scope="session")
+def chained(runs: Path) -> Path:
+    """A run whose draws are chains, of two epochs."""
+    tiny = ["--set", "method.trunk=[8]", "--set", "method.hidden=[8]", "--set", "bootstrap=none", "--threads", "1"]
+    warm = ["--set", "optim.warmup_conditionals=2", "--set", "optim.warmup_model=2", "--epochs", "2"]
+    model = ["--model", "flow", "--method", "vgi", "--set", "model.steps=1"]
+    rows = [str(runs / "data.csv"), "--id", "key", "--exclude", "<kind>"]
+    assert main(["fit", *rows, *model, *tiny, *warm, "--out", str(runs / "vgi"), "-q"]) == 0
+    return runs / "vgi"

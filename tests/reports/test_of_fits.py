@@ -1,0 +1,150 @@
+"""Fits that are good are not accused, and fits that are bad are: what the verdicts are for. Tables are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vgi_cli
+from vgi_cli.reports.values import Level
+
+SAMPLES = Path(__file__).parents[2] / "sample_data"
+
+Cells = np.ndarray
+
+
+def holes(x: Cells, share: float, draw: np.random.Generator) -> Cells:
+    """As texts, a share of them empty."""
+    texts = np.array([[f"{value:.4f}" for value in row] for row in x], dtype=object)
+    texts[draw.random(x.shape) < share] = ""
+    return texts
+
+
+def factors(draw: np.random.Generator) -> Cells:
+    return holes(draw.normal(size=(400, 3)) @ draw.normal(size=(3, 8)) + 0.5 * draw.normal(size=(400, 8)), 0.2, draw)
+
+
+def clusters(draw: np.random.Generator) -> Cells:
+    centres = np.array([[0, 0, 0], [5, 0, 4], [0, 6, 2]])
+    return holes(centres[draw.integers(0, 3, 600)] + draw.normal(size=(600, 3)), 0.25, draw)
+
+
+def curved(draw: np.random.Generator) -> Cells:
+    t = draw.uniform(0, 6, 500)
+    x = np.stack([t, np.sin(t), np.cos(t), 0 * t], 1) + draw.normal(size=(500, 4)) * [0.2, 0.15, 0.15, 1]
+    return holes(x, 0.2, draw)
+
+
+def skewed(draw: np.random.Generator) -> Cells:
+    return holes(np.exp(draw.normal(size=(500, 1)) + 0.5 * draw.normal(size=(500, 4))), 0.15, draw)
+
+
+def coded(draw: np.random.Generator) -> Cells:
+    code = draw.integers(1, 13, 400)
+    y = 3 * draw.normal(size=13)[code] + 0.3 * draw.normal(size=400)
+    table = holes(np.stack([code, y, 0.3 * y + draw.normal(size=400)], 1), 0.1, draw)
+    table[:, 0] = [text[:-5] for text in table[:, 0]]  # whole numbers
+    return table
+
+
+def numbered(draw: np.random.Generator) -> Cells:
+    table = coded(draw)
+    table[:, 0] = [str(i + 1) for i in range(len(table))]
+    return table
+
+
+def marked(draw: np.random.Generator) -> Cells:
+    table = factors(draw)
+    table[draw.random(len(table)) < 0.1, 0] = "-999"
+    return table
+
+
+def copies(draw: np.random.Generator) -> Cells:
+    """Two columns that are all but equal, and are missing together."""
+    z = draw.normal(size=(400, 1))
+    x = np.hstack([z + 0.003 * draw.normal(size=(400, 2)), draw.normal(size=(400, 1))])
+    table = holes(x, 0.0, draw)
+    table[draw.random(400) < 0.4, :2] = ""
+    return table
+
+
+def write(make: Callable[[np.random.Generator], Cells], seed: int) -> str:
+    rows = [",".join(row) for row in make(np.random.default_rng(seed))]
+    head = ",".join(f"x{i}" for i in range(rows[0].count(",") + 1))
+    Path("table.csv").write_text("\n".join([head, *rows]) + "\n")
+    return "table.csv"
+
+
+def verdicts(data: str | Path, **options: Any) -> list[dict[str, str]]:
+    options = {"threads": 1, **options, "set": {"bootstrap": 4, **options.get("set", {})}}
+    (run,) = vgi_cli.fit(str(data), out="run", **options).report()["runs"]
+    found: list[dict[str, str]] = run["verdicts"]
+    return found
+
+
+def accused(found: list[dict[str, str]], level: Level = "bad") -> dict[str, str]:
+    return {verdict["about"]: verdict["text"] for verdict in found if verdict["level"] == level}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "seed", "options"),
+    [
+        ("penguins.csv", 0, {}),
+        ("penguins.csv", 1, {"mask": SAMPLES / "penguins.mask.csv"}),
+        ("mammals.csv", 0, {}),
+        ("mammals.csv", 1, {}),
+        ("weather.parquet", 0, {}),
+        (factors, 2, {"model": "fa"}),
+        (factors, 3, {}),
+        (clusters, 4, {}),
+        (curved, 5, {}),
+        (skewed, 6, {}),
+        (clusters, 7, {"model": "flow", "set": {"bootstrap": "none"}}),
+        (curved, 8, {"model": "flow", "set": {"bootstrap": "none"}}),
+        (factors, 9, {"model": "vae", "set": {"bootstrap": "none"}}),
+    ],
+)
+def test_good_fits_are_not_accused(
+    make: Any, seed: int, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = SAMPLES / make if isinstance(make, str) else write(make, seed)
+    assert accused(verdicts(data, seed=seed, **options)) == {}
+
+
+FEW = {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "bootstrap": "none"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "options", "about", "text"),
+    [
+        (curved, {"model": "flow", "epochs": 1, "set": FEW}, "training", "too few to see"),
+        (curved, {"model": "flow", "epochs": 10, "set": {"bootstrap": "none"}}, "training", "still rising"),
+        (clusters, {"model": "mixture", "epochs": 1, "set": {"model.components": 3}}, "training", "too few to see"),
+        (clusters, {"model": "mixture", "epochs": 3, "set": {"model.components": 3}}, "training", "still rising"),
+        (coded, {"columns": {"x0": "integer"}}, "columns", "'x0' (integer) may be of a wrong kind: as labels"),
+        (numbered, {}, "columns", "number the rows"),
+        (marked, {}, "columns", "-999 stands far"),
+        (coded, {"columns": {"x0": "integer", "x1": "categorical"}}, "columns", "categories are all numbers"),
+    ],
+)
+def test_bad_fits_are_called_bad(
+    make: Any, options: dict[str, Any], about: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = accused(verdicts(write(make, 7), **options))
+    assert text in found.get(about, ""), found
+
+
+@pytest.mark.slow
+def test_stuck_chains_are_called_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pseudo-Gibbs chains of two copies, one redrawn given the other: they cannot leave where they are."""
+    monkeypatch.chdir(tmp_path)
+    found = verdicts(write(copies, 1), model="flow", epochs=30, set={"bootstrap": "none"})
+    assert "stuck or disagree" in accused(found).get("chains", ""), found
