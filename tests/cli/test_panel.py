@@ -61,9 +61,9 @@ def test_what_the_panel_says() -> None:
         "2/4 training  ━━━━━━━━━━──────────────  40%  20 s left",
         "    4 of 10 epochs, 0.5 epochs/s, 12,346 rows/s",
         "    held-out log-likelihood -3.5 (best -3.25 at epoch 2)  ▁█▅▇",
-        "    acceptance 81%, GPU memory 1.2 GB",
+        "    acceptance 81%, GPU memory 1.23 GB",
     ]
-    assert panel.lines(now, scores, notes=True)[3].endswith("1.2 GB, objective 3.2")
+    assert panel.lines(now, scores, notes=True)[3].endswith("1.23 GB, objective 3.2")
     plain = panel.lines(now, scores, unicode=False)
     assert all(line.isascii() for line in plain) and "##########----" in plain[0] and plain[2].endswith("  _#=*")
     assert panel.lines(Progress(1, 1, "reading the table", 1.0), panel.Scores()) == [

@@ -100,7 +100,7 @@ def lines(progress: Progress, scores: Scores, notes: bool = False, unicode: bool
     if progress.acceptance is not None:
         more.append(f"acceptance {progress.acceptance:.0%}")
     if progress.gpu_bytes is not None:
-        more.append(f"GPU memory {progress.gpu_bytes / 1e9:.2g} GB")
+        more.append(f"GPU memory {progress.gpu_bytes / 1e9:.3g} GB")
     if notes and progress.note:
         more.append(progress.note)
     below = [", ".join(counted), scores.line(unicode), ", ".join(more)]
@@ -108,8 +108,8 @@ def lines(progress: Progress, scores: Scores, notes: bool = False, unicode: bool
 
 
 class Panel:
-    """Draws the last report again whenever something has changed, at most every BEAT seconds; what is left of the
-    terminal is as it was once it is closed."""
+    """Draws the last report again whenever something has changed, at most every BEAT seconds. Once it is closed the
+    terminal is as it was, but for the lines that were printed above it."""
 
     def __init__(self, stream: TextIO, colour: bool, notes: bool, clock: Callable[[], float]) -> None:
         from rich.console import Console
@@ -157,8 +157,10 @@ class Panel:
     def close(self) -> None:
         """Take the panel away, and show the cursor again."""
         self._closed.set()
-        self._thread.join()
-        self._live.stop()
+        try:
+            self._thread.join()
+        finally:  # whatever interrupts the waiting
+            self._live.stop()
 
     def _beat(self) -> None:
         drawn: list[str] = []
