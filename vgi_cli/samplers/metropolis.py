@@ -294,7 +294,7 @@ class MetropolisImputer(PackedImputer):
         x, missing = pack.x, pack.missing
         record, whole = records
         allowed = self._q.blocks(missing)
-        steps = int(span.cells.max())
+        steps = min(int(span.cells.max()), allowed.shape[1])
         first = self._q.members[:, 0]
         given = None if self._moves is None else self._moves.given(x, missing)
         least, most = int(span.begin[: pack.real].min()), int(span.end.max())
