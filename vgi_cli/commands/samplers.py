@@ -17,6 +17,7 @@ from vgi_cli.machine.work import Work
 from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
+from vgi_cli.runs.store import CHAINS
 from vgi_cli.samplers.base import Imputer, SamplerInput
 
 NOT_INCLUDED = (
@@ -158,5 +159,6 @@ def build_imputer(
         single=imputer is not None and registry.COMPLETERS[imputer].traits.single,
         trees=trees if sampler == "trees" else (),
         capture=capture,
+        chains={name: value.to(device) for name, value in fitted.run.tensors(CHAINS).items()} if chains else {},
     )
     return entry.load()(inputs), dtype

@@ -15,6 +15,7 @@ from torch import Tensor
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import Interrupted, UsageError
 from vgi_cli.fitting import contest, pace, plateau, trees
+from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
@@ -44,8 +45,8 @@ from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import new_manifest
+from vgi_cli.runs.store import CHAINS, RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
-from vgi_cli.runs.store import RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings import components
 from vgi_cli.settings.problems import Settings
@@ -454,7 +455,9 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     found = None if warning is None else warning(drive.state, run.last_metrics())
     if found is not None:
         work.reporter.warn(found)
-    return fitted_of(run, recipe, job.train.table.layout)
+    fitted = fitted_of(run, recipe, job.train.table.layout)
+    run.save({CHAINS: measured_chains(fitted, job.train, outcome.steps, work)}, {})
+    return fitted
 
 
 def _phase(recipe: Recipe) -> str:

@@ -22,6 +22,8 @@ SCHEMA = "schema.json"
 CONTEST = "contest.json"
 HOLDOUT = "holdout.json"
 STEMS = ("model", "conditionals", "imputations", "state")
+CHAINS = "chains"
+"""Tensors of no checkpoint: what is measured of imputing chains after the end of a fit."""
 
 
 class RunStore(ABC):
@@ -59,7 +61,7 @@ class RunStore(ABC):
 
     @abstractmethod
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """The tensors of one of STEMS, empty where the run has none."""
+        """The tensors of one of STEMS, or of CHAINS, empty where the run has none."""
 
     @abstractmethod
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:

@@ -43,6 +43,7 @@ class SamplerInput(NamedTuple):
     trees         of each model the trees that revise its cells, one a dimension, None where it has none (trees.py);
                   empty: no model has any
     capture       makes a step of a chain, a function of tensors, faster; None: nothing does
+    chains        what the run keeps of how its imputing chains move (together.py); empty where it keeps nothing
     """
 
     models: Sequence[Model]
@@ -52,6 +53,7 @@ class SamplerInput(NamedTuple):
     single: bool = False
     trees: Sequence[Sequence[Tree | None]] = ()
     capture: Callable[[Any], Any] | None = None
+    chains: Mapping[str, Tensor] = {}
 
 
 def unwatched(share: float) -> None:

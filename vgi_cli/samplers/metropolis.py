@@ -198,6 +198,8 @@ class MetropolisImputer(PackedImputer):
         pack = Pack(torch.cat([true, start]), torch.cat([missing, missing]), twice, 2 * len(true))
         log_p, sides, one = self._log_p(pack.x, pack.missing), torch.stack(box), torch.ones_like(keys).repeat(2)
         record, whole = Record(pack.missing), pack.x.new_zeros(2, 2 * len(true))
+        self._moves = None if self._together is None else self._together.moves(true.device)
+        self._outside = self._outside.to(true.device)
         outside = self._outside.clone()
         try:
             for number in itertools.count():
@@ -337,12 +339,17 @@ class MetropolisImputer(PackedImputer):
         return {**summary, "outside_range": int(self._outside), **found}
 
 
-def build(fitted: SamplerInput) -> Imputer:
-    """The sampler `metropolis`; refits take turns, with the proposals of the fit."""
+def joined(fitted: SamplerInput) -> tuple[list[MetropolisImputer], Together]:
+    """An imputer for each model, with the proposals of the fit, and what they have in common."""
     q, start = fitted.conditionals, start_of(fitted)
     assert q is not None
-    together = Together(fitted.models[0], q)
+    together = Together(fitted.models[0], q, fitted.chains)
     capture = fitted.capture
     imputers = [MetropolisImputer(model, q, start, capture=capture, together=together) for model in fitted.models]
     together.shares = imputers[0].shares_apart
-    return in_turn(imputers)
+    return imputers, together
+
+
+def build(fitted: SamplerInput) -> Imputer:
+    """The sampler `metropolis`; refits take turns."""
+    return in_turn(joined(fitted)[0])

@@ -103,6 +103,11 @@ class WholeRows:
     def __init__(self, mixture: JointMixture) -> None:
         self._g = mixture
 
+    @property
+    def mixture(self) -> JointMixture:
+        """g."""
+        return self._g
+
     def given(self, x: Tensor, missing: Tensor) -> Given:
         """What the moves of PACK chains need of their observed cells; rounding cannot depend on other chains."""
         g: JointConditional = self._g.conditional(x, missing, apart=True)

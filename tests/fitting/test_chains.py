@@ -1,0 +1,67 @@
+"""What is measured of imputing chains is kept at the end of a fit, and used."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vgi_cli
+from vgi_cli.fitting import chains
+from vgi_cli.samplers import together
+
+SMALL = {"model.steps": 1, "model.hidden": 8, "method.hidden": [8], "method.trunk": [8], "bootstrap": "none"}
+
+
+def table(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(80, 3)) @ rng.normal(size=(3, 3)), columns=list("abc"))
+    x.mask(rng.random(x.shape) < 0.3).to_csv(folder / "data.csv", index=False)
+    return folder / "data.csv"
+
+
+def test_a_fit_keeps_them_and_an_imputation_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = table(tmp_path)
+    settings = {"model": "flow", "set": SMALL, "epochs": 2, "threads": 1}
+    without = vgi_cli.fit(data, out=tmp_path / "without", **settings)
+    assert not (tmp_path / "without" / "chains.safetensors").exists()  # too few steps
+    monkeypatch.setattr(chains, "FEWEST_STEPS", 1)
+    run = vgi_cli.fit(data, out=tmp_path / "run", **settings)
+    assert "chains.safetensors" in run.manifest["files"]
+    drawn = without.impute(m=2)
+
+    def never(*_: object) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(together, "stand_in", never)
+    monkeypatch.setattr(together.Together, "_apart", never)
+    for one, two in zip(drawn, run.impute(m=2), strict=True):
+        pd.testing.assert_frame_equal(one, two)
+
+
+def test_more_holes_than_were_fitted_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "FEWEST_STEPS", 1)
+    data = table(tmp_path)
+    x = pd.read_csv(data)
+    x[x.isna().sum(axis=1) < 2].to_csv(data, index=False)
+    run = vgi_cli.fit(data, model="flow", set=SMALL, epochs=1, threads=1, out=tmp_path / "run")
+    asked = []
+    apart = together.Together._apart
+
+    def counted(self: together.Together, holes: int, box: object) -> object:
+        asked.append(holes)
+        return apart(self, holes, box)
+
+    monkeypatch.setattr(together.Together, "_apart", counted)
+    run.impute(m=1)
+    assert not asked
+    run.impute(pd.DataFrame({"a": [0.1], "b": [None], "c": [None]}, dtype=float), m=1)
+    assert asked == [2]
+
+
+def test_other_methods_keep_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "FEWEST_STEPS", 0)
+    run = vgi_cli.fit(
+        table(tmp_path), model="fa", method="em", set={"bootstrap": "none"}, threads=1, out=tmp_path / "run"
+    )
+    assert "chains.safetensors" not in run.manifest["files"]

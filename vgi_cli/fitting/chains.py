@@ -1,0 +1,42 @@
+"""What a run keeps of how its imputing chains move: measured at the end of a fit, so that no command has to."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vgi_cli.encoding.encoder import box
+from vgi_cli.fitting.fitted import Fitted
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.machine.work import Work
+from vgi_cli.registry import names as registry
+from vgi_cli.samplers.base import Box, SamplerInput
+from vgi_cli.samplers.metropolis import joined
+
+FEWEST_STEPS = 200
+"""After fewer steps of training nothing is kept: chains are measured where they impute."""
+
+
+def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict[str, Tensor]:
+    """The tensors of `Together`, for the holes of the fitted rows and the limits of their fills; empty where `auto`
+    takes another sampler, after few steps, and where the time is over."""
+    levels = bool(fitted.layout.discrete)
+    recipe = fitted.recipe
+    sampler = registry.choose_sampler("auto", recipe.model.name, recipe.method.named, levels=levels)
+    q = fitted.conditionals
+    if sampler != "metropolis" or q is None or steps < FEWEST_STEPS or work.limit.over():
+        return {}
+    holes = q.blocks(train.table.missing).sum(1)
+    if not bool(holes.any()):
+        return {}
+    _, together = joined(SamplerInput((fitted.model,), fitted.layout, q, fitted.held))
+    return together.tensors(_limits(train, next(fitted.model.parameters()).dtype), holes[holes > 0])
+
+
+def _limits(train: Rows, dtype: torch.dtype) -> Box:
+    """Those of the table's columns; none where rows came encoded."""
+    if train.source is None:
+        none = torch.full((train.table.D,), torch.inf, dtype=dtype)
+        return Box(-none, none)
+    limits = box(train.source.schema)
+    return Box(limits.low.to(dtype), limits.high.to(dtype))
