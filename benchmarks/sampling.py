@@ -9,8 +9,8 @@ RUN is a fit by `vgi` of a flow, TABLE one with its columns. Three kinds of rows
 - table: the rows of TABLE with their own holes, filled as `vgi impute` fills them;
 - hidden: the same rows with a share of all cells hidden as well.
 
-Two rules: `now`, and `sweeps`, that of before (single cells, max(20, holes) sweeps). The reference has chains five times
-as long as `now`, with four single cells more a round, from the exact draws where there are any. Printed for each:
+Two rules: `now`, and `sweeps`, that of before (single cells, max(20, holes) sweeps). Chains of the reference are five
+times as long, with four single cells more a round, and start at the exact draws where there are any. Printed:
 
 - cells per CPU second on one thread, without what is measured once a run;
 - energy: the energy distance of draws and reference within a row, averaged over rows, over its standard error; by a
