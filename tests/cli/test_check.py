@@ -85,6 +85,9 @@ def test_flags_of_tables_work_as_in_fit(vgi: Vgi, table: Path, tmp_path: Path) -
     assert columns["age"]["missing_cells"] == 6 and not columns["twin"]["modelled"]
     assert columns["sex"]["kind"] == "carried" and values["redundant"] == []
     assert not any("-999" in line for line in values["suspects"])
+    (tmp_path / "k.yaml").write_text("model: {name: fa, factors: 1}\ntable: {columns: {sex: carry}}\n")
+    fixed = {c["name"]: c for c in found(vgi, "t.csv", "--recipe", "k.yaml")["columns"]}
+    assert fixed["sex"]["kind"] == "carried"
     source = pd.read_csv(table)
     mask = source.notna().astype(int)
     mask["c"] = np.arange(len(mask)) % 2
@@ -165,6 +168,7 @@ def test_the_trials_in_words(vgi: Vgi, table: Path) -> None:
         (["t.csv", "--id", "nobody"], "--id nobody: t.csv has no such column"),
         (["t.csv", "--column", "key=numeric"], "key"),
         (["t.csv", "--column", "a=numbers"], "expected NAME=KIND with a kind of"),
+        (["t.csv", "--weight", "age"], "--weight age: the weight is missing in row 120"),
         (["t.csv", "--delimiter", "ab"], "--delimiter 'ab'"),
         (["text.csv"], "no column that can be modelled"),
     ],

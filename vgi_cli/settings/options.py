@@ -266,6 +266,11 @@ _REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while i
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
 _BOARD = "Write the metrics of the fit for TensorBoard too, to DIR/<run>; needs the extra `tensorboard`."
 TensorBoard = Annotated[str | Path | None, Option(_BOARD, "DIR")]
+Weight = Annotated[
+    str | None,
+    Option("Column by which rows count in the likelihood: carried, never modelled.", "COL", "table.weight"),
+]
+RecipeFile = Annotated[str | Path | None, Option("Settings in YAML.", "FILE")]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
 Json = Annotated[bool, Option("One JSON object, and nothing else, on stdout.")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
@@ -313,7 +318,7 @@ class FitOptions(CommonOptions, total=False):
         str | None,
         Option("Imputer of --method impute-then-fit, which it implies; below.", "NAME", "method.imputer"),
     ]
-    recipe: Annotated[str | Path | None, Option("Settings in YAML.", "FILE")]
+    recipe: RecipeFile
     set: Annotated[
         Mapping[str, Any] | None,
         Option("One setting, such as model.factors=3 (repeatable).", "KEY=VALUE", example={"model.factors": 3}),
@@ -357,10 +362,7 @@ class FitOptions(CommonOptions, total=False):
     id: Ids
     exclude: Exclude
     columns: Kinds
-    weight: Annotated[
-        str | None,
-        Option("Column by which rows count in the likelihood: carried, never modelled.", "COL", "table.weight"),
-    ]
+    weight: Weight
     carry_others: Annotated[
         bool, Option("Carry the columns that the model cannot take (fa takes numbers only).", key="table.carry_others")
     ]
@@ -456,6 +458,8 @@ class CheckOptions(TypedDict, total=False):
     id: Ids
     exclude: Exclude
     columns: Kinds
+    weight: Weight
+    recipe: RecipeFile
     mask: Mask
     na_values: NaValues
     delimiter: Delimiter

@@ -20,7 +20,7 @@ from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
 from vgi_cli.encoding.redundant import Redundant, redundant, unlooked
 from vgi_cli.encoding.suspects import suspects
-from vgi_cli.fitting.tables import inferred, read
+from vgi_cli.fitting.tables import inferred, read, row_weights
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import CHECKING, READING, TRYING, Reporter
 from vgi_cli.runs.files import write_atomic
@@ -86,6 +86,8 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.6)
         schema, notes = inferred(table, recipe.table)
+        if recipe.table.weight is not None:
+            row_weights(table, recipe.table.weight)  # refuses cells that are no weights
     with reporter.stage(CHECKING) as stage:
         values, holes, twins = _described(table, schema, recipe, notes)
         stage(0.5)
@@ -221,7 +223,7 @@ def _models(table: Table, schema: Schema, recipe: Recipe, reporter: Reporter) ->
 
     with reporter.stage(TRYING) as stage, one_thread():
         rows = rows_of(table, schema, recipe.seed)
-        tried = list(trials(rows, recipe, stage))
+        tried = list(trials(rows, Recipe(seed=recipe.seed, table=recipe.table), stage))
     return {
         "how": "estimates for a fit by default settings, on one thread, while nothing else runs: time from a second's "
         "trial of each, memory by counting what is kept, beside the program itself",
