@@ -52,7 +52,7 @@ class TensorTable(NamedTuple):
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> TensorTable:
         """The same table in another precision or on another device."""
-        weight = None if self.weight is None else self.weight.to(device=device)
+        weight = None if self.weight is None else self.weight.to(dtype=dtype, device=device)
         return TensorTable(self.x.to(dtype=dtype, device=device), self.missing.to(device=device), self.layout, weight)
 
 
