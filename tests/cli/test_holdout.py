@@ -20,6 +20,7 @@ from vgi_cli.commands import holdout
 from vgi_cli.commands.holdout import hide
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import Interrupted
+from vgi_cli.machine.work import TimeLimit
 from vgi_cli.table.frames import from_frame
 
 QUICK = ("--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=none")
@@ -157,6 +158,15 @@ def test_without_time_for_it_the_fit_is_made_all_the_same(
     assert not (tmp_path / "run" / "holdout.json").exists()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["time_limit"]["ended_early"] == ["filling hidden cells to compare"]
+
+
+def test_a_part_of_a_limit_ends_earlier_and_notes_for_itself() -> None:
+    limit = TimeLimit(100.0, 0.0, clock=lambda: 20.0)
+    part = limit.part(0.5)
+    assert part.left == pytest.approx(limit.left / 2) and part.part(0.5).left == pytest.approx(limit.left / 4)
+    part.cut.append("training")
+    assert limit.cut == [] and part.words() == limit.words() == "the time limit of 100 s"
+    assert TimeLimit().part(0.5).end is None
 
 
 def test_a_signal_in_the_first_fit_leaves_nothing(

@@ -11,6 +11,7 @@ compared, and their size is searched for, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,8 @@ from vgi_cli.table.base import Table
 FORMAT = 1
 ROWS, CELLS = 5_000, 2_000_000
 """Rows that are scored at most, and their cells: a random choice of more."""
-TIME_SHARE = 0.5
-"""Of the time that is left under a time limit, for the first fit and its scores."""
+TIME_SHARE, FIT_SHARE = 0.5, 0.75
+"""Of the time that is left under a time limit, for the first fit and its scores; of that, for the fit."""
 HOW = (
     "scores of a first fit that had not seen these cells; the model of the run was then fitted to all cells, with the "
     "model and the size that the first fit chose"
@@ -75,10 +76,11 @@ def first_fit(recipe: Recipe, table: Table, schema: Schema, fit: First, work: Wo
     )
     known = fixing(schema, recipe.table.columns)["columns"]
     trial = table.hiding(dict(zip(schema.modelled, hidden.T, strict=True)))
-    part = Work(work.reporter, work.limit.part(TIME_SHARE), work.stop, work.started, work.folder)
+    scoring = replace(work, limit=work.limit.part(TIME_SHARE))
+    fitting = replace(work, limit=scoring.limit.part(FIT_SHARE))
     try:
-        fitted = fit(recipe.with_table(columns=known).replace(holdout_cells=None), trial, part)
-        values = score(fitted, table, trial, part)
+        fitted = fit(recipe.with_table(columns=known).replace(holdout_cells=None), trial, fitting)
+        values = score(fitted, table, trial, scoring)
     except (TimeUp, OutOfTime):
         work.limit.cut.append(SCORING)
         work.reporter.warn(f"{work.limit.words()} left no time to score the hidden cells: there is no {HOLDOUT}")
@@ -89,7 +91,8 @@ def first_fit(recipe: Recipe, table: Table, schema: Schema, fit: First, work: Wo
     if values is None:
         work.reporter.warn(f"none of the hidden cells is of a column that could be fitted without them: no {HOLDOUT}")
         return Held(recipe, {})
-    values = {**values, "share": share, "cells": count}
+    ended = {"ended_early": fitting.limit.cut} if fitting.limit.cut else {}
+    values = {**values, "share": share, "cells": count, **ended}
     work.reporter.say(in_words(values))
     chosen = fitted.recipe
     recipe = recipe.replace(model=chosen.model, posterior_components=chosen.posterior_components)
@@ -141,7 +144,6 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     own, marginal = (score_imputations(each, truth, cells, columns, sd) for each in (draws, alone))
     if own is None or marginal is None:
         return None
-    ended = {"ended_early": list(work.limit.cut)} if work.limit.cut else {}
     return {
         "format": FORMAT,
         "seed": fitted.recipe.seed,
@@ -154,7 +156,6 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
         "parameter_uncertainty": parameter_uncertainty(fitted, sampling.sampler, "auto"),
         **_parts(own, marginal, {column.name: column.kind for column in columns}),
         "not_scored": [name for name in names if name not in own.columns],
-        **ended,
     }
 
 
