@@ -162,7 +162,7 @@ def columns_of(table: dict[str, list[Any]], **kinds: str) -> tuple[tuple[Modelle
 
 def suspicions(table: dict[str, list[Any]], **kinds: str) -> dict[str, str | None]:
     columns, codes, numeric = columns_of(table, **kinds)
-    return {column.name: suspicion(j, columns, codes, numeric) for j, column in enumerate(columns)}
+    return {column.name: suspicion(j, columns, codes, numeric, codes[:, j]) for j, column in enumerate(columns)}
 
 
 def test_kinds_that_are_wrong_and_kinds_that_are_not() -> None:

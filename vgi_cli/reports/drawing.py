@@ -42,6 +42,7 @@ STYLE = {
     "axes.spines.right": False,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
+    "axes.labelpad": 7,
     "axes.linewidth": 0.6,
     "axes.grid": True,
     "axes.axisbelow": True,
@@ -138,7 +139,7 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
         own.set_ylabel("nats a row")
         own.legend(loc="best")
         if accepted is not None:
-            canvas.axes[1].plot(*accepted, color=OBSERVED)
+            canvas.axes[1].plot(*accepted, color=OBSERVED, marker="o" if len(accepted[0]) < 30 else None, markersize=3)
             canvas.axes[1].set_ylim(0, 1)
             canvas.axes[1].set_xlabel("epoch")
             canvas.axes[1].set_ylabel("accepted proposals")

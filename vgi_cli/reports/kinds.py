@@ -22,14 +22,17 @@ MANY_LEVELS = 15
 """Levels that are all numbers, from which on categories without an order are called wrong."""
 
 
-def suspicion(place: int, columns: Sequence[ModelledColumn], codes: Floats, numeric: Bools) -> str | None:
+def suspicion(
+    place: int, columns: Sequence[ModelledColumn], codes: Floats, numeric: Bools, values: Floats
+) -> str | None:
     """Why the kind of a column may be wrong, in words; None: nothing says so.
 
-    codes [n, columns], NaN at a hole; numeric [columns]
+    codes    [n, columns] of some rows, NaN at a hole
+    numeric  [columns] which hold numbers
+    values   the observed codes of the column in all rows
     """
-    column, own = columns[place], codes[:, place]
-    seen = np.isfinite(own)
-    if int(seen.sum()) < FEWEST_ROWS:
+    column = columns[place]
+    if len(values) < FEWEST_ROWS:
         return None
     if isinstance(column, Levelled):
         numbers = [number_of(text) for text in column.texts]
@@ -38,7 +41,6 @@ def suspicion(place: int, columns: Sequence[ModelledColumn], codes: Floats, nume
         return None
     if not isinstance(column, Number):
         return None
-    values = own[seen]
     if column.whole and _is_key(values):
         return "its values number the rows: a key, which nothing can predict"
     if (mark := _mark(values)) is not None:

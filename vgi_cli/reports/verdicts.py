@@ -91,9 +91,7 @@ def _training(numbers: Numbers) -> Iterable[Verdict]:
         return [Verdict("training", "good", f"The fit has converged, after {_epochs(training.epochs)}.")]
     if training.rise is None:
         level: Level = "bad" if training.steps < FEW_STEPS else "look"
-        text = (
-            f"{_epochs(training.epochs)} ({training.steps} steps) are too few to see the fit level off: give it more."
-        )
+        text = f"{_epochs(training.epochs)} ({training.steps} steps): too few to see the fit level off."
         return [Verdict("training", level, text)]
     rising = training.rise > RISING * max(len(numbers.columns), 1)
     gained = f"{max(training.rise, 0.0):.2g} nats a row"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.missingness import missingness
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
-from vgi_cli.machine.work import TimeLimit, Work, limit_of, watch_signals
+from vgi_cli.machine.work import Stop, TimeLimit, Work, limit_of
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent
@@ -57,7 +58,6 @@ from vgi_cli.table.base import Table
 
 ROWS = 2_000
 """Rows of the table that are filled, where nobody says how many."""
-DRAWS = 5
 SCORED_ROWS = 150
 """Rows whose likelihood is estimated where it is not exact."""
 LOWEST = 10
@@ -70,7 +70,8 @@ def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporte
     """The report on a run. `table`: what it was fitted on, where that is in memory."""
     reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
     fitted = load(run, reporter)
-    asked = ImputeRequest(checkpoint=run, settings=request.settings, started=request.started, m=DRAWS, table=table)
+    asked = ImputeRequest(checkpoint=run, settings=request.settings, started=request.started, table=table)
+    asked = asked.with_draws(fitted, reporter)
     with reporter.stage(READING):
         table = fitted_or_new(fitted, asked) if table is None else table
         match(table, fitted.schema, Silent(), unseen=fitted.recipe.table.unseen)
@@ -95,12 +96,12 @@ class Looked:
         """The modelled columns."""
         return self.fitted.schema.encoded
 
-    @property
+    @cached_property
     def missing(self) -> Bools:
         """[N, columns] True where a cell is absent."""
         return np.asarray(self.fitted.schema.layout.of_columns(self.rows.table.missing).numpy())
 
-    @property
+    @cached_property
     def codes(self) -> Floats:
         """[N, columns] NaN where a cell is absent."""
         own = [column.codes(self.table.column(column.name)) for column in self.columns]
@@ -180,7 +181,7 @@ def _with_draws(
             f"holes are filled in {wanted:,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
         )
     with reporter.stage(SCORING, "rows") as stage:
-        hidden = hide_again(fitted, rows, asked, work, stage)
+        hidden = hide_again(fitted, rows, looked.codes, asked, work, stage)
     with reporter.stage(TRACING) as stage:
         rounds = diagnostics.get("rounds_by_holes")
         length = max(rounds.values(), default=0.0) if isinstance(rounds, Mapping) else 0.0
@@ -191,7 +192,11 @@ def _with_draws(
     numbers = dataclasses.replace(
         before[0],
         imputing=Imputing(
-            DRAWS, wanted, table.N, sampling.sampler, parameter_uncertainty(fitted, sampling.sampler, asked.uncertainty)
+            draws=len(draws),
+            rows=wanted,
+            of_rows=table.N,
+            sampler=sampling.sampler,
+            parameter_uncertainty=parameter_uncertainty(fitted, sampling.sampler, asked.uncertainty),
         ),
         columns=columns,
         chains=_chains(sampling.sampler, diagnostics, chains),
@@ -228,7 +233,7 @@ def _columns(
                 **cells.compare(column, observed, fills)._asdict(),
                 extrapolated=None if out is None else out.share,
                 extrapolated_by=None if out is None else out.by,
-                suspicion=kinds.suspicion(j, looked.columns, codes[sampled], numeric),
+                suspicion=kinds.suspicion(j, looked.columns, codes[sampled], numeric, observed),
                 pooled=_pooled(column, np.where(missing[sampled, j], draws[:, :, j], codes[sampled, j])),
                 mixing=None if chains is None else _mixing(chains, column.name),
                 hidden=hidden.columns.get(column.name),
@@ -242,10 +247,10 @@ def _columns(
 
 def _pooled(column: ModelledColumn, completed: Floats) -> Pooled | None:
     """The mean of a column of numbers by Rubin's rules, of its completed cells [m, n]; None for levels, and where no
-    cell varies."""
-    n = completed.shape[1]
-    variances = completed.var(1, ddof=1) / n if n > 1 else np.zeros(len(completed))
-    if isinstance(column, Levelled) or not bool((variances > 0).all()):
+    cell varies or there is one draw only."""
+    m, n = completed.shape
+    variances = completed.var(1, ddof=1) / n if n > 1 else np.zeros(m)
+    if isinstance(column, Levelled) or m < 2 or not bool((variances > 0).all()):
         return None
     found = combine(completed.mean(1)[:, None], variances[:, None], n - 1)
     return Pooled(float(found.estimate[0]), float(np.sqrt(found.total[0])), float(found.fmi[0]))
@@ -311,8 +316,7 @@ def _likelihood(
     fitted, table = looked.fitted, looked.table
     wanted = EvaluateRequest(checkpoint=asked.checkpoint, settings=asked.settings, rows=SCORED_ROWS, samples=None)
     limit = TimeLimit(None, 0.0)
-    with watch_signals() as stop:
-        scored = log_likelihood(fitted, table, wanted, seed, device, reporter, EarlyEnd(limit, stop), None)
+    scored = log_likelihood(fitted, table, wanted, seed, device, reporter, EarlyEnd(limit, Stop()), None)
     values, numbers = scored.loglik.values.numpy(), scored.rows.numpy()
     observed = ~looked.missing[numbers]
     counts = observed.sum(1)

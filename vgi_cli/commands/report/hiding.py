@@ -1,7 +1,7 @@
-"""Observed cells are hidden from their rows and drawn: do the draws tell them?
+"""Observed cells are hidden and drawn: do the draws tell them?
 
-The fit has seen these cells. So bad scores accuse it, and good ones do not acquit it: cells that it never saw are kept
-apart by `vgi fit --holdout-cells`.
+Here they are hidden from their rows. The fit has seen them, so bad scores accuse it, and good ones do not acquit it.
+Cells that a fit never saw are kept apart by `vgi fit --holdout-cells`; their scores are read from the run.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ class HiddenCells(NamedTuple):
     notes: list[str]
 
 
-def hide_again(fitted: FittedTable, rows: Rows, asked: ImputeRequest, work: Work, stage: Stage) -> HiddenCells:
-    """Hide cells of a random choice of rows, draw them, and compare with what they were."""
-    request = ImputeRequest(
-        checkpoint=asked.checkpoint, settings=asked.settings, table=asked.table, m=COVERAGE_DRAWS, started=asked.started
-    )
+def hide_again(
+    fitted: FittedTable, rows: Rows, codes: Floats, asked: ImputeRequest, work: Work, stage: Stage
+) -> HiddenCells:
+    """Hide cells of a random choice of the rows of a table, draw them, and compare with what they were: codes [N,
+    columns]."""
+    request = dataclasses.replace(asked, m=COVERAGE_DRAWS)
     if not fitted.marginal:
         fitted = dataclasses.replace(fitted, refits=fitted.refits[:CHAIN_REFITS])
     sampling = Sampling(fitted, request, work)
@@ -70,11 +71,7 @@ def hide_again(fitted: FittedTable, rows: Rows, asked: ImputeRequest, work: Work
     absent = own.table.missing | layout.of_dimensions(hidden)
     holed = own._replace(table=own.table._replace(x=own.table.x.masked_fill(absent, 0.0), missing=absent))
     draws = np.asarray(sampling.draw(holed, Watch(stage, 0, len(some), lambda: False)))
-    columns = fitted.schema.encoded
-    source = rows.source
-    assert source is not None
-    codes = np.stack([column.codes(source.table.column(column.name)) for column in columns], 1)
-    scores = score(columns, codes, hidden.numpy(), rows.places[some].numpy(), draws, seed)
+    scores = score(fitted.schema.encoded, codes, hidden.numpy(), rows.places[some].numpy(), draws, seed)
     return HiddenCells(summary(scores, len(some), int(hidden.sum())), scores, [])
 
 
