@@ -101,9 +101,10 @@ def test_what_a_curve_still_gains() -> None:
     assert rise(np.linspace(0, 30, 30)) == pytest.approx(10 * 30 / 29)
     assert rise(noise) == min(rise(noise) or 0.0, 0.0)  # noise accuses nobody
     assert rise(np.zeros(5)) is None
-    geometric = 1 - 0.5 ** np.arange(1, 8)
-    assert remaining(geometric) == pytest.approx(0.5**7)
-    assert remaining(np.array([0.0, 1.0])) == 1.0
+    assert remaining(1 - 0.5 ** np.arange(1, 15)) == pytest.approx(0.5**14)
+    assert remaining(1 - 0.5 ** np.arange(1, 8)) == pytest.approx(9 * 0.5**7)  # early steps
+    assert remaining(np.array([0.0, 1.0])) == pytest.approx(9.0)
+    assert remaining(np.arange(20.0)) == pytest.approx(99.0)
     assert remaining(np.array([0.0, 1.0, 1.0])) == 0.0
 
 

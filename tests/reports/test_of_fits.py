@@ -127,7 +127,7 @@ FEW = {"optim.warmup_conditionals": 1, "optim.warmup_model": 1, "bootstrap": "no
         (curved, {"model": "flow", "epochs": 1, "set": FEW}, "training", "too few to see"),
         (curved, {"model": "flow", "epochs": 10, "set": {"bootstrap": "none"}}, "training", "still rising"),
         (clusters, {"model": "mixture", "epochs": 1, "set": {"model.components": 3}}, "training", "too few to see"),
-        (clusters, {"model": "mixture", "epochs": 3, "set": {"model.components": 3}}, "training", "still rising"),
+        (curved, {"model": "mixture", "epochs": 3, "set": {"model.components": 8}}, "training", "still rising"),
         (coded, {"columns": {"x0": "integer"}}, "columns", "'x0' (integer) may be of a wrong kind: as labels"),
         (numbered, {}, "columns", "number the rows"),
         (marked, {}, "columns", "-999 stands far"),

@@ -15,6 +15,9 @@ CRITERIA = ("loglik", "objective")
 FEWEST = 6
 """Epochs from which on thirds of a curve are compared."""
 
+EARLY, SLOW = 10, 0.9
+"""Steps of EM that are early ones, and by which ratio they are taken to shrink at least."""
+
 
 def main_lines(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The lines of metrics.jsonl that are of the fit itself, not of warm-ups."""
@@ -93,10 +96,10 @@ def rise(values: Floats) -> float | None:
 
 def remaining(values: Floats) -> float:
     """What EM would still gain after values [epochs], two or more, if its steps went on shrinking by the ratio of the
-    last two (Aitken); by the last step itself where there is only one, at most a hundred times that."""
+    last two (Aitken). That is at most 0.99, and of the first EARLY steps, which shrink faster than those that follow,
+    at least SLOW."""
     steps = np.diff(values)
     last = max(float(steps[-1]), 0.0)
-    if len(steps) < 2 or steps[-2] <= 0:
-        return last
-    ratio = min(last / float(steps[-2]), 0.99)
+    ratio = last / float(steps[-2]) if len(steps) > 1 and steps[-2] > 0 else SLOW
+    ratio = min(max(ratio, SLOW if len(steps) <= EARLY else 0.0), 0.99)
     return last * ratio / (1 - ratio)
