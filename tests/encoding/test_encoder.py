@@ -52,7 +52,7 @@ def schema_of(transform: str, **options: object) -> Schema:
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_decode_undoes_encode(transform: str) -> None:
     schema = schema_of(transform)
-    (x, missing, _), _ = encode(TABLE, schema, seed=3)
+    (x, missing, *_), _ = encode(TABLE, schema, seed=3)
     assert x.dtype == torch.float64 and x.shape == (TABLE.N, 7) == missing.shape
     back = decode(x, schema)
     for i, name in enumerate(schema.modelled):
@@ -79,7 +79,7 @@ def test_any_rounded_column_survives_exactly(decimals: int, units: list[int], tr
     whole = all(float(cell).is_integer() for cell in cells)
     kinds = {"x": "integer" if whole else "numeric"}  # two values are levels otherwise
     schema, _ = infer_schema(table, kinds=kinds, transform=transform, bounds={"x": "observed"})  # type: ignore[arg-type]
-    (x, _, _), _ = encode(table, schema, seed=seed)
+    (x, _, *_), _ = encode(table, schema, seed=seed)
     assert decode(x, schema)[:, 0].tolist() == [float(c) for c in cells]
     low, high = box(schema)
     assert bool(((x >= low) & (x <= high)).all())
@@ -133,7 +133,7 @@ class TestNoise:
     def test_spreads_over_one_resolution(self) -> None:
         schema = schema_of("linear")
         i = schema.modelled.index("whole")
-        (x, missing, _), _ = encode(TABLE, schema, seed=0)
+        (x, missing, *_), _ = encode(TABLE, schema, seed=0)
         scale = schema.encoded[i].scale
         assert scale is not None
         noise = (x[:, i] * scale.sd + scale.mean).numpy() - TABLE.numeric("whole")
@@ -215,7 +215,7 @@ class TestLogVolume:
     def test_counts_observed_cells_only(self) -> None:
         table = from_text("x,y\n1.5,10\n2.25,\n,30\n,\n9.75,20\n")
         schema, _ = infer_schema(table)
-        (x, missing, _), _ = encode(table, schema, seed=0)
+        (x, missing, *_), _ = encode(table, schema, seed=0)
         assert schema.encoded[0].scale is not None and schema.encoded[1].scale is not None
         a = math.log(0.01) - math.log(schema.encoded[0].scale.sd)
         b = math.log(1) - math.log(schema.encoded[1].scale.sd)
@@ -229,7 +229,7 @@ def test_units_do_not_change_the_likelihood_but_by_their_jacobian() -> None:
     for factor in (1.0, 128.0):  # a power of two: standardised values are the same to the last bit
         table = from_text("x\n" + "\n".join(repr(v) for v in (metres * factor).tolist()) + "\n")
         schema, _ = infer_schema(table)
-        (x, missing, _), _ = encode(table, schema, seed=0)
+        (x, missing, *_), _ = encode(table, schema, seed=0)
         log_p = torch.distributions.Normal(0.0, 1.0).log_prob(x)[:, 0]
         total.append((log_p + log_volume(missing, x, schema)).mean())
     assert float(total[0] - total[1]) == pytest.approx(math.log(128), abs=1e-9)
