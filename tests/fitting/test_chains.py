@@ -1,6 +1,7 @@
 """What is measured of imputing chains is kept at the end of a fit, and used."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import vgi_cli
 from vgi_cli.fitting import chains
+from vgi_cli.machine.work import TimeLimit
 from vgi_cli.samplers import together
 
 SMALL = {"model.steps": 1, "model.hidden": 8, "method.hidden": [8], "method.trunk": [8], "bootstrap": "none"}
@@ -57,6 +59,20 @@ def test_more_holes_than_were_fitted_are_measured_anew(tmp_path: Path, monkeypat
     assert not asked
     run.impute(pd.DataFrame({"a": [0.1], "b": [None], "c": [None]}, dtype=float), m=1)
     assert asked == [2]
+
+
+def test_a_time_limit_that_is_over_ends_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "FEWEST_STEPS", 1)
+    whole = together.Together.tensors
+
+    def late(self: together.Together, *inputs: Any) -> Any:
+        monkeypatch.setattr(TimeLimit, "over", lambda _: True)
+        return whole(self, *inputs)
+
+    monkeypatch.setattr(together.Together, "tensors", late)
+    run = vgi_cli.fit(table(tmp_path), model="flow", set=SMALL, epochs=1, threads=1, out=tmp_path / "run")
+    assert run.manifest["status"] == "finished"
+    assert "chains.safetensors" not in run.manifest["files"]
 
 
 def test_other_methods_keep_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from vgi_cli.encoding.encoder import box
 from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.rows import Rows
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import OutOfTime, Work
 from vgi_cli.registry import names as registry
 from vgi_cli.samplers.base import Box, SamplerInput
 from vgi_cli.samplers.metropolis import joined
@@ -29,8 +29,17 @@ def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict
     holes = q.blocks(train.table.missing).sum(1)
     if not bool(holes.any()):
         return {}
-    _, together = joined(SamplerInput((fitted.model,), fitted.layout, q, fitted.held))
-    return together.tensors(_limits(train, next(fitted.model.parameters()).dtype), holes[holes > 0])
+    imputers, together = joined(SamplerInput((fitted.model,), fitted.layout, q, fitted.held))
+
+    def watch(share: float) -> None:
+        if work.limit.over():
+            raise OutOfTime
+
+    imputers[0].watch = watch
+    try:
+        return together.tensors(_limits(train, next(fitted.model.parameters()).dtype), holes[holes > 0])
+    except OutOfTime:
+        return {}
 
 
 def _limits(train: Rows, dtype: torch.dtype) -> Box:
