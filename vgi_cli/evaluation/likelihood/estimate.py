@@ -83,8 +83,7 @@ class Cells(NamedTuple):
     def noise(self, seed: int, purpose: str, particles: int) -> KeyedNoise:
         """Randomness for the particles of each draw of each row: S · R rows."""
         keys = mix64(self.keys) + torch.arange(self.S, device=self.keys.device)[:, None]
-        columns = tuple(str(c) for c in range(self.x.shape[2]))
-        return KeyedNoise(seed, columns, mix64(keys).flatten(), torch.arange(particles), purpose)
+        return KeyedNoise(seed, _numbered(self.x[0]), mix64(keys).flatten(), torch.arange(particles), purpose)
 
 
 def observed_log_prob(

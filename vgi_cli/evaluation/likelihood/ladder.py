@@ -1,11 +1,13 @@
 """How much work the estimate of each row needs: a pilot climbs a ladder until its weights are even enough.
 
 A particle of the estimate is the end of a path of T steps, or the mean weight of B such (T = 1: a draw of g without a
-path). On every rung, T = 1, STEP, STEP², …, a few particles are made that serve for nothing else: they say the relative
-variance of a weight, r = var w / (mean w)², and with it the B that brings that of a particle down to `Budget.spread`.
-A row for which B would cost more than the next rung, or r more than the pilot can tell, goes on to the next rung; the
-last one, T = `Budget.moves`, is the limit. The weights of the pilot are thrown away: were they used, rows would stop
-where a large weight has not been met yet, and the estimate would be too low on average. So E[weight] = p(x_obs) still.
+path). On every rung, T = 1, FIRST, then STEP times as many, particles are made that serve for nothing else: they say
+the relative variance of a weight, r = var w / (mean w)², and with it the B that brings that of a particle down to
+`Budget.spread`. Where B would be more than `Budget.bundle` (STEP, of paths, which cost what one path of the next rung
+does) the row goes on to the next rung; the last one, T = `Budget.moves`, is the limit.
+
+The weights of the pilot are thrown away: were they used, rows would stop where a large weight has not been met yet, and
+the estimate would be too low on average. So E[weight] = p(x_obs) still.
 
 Where a row is known in S dequantisation draws, it is their mean that counts: their pilots are judged together, by the
 mean of the variances within draws.
