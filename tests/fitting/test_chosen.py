@@ -30,8 +30,8 @@ FITS = {
     "vae": ["--model", "vae", "--epochs", "1", "--set", "model.decoder=[4]", "--set", "optim.warmup_model=1"],
     "mvae": ["--model", "vae", "--method", "mvae", "--epochs", "1", "--val", "0.5", "--select", "objective"],
 }
-NOT_USED = {"mask", "table.delimiter", "table.decimal", "table.blocks", "val", "time_limit", "stop_after"}
-NOT_USED |= {"posterior_components"}
+NOT_USED = {"mask", "table.delimiter", "table.decimal", "table.blocks", "table.weight", "val", "holdout_cells"}
+NOT_USED |= {"time_limit", "stop_after", "posterior_components"}
 """Null means here: there is none."""
 OF_THE_MACHINE = {"compile", "method.chains"}
 """How and where a fit computes changes no result."""

@@ -80,7 +80,7 @@ def test_a_fit_in_memory_is_that_of_the_folder(
         for ours, theirs in zip(filled(here, sampler), filled(there, sampler), strict=True):
             pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
     assert list(empty.iterdir()) == []
-    other = {"timings", "progress", "metrics_bytes", "argv"}
+    other = {"timings", "progress", "metrics_bytes", "argv", "card"}
     ours, theirs = here.record.model_dump(exclude=other), there.record.model_dump(exclude=other)
     assert ours == {key: theirs[key] for key in ours}
 
