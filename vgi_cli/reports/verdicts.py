@@ -34,8 +34,8 @@ LITTLE = 0.01
 """Mean skill below which the model has learnt nothing that links the columns."""
 OUTSIDE_LOOK, OUTSIDE_BAD = 0.1, 0.3
 """Share of a column's fills outside its observed range."""
-FAR_BAD = 5.0
-"""Standard deviations beyond the observed range that one fill in twenty may not reach."""
+FAR_BAD, FAR_SHARE = 5.0, 0.05
+"""Standard deviations beyond the observed range that no fill of a column may reach of which so many are outside."""
 EXTRAPOLATED = 0.2
 """Share of a column's holes in rows that lie beyond those in which it is observed."""
 LARGE_FMI = 0.5
@@ -154,13 +154,12 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
     if numbers.imputing is None:
         return
     out = [column for column in numbers.columns if column.outside is not None]
-    level: Level
     far = [
-        c.name
-        for c in out
-        if (c.outside or 0) > OUTSIDE_BAD or ((c.furthest or 0) > FAR_BAD and (c.outside or 0) > 0.05)
+        column.name
+        for column in out
+        if _outside(column, OUTSIDE_BAD) or ((column.furthest or 0.0) > FAR_BAD and _outside(column, FAR_SHARE))
     ]
-    some = [c.name for c in out if c.name not in far and (c.outside or 0) > OUTSIDE_LOOK]
+    some = [column.name for column in out if column.name not in far and _outside(column, OUTSIDE_LOOK)]
     if far:
         yield Verdict("fills", "bad", f"Fills of {_named(far)} lie far outside, or mostly outside, what was observed.")
     if some:
@@ -179,8 +178,15 @@ def _fills(numbers: Numbers) -> Iterable[Verdict]:
             f"'{worst.name}' are in rows whose '{worst.extrapolated_by}' lies beyond all rows in which it is observed.",
         )
     if not far and not some and not beyond:
-        level = "good"
-        yield Verdict("fills", level, "Fills stay where data were observed.")
+        yield Verdict("fills", "good", "Fills stay where data were observed.")
+
+
+def _outside(column: ColumnNumbers, share: float) -> bool:
+    """Whether more than a share of a column's fills lie outside its observed range, beside what chance does: one more
+    value like n observed ones is outside with probability 2 / (n + 1), and few holes tell little."""
+    expected = 2 / (column.observed + 1)
+    error = ERRORS * math.sqrt(share * (1 - share) / max(column.missing, 1))
+    return (column.outside or 0.0) > share + expected + error
 
 
 def _chains(numbers: Numbers) -> Iterable[Verdict]:
