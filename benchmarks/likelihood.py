@@ -1,6 +1,6 @@
 """How accurate is the annealed estimate of log p(observed cells), and what does it cost? One command, one table.
 
-    python benchmarks/likelihood.py [--rows 200] [--threads 1] [--particles 64 256]
+    python benchmarks/likelihood.py [--rows 200] [--threads 1] [--particles 128]
     python benchmarks/likelihood.py --run RUN --data COMPLETE_TABLE [--rows 100] [--holes 1 3 7] [--seeds 4]
 
 Black boxes: factor analysis and a Gaussian mixture with 43 columns and 20 holes a row (exact value: the models' own
@@ -265,7 +265,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--particles", type=int, nargs="+", default=[64, 256])
+    parser.add_argument("--particles", type=int, nargs="+", default=[128])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--data", type=Path, help="a table without holes, for --run")
     parser.add_argument("--holes", type=int, nargs="+", default=[1, 3, 7])

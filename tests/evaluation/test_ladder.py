@@ -111,7 +111,7 @@ def test_dequantisation_draws_and_pieces_of_rows() -> None:
     exact = torch.stack([model.marginal(each, missing) + v for each, v in zip(shifted, volumes, strict=True)])
     torch.testing.assert_close(whole.values, exact.logsumexp(0) - math.log(3), rtol=0, atol=0.4)
     torch.testing.assert_close(whole.values[5], (exact.logsumexp(0) - math.log(3))[5])
-    assert whole.particles == 3 * 21 and whole.work.evaluations[5] == 3
+    assert whole.particles == 3 * 42 and whole.work.evaluations[5] == 3
     torch.testing.assert_close(run(torch.arange(12), batch=70).values, whole.values, rtol=0, atol=1e-9)
     order = torch.tensor([7, 5, 0, 11, 3])
     parts = joined([run(order[:1]), run(order[1:2]), run(order[2:])], missing[order], 3, None)

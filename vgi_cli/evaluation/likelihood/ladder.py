@@ -48,7 +48,7 @@ class Budget(NamedTuple):
     latents     draws of the latents a row, for a model that has them
     """
 
-    particles: int = 64
+    particles: int = 128
     pilot: int = 512
     bundle: int = 32
     spread: float = 1.0
