@@ -49,7 +49,7 @@ def mean_log_prob(mean: np.ndarray, covariance: np.ndarray, x: np.ndarray) -> fl
 
 def observed_loglik(fitted: FittedTable, table: Path) -> float:
     """Mean over rows of log p(x_obs) in data units on the table that was fitted."""
-    x, missing, _ = encode(read_table([table]), fitted.schema, seed=0).table
+    x, missing, *_ = encode(read_table([table]), fitted.schema, seed=0).table
     with torch.no_grad():
         values = fitted.model.double().marginal_log_prob(x, missing) + log_volume(missing, x, fitted.schema)
     return float(values[~missing.all(1)].mean())

@@ -212,7 +212,7 @@ def test_rare_levels_are_pooled_drawn_together_and_spelled_by_their_shares() -> 
     assert isinstance(column, Categorical) and column.level_counts == (50,) and column.rare == ("rare1", "rare2")
     schema = infer_schema(table, kinds={"x": "categorical"})[0]
     assert Schema.from_json(schema.to_json()) == schema and "and 2 rare ones pooled" in column.summary
-    (x, _, _), keys = encode(table, schema, seed=0)
+    (x, *_), keys = encode(table, schema, seed=0)
     assert x[-5:-1, 0].tolist() == [49.0] * 4 and float(column.box()[1, 0]) == 49.0
     np.testing.assert_allclose(log_share(table, schema)[-5:], [np.log(0.75)] * 3 + [np.log(0.25), 0.0])
     codes = column.codes(table.column("x"))
@@ -235,5 +235,5 @@ def test_rare_levels_are_pooled_drawn_together_and_spelled_by_their_shares() -> 
 
 def _alone(table: Table, schema: Schema) -> np.ndarray:
     """The part of the column of numbers."""
-    (x, missing, _), _ = encode(table, schema, seed=0)
+    (x, missing, *_), _ = encode(table, schema, seed=0)
     return log_volume(missing, x, schema).numpy()

@@ -114,7 +114,7 @@ def test_their_probabilities_sum_to_one(transform: str) -> None:
     every = from_text("x,y\n" + "\n".join(f"{level:g}," for level in CODES) + "\n")
     total = []
     for draw in range(400):
-        (x, missing, _), _ = encode(every, schema, seed=2, draw=draw)
+        (x, missing, *_), _ = encode(every, schema, seed=2, draw=draw)
         density = -0.5 * (x[:, 0].square() + np.log(2 * np.pi))
         total.append(float((density + log_volume(missing, x, schema)).exp().sum()))
     inside = torch.distributions.Normal(0.0, 1.0).cdf(torch.stack([side[0] for side in box(schema)])).diff()

@@ -77,7 +77,7 @@ def test_spikes_are_read_back_as_themselves(transform: str) -> None:
     schema = schema_of(transform, table, bounds={"full": "observed"})
     assert [[spike.value for spike in c.spikes] for c in schema.encoded] == [[0.0, 7.0], [3.5]]
     assert schema == Schema.from_json(schema.to_json())
-    (x, _, _), _ = encode(table, schema, seed=2)
+    (x, *_), _ = encode(table, schema, seed=2)
     back = decode(x, schema)
     low, high = box(schema)
     assert bool(((x >= low) & (x <= high)).all())
@@ -102,7 +102,7 @@ def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
     every = from_text("rain,full\n" + "\n".join(f"{v / 100:.2f}," for v in range(701)) + "\n")
     total = []
     for draw in range(200):
-        (x, missing, _), _ = encode(every, schema, seed=2, draw=draw)
+        (x, missing, *_), _ = encode(every, schema, seed=2, draw=draw)
         density = -0.5 * (x[:, 0].square() + np.log(2 * np.pi))
         total.append(float((density + log_volume(missing, x, schema)).exp().sum()))
     low, high = box(schema)
@@ -134,7 +134,7 @@ def test_any_column_with_a_spike_survives_exactly(seed: int, pile: int, transfor
     table = from_text("x\n" + "\n".join(cells) + "\n")
     schema = schema_of(transform, table)
     assert len(schema.encoded[0].spikes) == 1
-    (x, _, _), _ = encode(table, schema, seed=seed)
+    (x, *_), _ = encode(table, schema, seed=seed)
     assert decode(x, schema)[:, 0].tolist() == [float(c) for c in cells]
 
 
@@ -159,7 +159,7 @@ def test_results_of_arithmetic_beside_a_spike_belong_to_it() -> None:
     table = from_text("x,y\n" + "\n".join(f"{v!r},{i}" for i, v in enumerate(values.tolist())) + "\n")
     schema = schema_of("linear", table)
     ((spike,), _) = (column.spikes for column in schema.encoded)
-    (x, missing, _), _ = encode(table, schema, seed=0)
+    (x, missing, *_), _ = encode(table, schema, seed=0)
     assert decode(x[:80], schema)[:, 0].tolist() == [8.46] * 80
     volume = log_volume(missing[:, :1].repeat(1, 2), x, schema)
     assert torch.allclose(volume[:80], volume[0]) and float(volume[0] - volume[100]) > 5  # the room is theirs too
@@ -170,5 +170,5 @@ def test_new_values_beside_a_spike_belong_to_it() -> None:
     schema = schema_of("linear", rainy())
     new = from_text("rain,full\n0.004,1.5\n0.00,1.5\n")
     for draw in range(50):
-        (x, _, _), _ = encode(new, schema, seed=0, draw=draw)
+        (x, *_), _ = encode(new, schema, seed=0, draw=draw)
         assert decode(x, schema)[:, 0].tolist() == [0.0, 0.0]

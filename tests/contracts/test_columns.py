@@ -200,7 +200,7 @@ def test_a_new_table_is_checked(name: str) -> None:
 @pytest.mark.parametrize("name", MODELLED)
 def test_tables_are_encoded_filled_and_scored(name: str) -> None:
     rows, schema, column = modelled(name)
-    (x, missing, layout), _ = encode(rows, schema, seed=0)
+    (x, missing, layout, *_), _ = encode(rows, schema, seed=0)
     assert layout == schema.layout and layout.widths == (column.width, 1)
     assert missing[-1].tolist() == [True] * column.width + [False] and not bool(missing[:-1].any())
     assert log_volume(missing, x, schema).isfinite().all() and box(schema).low.shape == (layout.d,)

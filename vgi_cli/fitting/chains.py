@@ -20,11 +20,12 @@ FEWEST_STEPS = 200
 def measured_chains(fitted: Fitted, train: Rows, steps: int, work: Work) -> dict[str, Tensor]:
     """The tensors of `Together`, for the holes of the fitted rows and the limits of their fills; empty where `auto`
     takes another sampler, after few steps, and where the time is over."""
-    levels = bool(fitted.layout.discrete)
-    recipe = fitted.recipe
-    sampler = registry.choose_sampler("auto", recipe.model.name, recipe.method.named, levels=levels)
     q = fitted.conditionals
-    if sampler != "metropolis" or q is None or steps < FEWEST_STEPS or work.limit.over():
+    if q is None or steps < FEWEST_STEPS or work.limit.over():
+        return {}
+    recipe = fitted.recipe
+    levels = bool(fitted.layout.discrete)
+    if registry.choose_sampler("auto", recipe.model.name, recipe.method.named, levels=levels) != "metropolis":
         return {}
     holes = q.blocks(train.table.missing).sum(1)
     if not bool(holes.any()):
