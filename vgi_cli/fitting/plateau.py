@@ -124,7 +124,7 @@ class Plateau:
             progress=giving_up(over),
         )
         score = float(result.values.mean()) + self._volume
-        state.averaged = 0
+        state.begin_average()
         self.due = max(math.ceil(self.due * GROWTH), state.epoch + 1)
         if score > self.best + (GAIN if self.best_epoch else 0.0):
             self.best, self.best_epoch, self.worse = score, state.epoch, 0

@@ -98,7 +98,7 @@ class LoopState(State):
         self.stage = stage
         self.stage_epoch = 0  # whole epochs done in this stage
         self.position = 0  # batches done in this epoch
-        self.averaged = 0  # steps in the average
+        self.averaged = 0  # steps in the average; minus these where the next step begins a new one
         self.total = chains.x.new_zeros(())
         self.counts: dict[str, Tensor] = {}
         self._order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
@@ -256,6 +256,10 @@ class LoopState(State):
         if self.averaged == 0:
             self.model.load_state_dict(self.theta.state_dict())
 
+    def begin_average(self) -> None:
+        """Let the next step begin a new average; until then the one so far stays published."""
+        self.averaged = -abs(self.averaged)
+
     def average(self, share: float) -> None:
         """After a step: add the parameters in training to the average that is published, in the last `share` of the
         main stage. Before a plateau the average is of all steps since it was scored."""
@@ -264,7 +268,7 @@ class LoopState(State):
         if self.descent() < 1.0 - share:
             self.averaged = 0  # more epochs were asked for after an average had begun: it starts anew at their end
             return
-        self.averaged += 1
+        self.averaged = max(self.averaged, 0) + 1
         with torch.no_grad():
             for mean, value in zip(self.model.parameters(), self.theta.parameters(), strict=True):
                 mean.lerp_(value, 1.0 / self.averaged)
