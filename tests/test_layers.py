@@ -71,7 +71,7 @@ INSIDE: dict[str, set[str]] = {
     "chains.store": set(),
     "commands.check": {"requests", "dry_run", "pages"},
     "commands.evaluate": {"requests", "samplers", "impute", "finetune"},
-    "commands.report": {"pages", "requests", "samplers", "impute", "evaluate"},
+    "commands.report": {"deltas", "pages", "requests", "samplers", "impute", "evaluate"},
     "conditionals.families": set(),
     "conditionals.networks": set(),
     "evaluation.likelihood": set(),

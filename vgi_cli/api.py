@@ -255,7 +255,9 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
     """Look at one or more fits and judge them: the object of `vgi report --json`, as vgi_cli/schemas/report.json says.
     With `out`, an HTML file, the page is written too.
 
-    rows  of each table, drawn at random, whose holes are filled and looked at: a number (2000), or `all`
+    rows     of each table, drawn at random, whose holes are filled and looked at: a number (2000), or `all`
+    tipping  columns whose pooled mean is looked at over shifts of their fills: `["age"]`, or `["age=30"]`, which holds
+             the interval of the mean against 30 instead of the mean without a shift
     """
     runs = [run] if isinstance(run, str | Path | Run) else list(run)
     tables = [each._table if isinstance(each, Run) else None for each in runs]

@@ -11,8 +11,9 @@ from scipy.stats import chi2
 from vgi_cli.reports.cells import density, extrapolated, shares
 from vgi_cli.reports.mixing import effective_size, halves, split_rhat
 from vgi_cli.reports.rows import chi_square_tail, lowest
+from vgi_cli.reports.tipping import stands, tips
 from vgi_cli.reports.training import curves, remaining, rise, told
-from vgi_cli.reports.values import plain, worst
+from vgi_cli.reports.values import AtShift, plain, worst
 
 RNG = np.random.default_rng(0)
 
@@ -150,3 +151,22 @@ def test_rows_of_a_normal_table_are_within_their_limit_and_a_slip_is_not() -> No
     values[7] -= 60
     first = lowest(values, cells, 10)[0]
     assert first.place == 7 and first.below > first.limit and first.per_cell == values[7] / 3
+
+
+def at(sd: float, low: float, high: float) -> AtShift:
+    return AtShift(sd, 10 * sd, (low + high) / 2, low, high, 0.0)
+
+
+def line(slope: float, half: float = 1.0) -> list[AtShift]:
+    """The mean rises by `slope` for each standard deviation, from 5 without a shift."""
+    return [at(sd, 5 + slope * sd - half, 5 + slope * sd + half) for sd in np.linspace(-2, 2, 33).tolist()]
+
+
+def test_tipping_points_of_a_straight_line() -> None:
+    assert tips(line(1.7), 5.0) == pytest.approx((-1 / 1.7, 1 / 1.7))  # where an end of the interval comes to 5
+    assert tips(line(-1.7), 5.0) == pytest.approx((-1 / 1.7, 1 / 1.7))
+    assert tips(line(0.4), 5.0) == (None, None)
+    assert tips(line(1.7), 7.0) == (None, pytest.approx(1 / 1.7))  # it begins to hold 7
+    assert tips(line(1.7), 3.0) == (pytest.approx(-1 / 1.7), None)
+    assert tips(line(40.0, 0.01), 5.1) == (None, pytest.approx(0.09 / 40))  # passed between two shifts
+    assert [stands(at(0, 1, 2), value) for value in (3.0, 1.5, 1.0, 0.5)] == [-1, 0, 0, 1]

@@ -12,6 +12,7 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.reports.kinds import suspicion
 from vgi_cli.reports.values import (
+    AtShift,
     Calibration,
     Chains,
     ColumnNumbers,
@@ -25,6 +26,7 @@ from vgi_cli.reports.values import (
     Numbers,
     OddRow,
     Pooled,
+    Tipping,
     Training,
 )
 from vgi_cli.reports.verdicts import judge, worst_first
@@ -196,3 +198,37 @@ def test_a_quantity_of_few_values_is_no_code() -> None:
     dose = draw.integers(1, 11, 400)
     table = {"dose": dose.tolist(), "answer": (0.5 * dose + np.sqrt(dose) + draw.normal(size=400)).tolist()}
     assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
+
+
+TIP = Tipping(
+    *("a", 0.1, "", 5.0, False, "5"),
+    shifts=[AtShift(sd, 3 * sd, 5 + sd, 4 + sd, 6 + sd, 0.0) for sd in (-2.0, 0.0, 2.0)],
+    below=-0.8,
+    above=1.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "text"),
+    [
+        (
+            {},
+            "good",
+            "The 95 % interval of the mean of 'a' (10% missing) holds the mean without a shift, 5, without a shift of "
+            "its fills; this ends at -0.8 sd (-2.4) and +1 sd (+3).",
+        ),
+        ({"below": -0.5}, "look", "so small a shift can seldom be ruled out"),
+        (
+            {"below": None, "above": None},
+            "good",
+            "holds the mean without a shift, 5 at every shift of its fills up to 2",
+        ),
+        ({"against": 3.0, "asked": True, "text": "3", "above": None}, "good", "lies above 3 without a shift"),
+        ({"against": 9.0, "asked": True, "text": "9", "below": None}, "good", "lies below 9 without a shift"),
+        ({"unit": "days"}, "good", "-0.8 sd (-2.4 days)"),
+        ({"share": 0.0}, "good", "No cell of 'a' is missing"),
+    ],
+)
+def test_tipping(changes: dict[str, Any], level: Level, text: str) -> None:
+    (verdict,) = (v for v in judge(replace(GOOD, tipping=[replace(TIP, **changes)])) if v.about == "tipping")
+    assert verdict.level == level and text in verdict.text

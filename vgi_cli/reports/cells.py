@@ -113,7 +113,7 @@ def picture(column: ModelledColumn, observed: Floats, fills: Floats) -> ColumnPi
     if len(values) <= BARS:
         own = (observed[:, None] == values).mean(0)
         drawn = (fills[:, :, None] == values).mean(1) if fills.shape[1] else np.zeros((0, len(values)))
-        return ColumnPicture("bars", np.arange(len(values), dtype=float), _spelled(column, values), own, drawn)
+        return ColumnPicture("bars", np.arange(len(values), dtype=float), spelled(column, values), own, drawn)
     low, high = float(values[0]), float(values[-1])
     # a few far values must not press the rest into one bin: the picture ends where 99.5 % of the observed cells do, and
     # a margin beyond
@@ -123,14 +123,15 @@ def picture(column: ModelledColumn, observed: Floats, fills: Floats) -> ColumnPi
     if high <= low:
         low, high = low - 1, high + 1
     grid = np.linspace(low, high, GRID)
-    labels = _spelled(column, column.snap(np.array([low, (low + high) / 2, high])))
+    labels = spelled(column, column.snap(np.array([low, (low + high) / 2, high])))
     own = density(observed, grid)
     if fills.shape[1] <= FEW:
         return ColumnPicture("strip", grid, labels, own, fills)
     return ColumnPicture("density", grid, labels, own, np.stack([density(one, grid) for one in fills]))
 
 
-def _spelled(column: ModelledColumn, codes: Floats) -> list[str]:
+def spelled(column: ModelledColumn, codes: Floats) -> list[str]:
+    """Codes as the labels of a picture: numbers to four digits, moments and levels as the table has them."""
     numbers = column.numbers(codes)
     if numbers is not None and column.kind in ("numeric", "integer", "bounded", "zero-inflated"):
         return [plain(float(f"{value:.4g}")) for value in numbers]

@@ -19,7 +19,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.reports.values import ColumnPicture, Pair, Trace
+from vgi_cli.reports.values import ColumnPicture, Pair, Tipping, Trace
 
 INK, LINES = "#010203", "#040506"
 OBSERVED, IMPUTED, THIRD, FOURTH = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -239,6 +239,30 @@ def traces(key: str, drawn: Trace, alt: str) -> str:
             own.locator_params(axis="y", nbins=4)
         canvas.axes[0].tick_params(labelbottom=False)
         canvas.axes[1].set_xlabel("round")
+    return canvas.markup(alt)
+
+
+def tipping(key: str, drawn: Tipping, heights: tuple[Sequence[float], Sequence[str]] | None, alt: str) -> str:
+    """The mean of a column with its interval over shifts of its fills; `heights`: places of its axis and their
+    labels."""
+    with Canvas(key, 4.4, 2.6) as canvas:
+        own = canvas.axes[0]
+        sds = [at.sd for at in drawn.shifts]
+        own.fill_between(
+            sds, [at.low for at in drawn.shifts], [at.high for at in drawn.shifts], color=OBSERVED, alpha=0.25, lw=0
+        )
+        own.plot(sds, [at.estimate for at in drawn.shifts], color=OBSERVED)
+        own.axhline(drawn.against, color=IMPUTED, linewidth=1.2, linestyle="--")
+        for at in (drawn.below, drawn.above):
+            if at is not None:
+                own.axvline(at, color=INK, linewidth=0.9, linestyle=":")
+        own.set_xlim(sds[0], sds[-1])
+        own.set_xlabel("shift of the fills, standard deviations")
+        if heights is None:
+            own.set_ylabel("mean")
+            own.ticklabel_format(axis="y", style="sci", scilimits=(-3, 5), useMathText=False)
+        else:
+            own.set_yticks(heights[0], [short(label) for label in heights[1]])
     return canvas.markup(alt)
 
 

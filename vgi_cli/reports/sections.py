@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgi_cli.reports import drawing
-from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Verdict
+from vgi_cli.reports.values import ColumnNumbers, Hidden, Level, Reported, Tipping, Verdict
 from vgi_cli.reports.verdicts import NOMINAL, worst_first
 
 SHOWN = 12
@@ -15,6 +15,11 @@ SHOWN = 12
 TRACED = 6
 BARS = 20
 """Columns of a bar chart at most."""
+TIPPING = (
+    "The mean of the column with its 95 % interval, as its fills are moved away from the model's. Dashed: the mean "
+    "without a shift, or the value that was asked for; dotted: the shifts from which on the interval says something "
+    "else of it. Bad: a dotted line at a shift that you cannot rule out."
+)
 SYMBOLS: dict[Level, str] = {"good": "✓ fine", "look": "△ look", "bad": "✗ bad", "unknown": "? unknown"}
 
 
@@ -102,6 +107,7 @@ def sections(reports: Sequence[Reported]) -> list[Section]:
         ("calibration", "Hidden cells", _calibration),
         ("rows", "Rows that are unlike the others", _rows),
         ("information", "Information lost to missing cells", _information),
+        ("tipping", "If the missing cells were different", _tipping),
     )
     made = [Section(key, title, [make(drawer) for drawer in drawers]) for key, title, make in makers]
     return [section for section in made if any(part != Part() for part in section.parts)]
@@ -479,3 +485,39 @@ def _information(drawer: _Drawer) -> Part:
     head = ["column", "missing", "mean", "standard error", "information lost"]
     grid = Grid("Means by Rubin's rules, in the rows looked at", head, rows)
     return Part(drawer.verdicts("information"), figures=[figure], more=[(f"Means of {len(rows)} columns", grid)])
+
+
+def _tipping(drawer: _Drawer) -> Part:
+    if not drawer.reported.numbers.tipping:
+        return Part()
+    figures, more = [], []
+    for tip in drawer.reported.numbers.tipping:
+        if tip.share == 0:
+            continue
+        heights = drawer.reported.pictures.heights.get(tip.column)
+        title = f"{tip.column} ({percent(tip.share)} missing)"
+        figures.append(Figure(drawing.tipping(drawer.key(), tip, heights, _tipping_alt(tip)), TIPPING, title))
+        rows = [
+            [
+                f"{at.sd:+.3g}",
+                f"{at.shift:+.4g}",
+                *(f"{value:.6g}" for value in (at.estimate, at.low, at.high)),
+                percent(at.stopped),
+            ]
+            for at in tip.shifts
+        ]
+        head = ["shift (sd)", f"in {tip.unit or 'its units'}", "mean", "from", "to", "fills stopped by a bound"]
+        caption = "The mean and its 95 % interval by Rubin's rules over these imputations, in the rows looked at."
+        if tip.unit:
+            caption += f" In {tip.unit} since the first observed moment, since midnight, or of a duration."
+        more.append((f"{tip.column} at every shift", Grid(caption, head, rows)))
+    return Part(drawer.verdicts("tipping"), figures=figures, more=more)
+
+
+def _tipping_alt(tip: Tipping) -> str:
+    first, last = tip.shifts[0], tip.shifts[-1]
+    at = [f"{value:+.2g} sd" for value in (tip.below, tip.above) if value is not None]
+    return (
+        f"mean of {tip.column} over shifts of its fills: {first.estimate:.4g} at {first.sd:+g} sd to "
+        f"{last.estimate:.4g} at {last.sd:+g} sd; " + (f"tips at {' and '.join(at)}" if at else "tips nowhere")
+    )

@@ -247,6 +247,47 @@ class Likelihood:
 
 
 @dataclass(frozen=True)
+class AtShift:
+    """The mean of a column by Rubin's rules, with its fills moved.
+
+    sd, shift           by how much: in standard deviations of its observed cells, and in its units
+    estimate, low, high  the mean, and its 95 % interval
+    stopped             share of the fills that a bound of the column stopped
+    """
+
+    sd: float
+    shift: float
+    estimate: float
+    low: float
+    high: float
+    stopped: float
+
+
+@dataclass(frozen=True)
+class Tipping:
+    """How the mean of a column moves with a shift of its fills.
+
+    share         of its cells in the rows looked at that are missing
+    unit          of the column, where it is one of moments: `days` or `seconds`; else empty
+    against       what the interval is held against: the mean without a shift, or the value that was asked for
+                  (`asked`), and as a text
+    shifts        the means, the shift rising
+    below, above  the shift nearest to none, downwards and upwards, at which the interval begins or ceases to hold
+                  `against`, in standard deviations; None: none of these shifts
+    """
+
+    column: str
+    share: float
+    unit: str
+    against: float
+    asked: bool
+    text: str
+    shifts: Sequence[AtShift]
+    below: float | None
+    above: float | None
+
+
+@dataclass(frozen=True)
 class Facts:
     """What was fitted, on what, in how long. `settings`: of the model and the method; `chosen`: which of all settings
     the fit chose by itself."""
@@ -273,6 +314,7 @@ class Numbers:
 
     calibration  of cells that were hidden from their rows now, and that the fit has seen
     holdout      of cells that were hidden from a first fit of the same kind (`vgi fit --holdout-cells`)
+    tipping      of the columns that were asked for
     """
 
     facts: Facts
@@ -286,6 +328,7 @@ class Numbers:
     holdout: Calibration | None
     likelihood: Likelihood | None
     notes: Sequence[str]
+    tipping: Sequence[Tipping] = ()
 
 
 @dataclass(frozen=True)
@@ -336,6 +379,7 @@ class Pictures:
     matrix   [r, columns] share of missing cells in groups of consecutive rows
     columns  by name, those of which there is something to see
     traces   by name
+    heights  by column of `Numbers.tipping`, where it holds moments: places of the axis of its means, and their labels
     """
 
     curves: Mapping[str, tuple[Floats, Floats]]
@@ -343,6 +387,7 @@ class Pictures:
     columns: Mapping[str, ColumnPicture]
     pairs: Sequence[Pair]
     traces: Mapping[str, Trace]
+    heights: Mapping[str, tuple[Sequence[float], Sequence[str]]]
 
 
 @dataclass(frozen=True)

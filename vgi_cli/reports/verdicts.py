@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from vgi_cli.reports.tipping import stands
 from vgi_cli.reports.values import Calibration, ColumnNumbers, Hidden, Level, Mixing, Numbers, Verdict
 
 MUCH_MISSING = 0.5
@@ -39,6 +40,8 @@ FAR_BAD, FAR_SHARE = 5.0, 0.05
 EXTRAPOLATED = 0.2
 """Share of a column's holes in rows that lie beyond those in which it is observed."""
 LARGE_FMI = 0.5
+NEAR = 0.5
+"""Standard deviations: a shift of fills that is called small, half of what separates two groups clearly."""
 NAMED = 4
 """Columns that a verdict names."""
 
@@ -54,6 +57,7 @@ def judge(numbers: Numbers) -> list[Verdict]:
         _calibration,
         _rows,
         _information,
+        _tipping,
     )
     return [verdict for rule in rules for verdict in rule(numbers)]
 
@@ -304,3 +308,30 @@ def _information(numbers: Numbers) -> Iterable[Verdict]:
         )
     else:
         yield Verdict("information", "good", "No mean loses more than half of its information to missing cells.")
+
+
+def _tipping(numbers: Numbers) -> Iterable[Verdict]:
+    """Of each column that was asked for from which shift of its fills on its mean is another."""
+    for tip in numbers.tipping:
+        where = f"'{tip.column}' ({tip.share:.0%} missing)"
+        if tip.share == 0:
+            yield Verdict("tipping", "good", f"No cell of '{tip.column}' is missing: its mean rests on no fill.")
+            continue
+        if tip.asked:
+            side = ("lies below", "holds", "lies above")[stands(tip.shifts[len(tip.shifts) // 2], tip.against) + 1]
+            says = f"The 95 % interval of the mean of {where} {side} {tip.text}"
+            changes = "this changes"
+        else:
+            says = f"The 95 % interval of the mean of {where} holds the mean without a shift, {tip.text},"
+            changes = "this ends"
+        near = [at for at in (tip.below, tip.above) if at is not None]
+        if not near:
+            widest = tip.shifts[-1].sd
+            yield Verdict("tipping", "good", f"{says.rstrip(',')} at every shift of its fills up to {widest:g} sd.")
+            continue
+        sd = tip.shifts[-1].shift / tip.shifts[-1].sd
+        unit = f" {tip.unit}" if tip.unit else ""
+        at = " and ".join(f"{value:+.2g} sd ({value * sd:+.3g}{unit})" for value in near)
+        level: Level = "look" if min(map(abs, near)) <= NEAR else "good"
+        weak = "; so small a shift can seldom be ruled out" if level == "look" else ""
+        yield Verdict("tipping", level, f"{says} without a shift of its fills; {changes} at {at}{weak}.")

@@ -605,6 +605,14 @@ class ReportOptions(TypedDict, total=False):
             "Rows of each table, drawn at random, whose holes are filled and looked at (2000).", "N|all", parse=_count
         ),
     ]
+    tipping: Annotated[
+        Sequence[str],
+        Option(
+            "How the pooled mean of COL moves as its fills are shifted, and where that changes what its interval says "
+            "of VALUE (default: of the mean without a shift; repeatable).",
+            "COL[=VALUE]",
+        ),
+    ]
     force: Force
     seed: Seed
     device: Device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -21,6 +21,7 @@ from vgi_cli.commands.evaluate.likelihood import EarlyEnd, how_many, log_likelih
 from vgi_cli.commands.impute import Sampling, Watch, compute_on, fitted_or_new, seed_of
 from vgi_cli.commands.report.hiding import HiddenCells, hide_again, kept_apart
 from vgi_cli.commands.report.request import ReportRequest
+from vgi_cli.commands.report.tipping import Asked, read_tipping, tipping
 from vgi_cli.commands.report.tracing import Traced, traced
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
@@ -29,6 +30,7 @@ from vgi_cli.encoding.missingness import missingness
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
 from vgi_cli.machine.work import Stop, TimeLimit, Work, limit_of
+from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent
@@ -51,6 +53,7 @@ from vgi_cli.reports.values import (
     Pictures,
     Pooled,
     Reported,
+    Tipping,
 )
 from vgi_cli.reports.verdicts import judge
 from vgi_cli.runs.folder import RunFolder
@@ -70,13 +73,14 @@ def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporte
     """The report on a run. `table`: what it was fitted on, where that is in memory."""
     reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
     fitted = load(run, reporter)
+    tips = read_tipping(request.tipping, fitted.schema)
     asked = ImputeRequest(checkpoint=run, settings=request.settings, started=request.started, table=table)
     asked = asked.with_draws(fitted, reporter)
     with reporter.stage(READING):
         table = fitted_or_new(fitted, asked) if table is None else table
         match(table, fitted.schema, Silent(), unseen=fitted.recipe.table.unseen)
         rows = fitted.rows(table)
-    looked = Looked(fitted, table, rows)
+    looked = Looked(fitted, table, rows, tips)
     numbers, pictures = _without_draws(run, looked)
     if not fitted.empty:
         numbers, pictures = _with_draws(looked, asked, request, reporter, (numbers, pictures))
@@ -85,11 +89,12 @@ def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporte
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """A run with the table that it was fitted on, and the encoded rows of this."""
+    """A run with the table that it was fitted on, the encoded rows of this, and what --tipping asks for."""
 
     fitted: FittedTable
     table: Table
     rows: Rows
+    tips: Sequence[Asked]
 
     @property
     def columns(self) -> tuple[ModelledColumn, ...]:
@@ -154,7 +159,7 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         likelihood=None,
         notes=[],
     )
-    return numbers, Pictures(training.curves(lines), matrix(missing), {}, [], {})
+    return numbers, Pictures(training.curves(lines), matrix(missing), {}, [], {}, {})
 
 
 def _with_draws(
@@ -189,6 +194,13 @@ def _with_draws(
     likelihood = _likelihood(looked, asked, seed, device, reporter)
     unseen = kept_apart(fitted.run.holdout())
     columns, pictures = _columns(looked, some, draws, chains, hidden, unseen)
+    tips = _tips(looked, some, draws, seed)
+    notes += [
+        f"--tipping {looked.columns[one.column].name}: no interval, as there is one draw only or a filled column does "
+        "not vary"
+        for one, found in zip(looked.tips, tips, strict=True)
+        if found is None
+    ]
     numbers = dataclasses.replace(
         before[0],
         imputing=Imputing(
@@ -204,11 +216,40 @@ def _with_draws(
         holdout=unseen.overall,
         likelihood=likelihood,
         notes=[*notes, *hidden.notes],
+        tipping=[one for one in tips if one is not None],
     )
     pairs = _pairs(looked, some, draws)
     return numbers, dataclasses.replace(
-        before[1], columns=pictures, pairs=pairs, traces=chains.traces if chains is not None else {}
+        before[1],
+        columns=pictures,
+        pairs=pairs,
+        traces=chains.traces if chains is not None else {},
+        heights=_heights(looked, numbers.tipping),
     )
+
+
+def _tips(looked: Looked, some: Tensor, draws: Floats, seed: int) -> list[Tipping | None]:
+    """Of each column that was asked for how its mean moves, over the completed rows `some` [n] of draws [m, n,
+    columns]."""
+    noise = KeyedNoise(seed, looked.fitted.layout.names, looked.rows.keys[some], torch.arange(len(draws))).at("delta")
+    missing = looked.missing[some.numpy()]
+    found = []
+    for one in looked.tips:
+        u = noise.uniform([looked.columns[one.column].name])[..., 0].numpy()  # as `vgi impute --delta` rounds
+        found.append(tipping(looked.fitted.schema, one, draws, missing[:, one.column], u))
+    return found
+
+
+def _heights(looked: Looked, tips: Sequence[Tipping]) -> dict[str, tuple[Sequence[float], Sequence[str]]]:
+    """Of columns of moments where the axis of their means has which labels."""
+    found: dict[str, tuple[Sequence[float], Sequence[str]]] = {}
+    for tip in tips:
+        column = next(own for own in looked.columns if own.name == tip.column)
+        if isinstance(column, Moment):
+            ends = min(one.low for one in tip.shifts), max(one.high for one in tip.shifts)
+            places = column.snap(np.linspace(*ends, 5)[1:-1])
+            found[tip.column] = places.tolist(), cells.spelled(column, places)
+    return found
 
 
 def _columns(

@@ -30,12 +30,14 @@ class ReportRequest(Request):
     run     the run folders, side by side
     tables  of each the table that it was fitted on where that is in memory; empty: none is
     rows    of each table that are filled and looked at, drawn at random: a number, or `all`
+    tipping  columns whose pooled mean is looked at over shifts of their fills: `COL`, or `COL=VALUE`
     json    whether the numbers are all that is wanted: no page without `out`
     """
 
     run: Sequence[str | Path]
     tables: Sequence[Table | None] = ()
     rows: int | Literal["all"] | None = None
+    tipping: Sequence[str] = ()
     json: bool = False
 
     @property
