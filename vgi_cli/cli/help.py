@@ -138,6 +138,7 @@ IMPUTE_EPILOG = "\n\n".join(
         _SAMPLERS,
         _examples(
             "vgi impute --checkpoint run1 --m 20 --format long -o imputed.csv",
+            "vgi impute --checkpoint run1 new.csv --shard 2/3 -o filled.csv",
             "vgi impute --checkpoint run1 new.csv --point mean -o - > filled.csv",
         ),
     ]

@@ -22,6 +22,7 @@ from vgi_cli.maths.odds import redrawn
 from vgi_cli.reporting import Reporter
 from vgi_cli.samplers.base import ROW_BLOCK, Imputer
 from vgi_cli.table.inputs import split_name
+from vgi_cli.table.shard import Shard
 
 RECORD = ".delta.json"
 """What the record is called, after the stem of the output."""
@@ -120,9 +121,11 @@ class Deltas:
         return out
 
 
-def record_path(out: Path) -> Path:
-    """Where the record of an output lies: `filled.delta.json` beside `filled.csv` or `filled.1.csv` …"""
-    return out.with_name(split_name(out)[0] + RECORD)
+def record_path(out: Path, shard: Shard | None = None) -> Path:
+    """Where the record of an output lies: `filled.delta.json` beside `filled.csv` or `filled.1.csv` …; of a shard
+    `filled.shard-1-of-3.delta.json`."""
+    named = out if shard is None else shard.named(out)
+    return named.with_name(split_name(named)[0] + RECORD)
 
 
 class Tip(NamedTuple):

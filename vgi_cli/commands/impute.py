@@ -26,7 +26,7 @@ from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.fitting.rows import Rows, Survey, check_same_data, open_blocks, read, survey
+from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
@@ -50,7 +50,7 @@ from vgi_cli.table.outputs import (
     refuse_sources,
     refuse_type,
 )
-from vgi_cli.table.source import Block, Source, Whole
+from vgi_cli.table.source import Block, Files, Source, Whole
 from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks
 
 
@@ -72,11 +72,10 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
-        fitted, request, source, seen, (out, layout, format, _) = _ready(request, reporter, stdout)
+        fitted, request, source, seen, keys, (out, layout, format, _) = _ready(request, reporter, stdout)
         sampling = Sampling(fitted, request, Work(reporter, limit, stop, request.started))
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
-            keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
-            sampling.fill(source, seen.incomplete, draws, keys)
+            sampling.fill(source.rows, seen.incomplete, draws, keys)
             if request.point is not None:
                 reporter.warn(
                     f"the {request.point} of {request.m} draws{_others(request.point, fitted.schema)} is a best guess "
@@ -90,7 +89,9 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
             passes = draws.m + (layout in ("long", "mids-csv") and request.original)
             with reporter.stage(WRITING, until=limit.end) as stage:
                 watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)
-                content = Content(_Told(source, _passes(watched, passes)), fitted.schema, seen.styles, draws)
+                told = _Told(source.rows, _passes(watched, passes))
+                whole = None if request.part is None else source.whole
+                content = Content(told, fitted.schema, seen.styles, draws, shard=request.part, whole=whole)
                 try:
                     written = write_blocks(
                         content,
@@ -107,14 +108,14 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                         "give it more time, or ask for fewer draws (--m)",
                     ) from None
         if isinstance(out, Path):
-            _write_record(out, sampling, source, written)
+            _write_record(out, sampling, source.whole, written)
         say_filled(seen.holes, sampling.kept, reporter)
         return written
 
 
 def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequence[Path]) -> None:
     """Beside the tables, what was done to the draws by `--delta`; no record of earlier tables stays."""
-    path = record_path(out)
+    path = record_path(out, sampling.shard)
     if not sampling.deltas:
         path.unlink(missing_ok=True)
         return
@@ -137,14 +138,22 @@ class _Output(NamedTuple):
     paths: list[Path]
 
 
+class _Sources(NamedTuple):
+    """A table, and the rows of it that are to be filled: the same, or a shard."""
+
+    whole: Source
+    rows: Source
+
+
 class _Ready(NamedTuple):
     """All that is known before the first hole is drawn: the run, the request with its number of draws, the table, what
-    a look at its rows found, and where the result goes."""
+    a look at its rows found, what keys the randomness of those that are to be filled, and where the result goes."""
 
     fitted: FittedTable
     request: ImputeRequest
-    source: Source
+    source: _Sources
     seen: Survey
+    keys: RowKeys
     output: _Output
 
 
@@ -154,14 +163,18 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
     fitted.say_unused_plugins(reporter, request.sampler)
     request = request.with_draws(fitted, reporter)
     with reporter.stage(READING, "rows") as stage:
-        source = blocks_of(fitted, request) if request.table is None else Whole(request.table)
+        keys = RowKeys(fitted.schema, request.table is not None and keyed_by_content(fitted, request.table))
+        whole, rows, part = _sources(fitted, request, keys)
         stage(0.5)
-        described = source.origin
-        told = _Told(source, lambda share, rows: stage(0.5 + 0.5 * share, rows))
+        described = whole.origin
+        told = _Told(whole, lambda share, rows: stage(0.5 + 0.5 * share, rows))
         unseen = table_settings(request, fitted.recipe.table).unseen
-        seen = survey(told, fitted.schema, reporter, request.strict, unseen)
+        seen = survey(told, fitted.schema, reporter, request.strict, unseen, part)
+        if part is not None:
+            own, N = part.rows, whole.origin.N
+            reporter.say(f"shard {request.part}: rows {own.start + 1:,} to {own.stop:,} of {N:,}")
         if unseen == "missing":
-            source = _Forgetting(source, fitted.schema)
+            whole, rows = (_Forgetting(one, fitted.schema) for one in (whole, rows))
     out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
     layout = cast(OutputLayout, request.format)
     if request.out is None:
@@ -169,32 +182,53 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
     elif request.out != "-":
         out = Path(request.out)
     format = None if isinstance(out, Path) else described.format
-    files = request.m if layout == "files" else 1
     if isinstance(out, Path):
         in_memory = TableName([], None, fitted.recipe.table, False)
         named = name_of(fitted, request) if request.table is None else in_memory
-        paths = output_paths(out, described, m=files or 1, layout=layout)
+        paths = output_paths(
+            out, described, m=request.m or 1, layout=layout, shard=request.part, original=request.original
+        )
         refuse_sources(paths, named.data, "the table that is imputed")
         refuse_sources(paths, [named.mask] if named.mask else [], "the mask of the table")
         if request.out is not None:
             refuse_type(out, layout)
         if request.delta:
-            refuse_existing([record_path(out)], force=request.force)
-    paths = check_output(described, layout=layout, out=out, m=files or 1, format=format, force=request.force)
-    return _Ready(fitted, request, source, seen, _Output(out, layout, format, paths))
+            refuse_existing([record_path(out, request.part)], force=request.force)
+    paths = check_output(
+        described,
+        layout=layout,
+        out=out,
+        m=request.m or 1,
+        format=format,
+        force=request.force,
+        shard=request.part,
+        original=request.original,
+    )
+    return _Ready(fitted, request, _Sources(whole, rows), seen, keys, _Output(out, layout, format, paths))
+
+
+def _sources(fitted: FittedTable, request: ImputeRequest, keys: RowKeys) -> tuple[Source, Source, Part | None]:
+    """The table, the rows of it that are to be filled, and which these are where they are a shard."""
+    if request.table is not None:
+        return Whole(request.table), Whole(request.table), None
+    files = blocks_of(fitted, request)
+    if request.part is None:
+        return files, files, None
+    rows = request.part.rows(files.origin.N)
+    return files, files.part(rows), Part(rows, keys)
 
 
 def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     """What `impute` would do; raises what it would refuse. No hole is drawn and nothing is written."""
     reporter.plan([READING])
-    fitted, request, source, seen, output = _ready(request, reporter, None)
+    fitted, request, source, seen, _, output = _ready(request, reporter, None)
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
     Deltas(request.delta or (), fitted, sampler)
     return ImputePlan(
-        table=source.origin.label,
+        table=source.whole.origin.label,
         run=fitted.run.name,
-        rows=source.origin.N,
+        rows=source.rows.origin.N,
         incomplete=seen.incomplete,
         holes=seen.holes,
         sampler=sampler,
@@ -250,16 +284,17 @@ def filled(fitted: FittedTable, request: ImputeRequest, reporter: Reporter, keys
 
 
 class _Told(Source):
-    """A table whose reading is told: after each block the share of the rows and their number."""
+    """Rows whose reading is told: after each block the share of them, and how many that is."""
 
     def __init__(self, source: Source, tell: Callable[[float, int], None]) -> None:
         self._source, self._tell = source, tell
         self.origin = source.origin
 
     def blocks(self) -> Iterator[Block]:
+        rows = 0
         for block in self._source.blocks():
             yield block
-            rows = block.first + block.table.N
+            rows += block.table.N
             self._tell(rows / self.origin.N, rows)
 
 
@@ -340,7 +375,7 @@ def fitted_or_new(fitted: FittedTable, request: RunRequest) -> Table:
     return table
 
 
-def blocks_of(fitted: FittedTable, request: RunRequest) -> Source:
+def blocks_of(fitted: FittedTable, request: RunRequest) -> Files:
     """The same table, to be read in blocks."""
     name = name_of(fitted, request)
     source = open_blocks(name.data, name.mask, name.reading)
@@ -385,7 +420,7 @@ class Sampling:
         """`request`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be; TimeUp
         where the limit is over."""
         self._fitted, self._request, self._reporter, self._limit = fitted, request, work.reporter, work.limit
-        self._m = cast(int, request.m)
+        self._m, self.shard = cast(int, request.m), request.part
         self._device = compute_on(fitted, request)
         self._seed = seed_of(fitted, request)
         self.sampler = sampler_of(fitted, request)
@@ -470,7 +505,9 @@ class Sampling:
 
     def described(self) -> dict[str, object]:
         """How the draws were made, for a record."""
+        shard = {} if self.shard is None else {"shard": str(self.shard)}
         return {
+            **shard,
             "run": self._fitted.run.name,
             "seed": self._seed,
             "m": self._m,

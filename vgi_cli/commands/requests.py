@@ -36,6 +36,7 @@ from vgi_cli.table.outputs import (
     refuse_sources,
     refuse_type,
 )
+from vgi_cli.table.shard import Shard
 
 if TYPE_CHECKING:
     from vgi_cli.commands.dry_run import DryRun, ImputePlan
@@ -218,6 +219,7 @@ class ImputeRequest(RunRequest):
     original     whether the long table begins with the table with its holes
     strict       refuse a table in which holes would stay
     delta        shifts of the fills, as `age=+0.5sd`: see columns/deltas.py
+    shard        which rows are filled, as `2/3`; None: all
     """
 
     m: int | None = None
@@ -228,6 +230,12 @@ class ImputeRequest(RunRequest):
     original: bool = True
     strict: bool = False
     delta: Sequence[str] | None = None
+    shard: str | None = None
+
+    @property
+    def part(self) -> Shard | None:
+        """The shard. UsageError where it means nothing."""
+        return None if self.shard is None else Shard.parse(self.shard)
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
         """Write the completed tables and return their paths: none where they went to stdout."""
@@ -289,6 +297,17 @@ class ImputeRequest(RunRequest):
             raise UsageError(
                 f"--format single is one draw, --m {self.m} asks for more", "--point mean, or --format files or long"
             )
+        if self.part is not None:
+            if in_memory or self.table is not None:
+                raise UsageError(
+                    "--shard is of files that are imputed into files, not of tables in memory",
+                    "name the files and out=, or see vgi_cli.impute_batches",
+                )
+            if to_stdout and layout != "single":
+                raise UsageError(
+                    f"--shard: of --format {layout} a shard is one file for each .imp, which cannot go to stdout",
+                    "name a file with -o",
+                )
         if not self.original and layout != "long":
             raise UsageError("--no-original belongs to --format long", "leave it out")
         draws = 1 if layout == "single" and self.point is None else self.m
@@ -320,7 +339,7 @@ class ImputeRequest(RunRequest):
         origin = Origin(*stem_of(Path(named[0])))
         layout = cast(OutputLayout, self.format)
         out = self.folder or default_output(self.beside("imputed"), origin, layout)
-        paths = output_paths(out, origin, m=self.m or 1, layout=layout)
+        paths = output_paths(out, origin, m=self.m or 1, layout=layout, shard=self.part, original=self.original)
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:
             refuse_type(out, layout)

@@ -149,12 +149,12 @@ class Holes:
         self.filled = 0
         self.staying: dict[str, int] = {}
 
-    def add(self, table: Table) -> Self:
-        """Count the next rows."""
+    def add(self, table: Table, rows: slice = slice(None)) -> Self:
+        """Count the next rows, or some of them."""
         for name in table.names:
             if name in self._known:
-                self.filled += int(table.missing(name).sum())
-            elif count := int(table.blank(name).sum()):
+                self.filled += int(table.missing(name)[rows].sum())
+            elif count := int(table.blank(name)[rows].sum()):
                 self.staying[name] = self.staying.get(name, 0) + count
         return self
 

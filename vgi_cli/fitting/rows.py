@@ -16,7 +16,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
-from vgi_cli.encoding.encoder import Respread, encode, log_share, log_volume
+from vgi_cli.encoding.encoder import Respread, RowKeys, encode, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
@@ -29,7 +29,7 @@ from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
-from vgi_cli.table.fills import Style, find_styles
+from vgi_cli.table.fills import Style, absent, find_styles
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.source import Source
 
@@ -160,39 +160,63 @@ def weighted(rows: Rows, table: Table, settings: TableSettings) -> Rows:
 
 
 class Survey(NamedTuple):
-    """What a look at all rows of a table finds: how its columns are written, how many rows have a hole, and how many
-    holes there are."""
+    """What a look at all rows of a table finds: how its columns are written; and of the rows that are to be filled, how
+    many have a hole, and how many holes there are."""
 
     styles: dict[str, Style]
     incomplete: int
     holes: Holes
 
 
+class Part(NamedTuple):
+    """The rows of a table that are to be filled, a shard of it; `keys` is told of those before them."""
+
+    rows: range
+    keys: RowKeys
+
+
 def survey(
-    source: Source, schema: Schema, reporter: Reporter, strict: bool = False, unseen: Unseen = "error"
+    source: Source,
+    schema: Schema,
+    reporter: Reporter,
+    strict: bool = False,
+    unseen: Unseen = "error",
+    part: Part | None = None,
 ) -> Survey:
-    """As `match`, block by block. With `strict`, HolesLeft where holes would stay."""
-    holes = Holes(schema)
+    """As `match`, block by block. With `strict`, HolesLeft where holes would stay.
+
+    part  the rows that are to be filled; None: all of them
+    """
+    every, holes = Holes(schema), Holes(schema)
     checking = Check(schema, source.origin.names, source.origin.label, "imputed from the model", unseen)
+    incomplete = 0
 
     def tables() -> Iterator[Table]:
-        for block in source.blocks():
-            checking.add(block.table)
-            holes.add(block.table)
-            yield block.table
+        nonlocal incomplete
+        for first, table in source.blocks():
+            checking.add(table)
+            every.add(table)
+            if part is not None:
+                begin, end = (min(max(row - first, 0), table.N) for row in (part.rows.start, part.rows.stop))
+                if begin:
+                    part.keys.skip(table, begin)
+                if begin < end:
+                    holes.add(table, slice(begin, end))
+                    incomplete += int(absent(table, schema)[begin:end].any(1).sum())
+            yield table
 
     styles = find_styles(tables(), schema)
     notes = checking.notes()
-    if strict and holes.left:
-        one = holes.left == 1
+    if strict and every.left:
+        one = every.left == 1
         raise HolesLeft(
-            f"{source.origin.label}: {holes.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
-            f"{holes.where()}",
+            f"{source.origin.label}: {every.left} hole{'s' * (not one)} would stay, in columns that are not modelled: "
+            f"{every.where()}",
             "nothing was written; leave out --strict to fill the others, or drop these columns",
         )
-    for note in notes + holes.notes():
+    for note in notes + every.notes():
         reporter.say(note)
-    return Survey(styles, checking.incomplete, holes)
+    return Survey(styles, checking.incomplete, every) if part is None else Survey(styles, incomplete, holes)
 
 
 def rows_of(

@@ -14,7 +14,7 @@ from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
-from vgi_cli.table.source import Source, open_table
+from vgi_cli.table.source import Files, open_table
 
 
 def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Table:
@@ -28,7 +28,7 @@ def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Tabl
     )
 
 
-def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Source:
+def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) -> Files:
     """Open a table to read it in blocks, as the settings say."""
     return open_table(
         data,

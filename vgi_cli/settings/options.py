@@ -527,6 +527,14 @@ class ImputeOptions(CommonOptions, total=False):
             accept=_deltas,
         ),
     ]
+    shard: Annotated[
+        str | None,
+        Option(
+            "Fill and write the rows of shard I of N alone, in a process or on a machine of its own; the files of all "
+            "shards, joined, are those of one run.",
+            "I/N",
+        ),
+    ]
     time_limit: TimeLimit
     force: Force
     compile: Compile

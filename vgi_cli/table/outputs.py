@@ -9,6 +9,7 @@ from typing import Literal
 
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.inputs import Format, Origin, split_name
+from vgi_cli.table.shard import Shard
 
 OutputLayout = Literal["files", "long", "mids-csv", "single"]
 """One file for each draw, all draws below each other in one (`mids-csv`: for R's `read.csv`), or one draw."""
@@ -52,14 +53,32 @@ def default_output(folder: Path, origin: Origin, layout: OutputLayout = "files")
     return folder / f"{origin.stem}{origin.suffix}"
 
 
-def output_paths(out: Path, origin: Origin, *, m: int, layout: OutputLayout) -> list[Path]:
-    """The files that `write_blocks` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself."""
-    if layout != "files":
-        return [out]
-    stem, suffix = split_name(out)
-    if suffix in ("", ".gz"):
-        suffix = origin.suffix if not suffix else f".csv{suffix}"
-    return [out.with_name(f"{stem}.{i}{suffix}") for i in range(1, m + 1)]
+def output_paths(
+    out: Path,
+    origin: Origin,
+    *,
+    m: int,
+    layout: OutputLayout,
+    shard: Shard | None = None,
+    original: bool = True,
+) -> list[Path]:
+    """The files that `write_blocks` will make: `out.1.csv` … `out.m.csv` for `files`, else `out` itself.
+
+    shard     what is written is a shard: the files have its number too, and of a long table each `.imp` is a file, so
+              that all of them one after the other, sorted by name, are the whole table
+    original  whether a long table begins with `.imp` 0
+    """
+    paths = [out]
+    if layout == "files":
+        stem, suffix = split_name(out)
+        if suffix in ("", ".gz"):
+            suffix = origin.suffix if not suffix else f".csv{suffix}"
+        paths = [out.with_name(f"{stem}.{i}{suffix}") for i in range(1, m + 1)]
+    elif shard is not None and layout != "single":
+        stem, suffix = split_name(out)
+        numbers = range(0 if original else 1, m + 1)
+        paths = [out.with_name(f"{stem}.imp-{i:0{len(str(m))}}{suffix}") for i in numbers]
+    return paths if shard is None else [shard.named(path) for path in paths]
 
 
 def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:

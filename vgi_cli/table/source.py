@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from vgi_cli.columns.numerals import SingleDecimals
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv.rows import csv_tables
+from vgi_cli.table.csv.rows import Place, csv_tables
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.parquet.table import parquet_frame, parquet_tables
 from vgi_cli.table.reader import hidden_cells, name_table, table_in_memory
@@ -61,20 +62,20 @@ def open_table(
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
     decimal: str | None = None,
-) -> Source:
+) -> Files:
     """Open files as one table; arguments and errors as `read_table`. Every row is looked at before this returns.
 
     Standard input and compressed files are copied to temporary files.
     """
     named = name_table(paths, mask, na_values, delimiter, stdin, decimal)
     try:
-        return _Files(named)
+        return Files(named)
     except InputError:
         table_in_memory(named)  # says which row of the whole table is wrong, and what is wrong with it first of all
         raise
 
 
-class _Files(Source):
+class Files(Source):
     """The rows of files. A table of one block is read once and kept."""
 
     def __init__(self, named: TableFiles) -> None:
@@ -84,12 +85,14 @@ class _Files(Source):
             self._width = parquet_frame(named.files)[0].num_columns
             self._decimals = _single_decimals(named, self._width)
         else:
-            table = next(csv_tables(TableFiles.of(named.files[0]), repeat(1)), None)
-            self._width = 1 if table is None else len(table.names)
+            first = next(csv_tables(TableFiles.of(named.files[0]), repeat(1)), None)
+            self._width = 1 if first is None else len(first[1].names)
         self.origin = named.origin
+        self._starts: list[_Start] = []
         self._kept: Block | None = None
         kept: Block | None = None
-        for block in self._read():
+        for start, block in self._read(_Start()):
+            self._starts.append(start)
             N = self.origin.N
             kept = block if N == 0 else None
             self.origin = block.table.origin._replace(N=N + block.table.N)
@@ -102,48 +105,105 @@ class _Files(Source):
         if self._kept is not None:
             yield self._kept
         else:
-            yield from self._read()
+            yield from (block for _, block in self._read(_Start()))
 
-    def _read(self) -> Iterator[Block]:
-        named = self._named
-        first = 0
-        masks = None if named.mask is None else _Masks(named.mask)
-        for table in _tables(named, repeat(block_rows(self._width)), self._decimals):
+    def part(self, rows: range) -> Source:
+        """Some consecutive rows of the table, at least one, with the numbers that they have in the whole. What comes
+        before the block in which they begin is not read again, nor what comes after them."""
+        return _Part(self, rows)
+
+    def rows(self, wanted: range) -> Iterator[Block]:
+        """Blocks of these rows."""
+        starts = [start.table.row for start in self._starts]
+        start = self._starts[bisect_right(starts, wanted.start) - 1]
+        before = wanted.start - start.table.row
+        for _, block in self._read(start, before, wanted.stop):
+            if block.first >= wanted.start:
+                yield block
+
+    def _read(self, start: _Start, before: int = 0, end: int | None = None) -> Iterator[tuple[_Start, Block]]:
+        """From `start` on, before row `end` (None: to the last); a first block of `before` rows, where any are."""
+        named, size = self._named, block_rows(self._width)
+        rows = _Rows(named, self._decimals, start.table)
+        masks = None if named.mask is None else _Masks(named.mask, start.mask)
+        at = start.table.row
+        while at != end and (table := rows.take(min(before or size, size if end is None else end - at))) is not None:
+            found, before = _Start(rows.place), 0
             if masks is not None:
                 table.hidden = hidden_cells(table, masks.take(table.N))
-            yield Block(first, table)
-            first += table.N
-        if masks is not None:
+                found = found._replace(mask=masks.place)
+            yield found, Block(at, table)
+            at += table.N
+        if masks is not None and end is None:
             masks.require_end()
         for file in (*named.files, *([] if named.mask is None else [named.mask])):
             file.require_unchanged()
 
 
-def _tables(named: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None]) -> Iterator[Table]:
-    return parquet_tables(named, rows, decimals) if named.parquet else csv_tables(named, rows)
+class _Part(Source):
+    """Some consecutive rows of files."""
+
+    def __init__(self, files: Files, rows: range) -> None:
+        self._files, self._rows = files, rows
+        self.origin = files.origin._replace(N=len(rows))
+
+    def blocks(self) -> Iterator[Block]:
+        return self._files.rows(self._rows)
+
+
+class _Start(NamedTuple):
+    """Where a block begins in the files of a table, and in its mask."""
+
+    table: Place = Place()
+    mask: Place = Place()
+
+
+class _Rows:
+    """The rows of files from a place on, as many at a time as is asked; `place`: where those that were taken last
+    begin."""
+
+    def __init__(self, named: TableFiles, decimals: Mapping[str, int | None], start: Place) -> None:
+        self._wanted = 1
+        self.place = start
+        rows = iter(lambda: self._wanted, 0)
+        self._parts: Iterator[tuple[Place, Table]]
+        if named.parquet:
+            tables = parquet_tables(named, rows, decimals, start.row)
+            self._parts = ((Place(table.first), table) for table in tables)
+        else:
+            self._parts = csv_tables(named, rows, start)
+
+    def take(self, rows: int) -> Table | None:
+        """The next rows, fewer at the end of a file; None after the last."""
+        self._wanted = rows
+        found = next(self._parts, None)
+        if found is None:
+            return None
+        self.place, table = found
+        return table
 
 
 class _Masks:
-    """The rows of a mask file, as many at a time as the table has."""
+    """The rows of a mask file, as many at a time as the table has; `place` as of _Rows."""
 
-    def __init__(self, file: TableFile) -> None:
+    def __init__(self, file: TableFile, start: Place) -> None:
         self._label = file.label
-        self._wanted = 1
-        rows = iter(lambda: self._wanted, 0)
-        self._tables = _tables(TableFiles.of(file), rows, {})
+        self._rows = _Rows(TableFiles.of(file), {}, start)
+
+    @property
+    def place(self) -> Place:
+        return self._rows.place
 
     def take(self, rows: int) -> Table:
         """The next rows. InputError where the mask has fewer."""
-        self._wanted = rows
-        table = next(self._tables, None)
+        table = self._rows.take(rows)
         if table is None or rows != table.N:
             raise InputError(f"{self._label}: the mask has fewer rows than the table", "give both the same rows")
         return table
 
     def require_end(self) -> None:
         """InputError where the mask has more rows than the table."""
-        self._wanted = 1
-        if next(self._tables, None) is not None:
+        if self._rows.take(1) is not None:
             raise InputError(f"{self._label}: the mask has more rows than the table", "give both the same rows")
 
 

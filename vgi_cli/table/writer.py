@@ -36,6 +36,7 @@ from vgi_cli.table.parquet.write import (
     parquet_bytes,
     parquet_pieces,
 )
+from vgi_cli.table.shard import Shard
 from vgi_cli.table.source import Block, Source
 
 Say = Callable[[str], None]
@@ -55,6 +56,8 @@ def check_output(
     m: int,
     format: Format | None = None,
     force: bool = False,
+    shard: Shard | None = None,
+    original: bool = True,
 ) -> list[Path]:
     """What `write_blocks` would refuse, before any work: the paths that it would make (none for a stream).
 
@@ -71,7 +74,7 @@ def check_output(
         if format == "parquet":
             raise UsageError("Parquet cannot go to standard output", "use `-o FILE.parquet`")
         return []
-    paths = output_paths(out, origin, m=m, layout=layout)
+    paths = output_paths(out, origin, m=m, layout=layout, shard=shard, original=original)
     refuse_existing(paths, force=force)
     return paths
 
@@ -86,17 +89,20 @@ def refuse_clash(origin: Origin) -> None:
 
 class Content(NamedTuple):
     """What is written: a table in blocks, how its columns are written (see `find_styles`), draws of its holes, and
-    which holes stay all the same (by column [N]; others have none)."""
+    which holes stay all the same (by column [N]; others have none). Where these are the rows of a `shard`, `whole` is
+    the table that it is part of."""
 
     source: Source
     schema: Schema
     styles: Mapping[str, Style]
     draws: HeldDraws | SpooledDraws
     stay: Mapping[str, Bools] = {}
+    shard: Shard | None = None
+    whole: Source | None = None
 
-    def blocks(self) -> Iterator[tuple[Block, list[Holes]]]:
-        """The blocks of the table with their holes."""
-        for block in self.source.blocks():
+    def blocks(self, source: Source | None = None) -> Iterator[tuple[Block, list[Holes]]]:
+        """The blocks of the table (or of another source of its rows) with their holes."""
+        for block in (source or self.source).blocks():
             holes = find_holes(block.table, self.schema, self.styles)
             part = slice(block.first, block.first + block.table.N)
             yield block, [h.without(self.stay[h.column.name][part]) if h.column.name in self.stay else h for h in holes]
@@ -130,7 +136,16 @@ def write_blocks(
     Files are written aside, synced and renamed when all of them are whole. Raises what `check_output` raises.
     """
     origin, draws = content.source.origin, content.draws
-    paths = check_output(origin, layout=layout, out=out, m=draws.m, format=format, force=force)
+    paths = check_output(
+        origin,
+        layout=layout,
+        out=out,
+        m=draws.m,
+        format=format,
+        force=force,
+        shard=content.shard,
+        original=original,
+    )
     if not isinstance(out, Path):
         for pieces in _contents(content, layout, "csv", origin.suffix, original, say):
             for piece in pieces:
@@ -157,13 +172,22 @@ def _contents(
 ) -> Iterator[Iterator[bytes]]:
     """One file after the other, each in pieces."""
     if layout == "mids-csv":
-        yield _long_csv(content, lambda: _plain_templates(content), True)
+        for numbers in _long_files(content, True):
+            yield _long_csv(content, lambda: _plain_templates(content), numbers, numbers[0] == 0)
     elif format == "parquet":
         yield from _parquet(content, layout, original, say)
     elif layout == "long":
-        yield _long_csv(content, lambda: _templates(content, suffix), original)
+        for numbers in _long_files(content, original):
+            first = numbers[0] == (0 if original else 1)
+            yield _long_csv(content, lambda: _templates(content, suffix), numbers, first)
     else:
         yield from (_csv(content, draw, suffix) for draw in range(content.draws.m))
+
+
+def _long_files(content: Content, original: bool) -> list[list[int]]:
+    """What each file of a long table holds, as values of `.imp`: all of them, or of a shard one each."""
+    numbers = list(range(0 if original else 1, content.draws.m + 1))
+    return [numbers] if content.shard is None else [[number] for number in numbers]
 
 
 def _csv(content: Content, draw: int, suffix: str) -> Iterator[bytes]:
@@ -171,10 +195,10 @@ def _csv(content: Content, draw: int, suffix: str) -> Iterator[bytes]:
         yield template.fill(content.draw(draw, block), header=block.first == 0)
 
 
-def _long_csv(content: Content, templates: Templates, original: bool) -> Iterator[bytes]:
-    for number in range(0 if original else 1, content.draws.m + 1):
+def _long_csv(content: Content, templates: Templates, numbers: Sequence[int], header: bool) -> Iterator[bytes]:
+    for number in numbers:
         for block, template in templates():
-            if block.first == 0 and number == (0 if original else 1):
+            if block.first == 0 and header and number == numbers[0]:
                 yield template.long_header()
             yield template.long(number, content.draw(number - 1, block) if number else None, block.first)
 
@@ -215,28 +239,44 @@ def long_arrow(content: Content, original: bool, say: Say) -> pa.Table:
     """
     refuse_clash(content.source.origin)
     types, filled = _types(content, say)
-    return pa.concat_tables(_long_parquet(content, types, filled, original))
+    (numbers,) = _long_files(content, original)
+    return pa.concat_tables(_long_parquet(content, types, filled, numbers))
 
 
 def _types(content: Content, say: Say) -> tuple[pa.Schema, pa.Schema]:
-    """The types of the table, and those that hold the fills of all draws; `say` is told which differ, and why."""
+    """The types of the table, and those that hold the fills of all draws; `say` is told which differ, and why. Of a
+    shard the first are those of the whole table, and the second hold its own fills."""
     types = None
-    for block in content.source.blocks():
+    for block in (content.whole or content.source).blocks():
         types = arrow_schema(block.table, types)
     extents: dict[str, Extent] = {}
+    if content.whole is not None:
+        _see_observed(extents, content.blocks(content.whole), types)
     for draw in range(content.draws.m):
         for block, holes in content.blocks():
-            arrow, fills = as_arrow(block.table, types), content.draw(draw, block)
+            if draw == 0 and content.whole is None:
+                _see_observed(extents, [(block, holes)], types)
+            fills = content.draw(draw, block)
             for hole in holes:
-                extents.setdefault(hole.column.name, Extent(hole.column)).add(hole, fills, arrow.column(hole.place))
+                extents[hole.column.name].add(hole, fills)
     return types, filled_types(types, extents, say)
+
+
+def _see_observed(
+    extents: dict[str, Extent], blocks: Iterable[tuple[Block, Sequence[Holes]]], types: pa.Schema
+) -> None:
+    for block, holes in blocks:
+        arrow = as_arrow(block.table, types)
+        for hole in holes:
+            extents.setdefault(hole.column.name, Extent(hole.column)).see(hole, arrow.column(hole.place))
 
 
 def _parquet(content: Content, layout: OutputLayout, original: bool, say: Say) -> Iterator[Iterator[bytes]]:
     types, filled = _types(content, say)
     if layout == "long":
         wide = numbered(filled.empty_table(), 0, 0).schema
-        yield parquet_pieces(_long_parquet(content, types, filled, original), wide)
+        for numbers in _long_files(content, original):
+            yield parquet_pieces(_long_parquet(content, types, filled, numbers), wide)
         return
     for draw in range(content.draws.m):
         yield parquet_pieces(_filled(content, draw, types, filled), filled)
@@ -247,15 +287,15 @@ def _filled(content: Content, draw: int, types: pa.Schema, filled: pa.Schema) ->
         yield fill_arrow(as_arrow(block.table, types), holes, content.draw(draw, block), filled)
 
 
-def _long_parquet(content: Content, types: pa.Schema, filled: pa.Schema, original: bool) -> Iterator[pa.Table]:
-    if original:
+def _long_parquet(content: Content, types: pa.Schema, filled: pa.Schema, numbers: Sequence[int]) -> Iterator[pa.Table]:
+    for number in numbers:
         for block, holes in content.blocks():
-            yield numbered(in_types(blank_arrow(as_arrow(block.table, types), holes), filled), 0, block.first)
-    for draw in range(content.draws.m):
-        first = 0
-        for part in _filled(content, draw, types, filled):
-            yield numbered(part, draw + 1, first)
-            first += part.num_rows
+            arrow = as_arrow(block.table, types)
+            if number == 0:
+                part = in_types(blank_arrow(arrow, holes), filled)
+            else:
+                part = fill_arrow(arrow, holes, content.draw(number - 1, block), filled)
+            yield numbered(part, number, block.first)
 
 
 def _delimiter(given: str, source: str, target: str) -> str:

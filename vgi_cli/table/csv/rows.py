@@ -29,18 +29,45 @@ class CsvPiece(NamedTuple):
     lines: int
 
 
-class CsvRows:
-    """Reads the rows of one file, front to back."""
+class Place(NamedTuple):
+    """Where some rows of a table begin, in its files.
 
-    def __init__(self, file: BinaryIO, label: str, delimiter: str, *, more: bool = False, newline: bytes = b"") -> None:
-        """`more`: another file follows, so a last row without a line end gets one: `newline`, or the header's."""
+    row      how many rows come before them
+    file     the number of their file, from 0
+    byte, lines  of that file before them
+    header   the header of that file with its line end; empty: it is still to be read
+    names    the columns of the first file; `newline`: what ends its header
+    """
+
+    row: int = 0
+    file: int = 0
+    byte: int = 0
+    lines: int = 0
+    header: bytes = b""
+    names: tuple[str, ...] = ()
+    newline: bytes = b""
+
+
+class CsvRows:
+    """Reads the rows of one file, front to back.
+
+    byte, lines  of the file before the next rows
+    header       with its line end, once it was read
+    """
+
+    def __init__(self, file: BinaryIO, label: str, delimiter: str, *, more: bool = False, start: Place) -> None:
+        """`more`: another file follows, so a last row without a line end gets one: that of the first file, or the
+        header's. Where `start` knows the header of the file, its rows are read from there on."""
         self._file, self._label, self._delimiter = file, label, delimiter
-        self._more, self._newline = more, newline
+        self._more, self._newline = more, start.newline
         self._buffer = b""
         self._at_end = False
-        self._header = b""
         self._single = False  # one column: blank lines are rows
-        self._lines = 0
+        self.byte, self.lines, self.header = 0, 0, b""
+        if start.header:
+            self.byte, self.lines, self.header = start.byte, start.lines, start.header
+            self._single = len(start.names) == 1
+            file.seek(start.byte)
 
     def take(self, rows: int) -> CsvPiece | None:
         """The next `rows` rows, fewer at the end, and None after it. InputError as `split_csv`."""
@@ -48,18 +75,19 @@ class CsvRows:
             more = self._file.read(max(PIECE, len(self._buffer)))
             self._at_end = not more
             self._buffer += more
-        if cut == 0 and self._header:
+        if cut == 0 and self.header:
             return None
         taken, self._buffer = self._buffer[:cut], self._buffer[cut:]
-        text = self._header + taken
-        csv = split_csv(text, self._label, self._delimiter, later=bool(self._header))
+        self.byte += len(taken)
+        text = self.header + taken
+        csv = split_csv(text, self._label, self._delimiter, later=bool(self.header))
         if self._more and text[-1:] not in (b"\n", b"\r"):
             text += self._newline or csv.newline
-            csv = split_csv(text, self._label, self._delimiter, later=bool(self._header))
-        piece = CsvPiece(csv, len(self._header), self._lines)
-        self._lines += line_number(taken, len(taken)) - 1
-        if not self._header:
-            self._header = csv.text[csv.header[0] : csv.header[2]]
+            csv = split_csv(text, self._label, self._delimiter, later=bool(self.header))
+        piece = CsvPiece(csv, len(self.header), self.lines)
+        self.lines += line_number(taken, len(taken)) - 1
+        if not self.header:
+            self.header = csv.text[csv.header[0] : csv.header[2]]
             self._single = len(csv.names) == 1
         return piece
 
@@ -70,13 +98,13 @@ class CsvRows:
         lines = self._complete()
         if lines is None:
             return len(self._buffer) if self._at_end else None
-        begin = 0 if self._header else byte_order_marks(self._buffer)
+        begin = 0 if self.header else byte_order_marks(self._buffer)
         starts = np.concatenate([[begin], lines.following[:-1]])
         cells = np.diff(lines.last, prepend=-1)
         filled = np.flatnonzero((cells > 1) | (lines.separators[lines.last] > starts))
         found = np.arange(len(cells)) if self._single else filled
         wanted = rows
-        if not self._header and len(filled):  # the first line that is not blank is the header
+        if not self.header and len(filled):  # the first line that is not blank is the header
             wanted = rows + 1
             if cells[filled[0]] == 1:
                 found = np.arange(filled[0], len(cells))
@@ -86,7 +114,7 @@ class CsvRows:
 
     def _complete(self) -> Lines | None:
         """The rows of the buffer that are whole for certain; None where there is none."""
-        begin = 0 if self._header else byte_order_marks(self._buffer)
+        begin = 0 if self.header else byte_order_marks(self._buffer)
         end = len(self._buffer)
         if self._at_end:
             lines = find_lines(self._buffer, ord(self._delimiter), begin)
@@ -104,22 +132,29 @@ def _last_line(text: bytes, end: int) -> int:
     return max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, max(end - 1, 0))) + 1
 
 
-def csv_tables(whole: TableFiles, rows: Iterator[int]) -> Iterator[Table]:
-    """The rows of all files, as many at a time as `rows` says (fewer at the end of a file), columns as in the first."""
-    first, files = 0, whole.files
-    names: tuple[str, ...] = ()
-    delimiter, newline = files[0].delimiter, b""
-    for number, one in enumerate(files):
+def csv_tables(whole: TableFiles, rows: Iterator[int], start: Place | None = None) -> Iterator[tuple[Place, Table]]:
+    """The rows of all files, as many at a time as `rows` says (fewer at the end of a file), columns as in the first,
+    each part with its place; from `start` on (None: from the first row)."""
+    place, files = start or Place(), whole.files
+    delimiter = files[0].delimiter
+    for number in range(place.file, len(files)):
+        one = files[number]
         with one.open() as file:
-            reader = CsvRows(file, one.label, one.delimiter, more=number < len(files) - 1, newline=newline)
-            while (piece := reader.take(next(rows))) is not None:
+            reader = CsvRows(file, one.label, one.delimiter, more=number < len(files) - 1, start=place)
+            while True:
+                place = place._replace(file=number, byte=reader.byte, lines=reader.lines, header=reader.header)
+                if (piece := reader.take(next(rows))) is None:
+                    break
                 csv, begin, lines = piece
-                names, newline = names or csv.names, newline or csv.newline
+                names = place.names or csv.names
                 same_names(names, csv.names, one.label, files[0].label)
                 if csv.names != names or csv.delimiter != delimiter:
                     lines += line_number(csv.text, csv.header[2]) - 1 if begin == 0 else 0
                     csv = rewrite(csv, names, delimiter)
                     begin = csv.header[2]
                 sources = [(0, one.label, begin, lines)]
-                yield CsvTable(csv, whole.origin, sources, whole.na_values, first, len(files) > 1, whole.decimal)
-                first += csv.N
+                several = len(files) > 1
+                yield place, CsvTable(csv, whole.origin, sources, whole.na_values, place.row, several, whole.decimal)
+                newline = place.newline or csv.newline
+                place = place._replace(row=place.row + csv.N, names=names, newline=newline)
+            place = place._replace(header=b"")

@@ -280,22 +280,33 @@ def parquet_frame(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     return concatenate([table for _, table in empty], files[0].label), index
 
 
-def parquet_tables(table: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None]) -> Iterator[Table]:
-    """The rows of all files, as many at a time as `rows` says (fewer at the end); decimals: see ParquetTable."""
+def parquet_tables(
+    table: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None], first: int = 0
+) -> Iterator[Table]:
+    """The rows of all files from row `first` (from 0) on, as many at a time as `rows` says (fewer at the end);
+    decimals: see ParquetTable."""
     frame, index = parquet_frame(table.files)
-    first = 0
-    for part in cut(_batches(table.files, frame), rows):
+    for part in cut(_batches(table.files, frame, first), rows):
         yield ParquetTable(part.combine_chunks(), table.origin, index, table.na_values, first, decimals)
         first += part.num_rows
 
 
-def _batches(files: Sequence[TableFile], frame: pa.Table) -> Iterator[pa.Table]:
-    """Rows of the files in the types of the joined table."""
+def _batches(files: Sequence[TableFile], frame: pa.Table, skip: int) -> Iterator[pa.Table]:
+    """Rows of the files in the types of the joined table, but for the first `skip`; whole row groups of these are not
+    read."""
     for one in files:
         with one.open() as file, parquet_errors(one.label):
             parquet = pq.ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
-            for batch in parquet.iter_batches(BATCH):
-                part = pa.Table.from_batches([batch]).replace_schema_metadata(parquet.schema_arrow.metadata)
+            group, groups = 0, parquet.num_row_groups
+            while skip and group < groups and skip >= (rows := parquet.metadata.row_group(group).num_rows):
+                skip, group = skip - rows, group + 1
+            if group == groups:
+                continue
+            for batch in parquet.iter_batches(BATCH, row_groups=list(range(group, groups))):
+                skip, left = max(0, skip - batch.num_rows), batch.slice(skip)
+                if not left.num_rows:
+                    continue
+                part = pa.Table.from_batches([left]).replace_schema_metadata(parquet.schema_arrow.metadata)
                 yield part if len(files) == 1 else concatenate([frame, part], one.label)
 
 

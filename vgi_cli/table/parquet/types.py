@@ -101,6 +101,9 @@ class Extent:
     largest    the largest size of an observed number, of a column of 64 bits
     texts      the distinct texts of a dictionary with few places for them
     text       a fill that is no number, None where all are numbers
+    few        whether it is a dictionary with few places for texts
+
+    It is shown all cells that are observed (`see`), then the fills (`add`).
     """
 
     def __init__(self, column: ModelledColumn | ConstantColumn) -> None:
@@ -108,13 +111,23 @@ class Extent:
         self.low, self.high = np.inf, -np.inf
         self.broken: float | None = None
         self.largest = 0.0
+        self.few = False
         self.texts: set[str] = set()
         self.text: str | None = None
 
-    def add(self, hole: Holes, draw: Floats, observed: pa.ChunkedArray) -> None:
-        """Look at the fills of some rows [n] from one draw [n, D] and at the column that they belong to."""
+    def see(self, hole: Holes, observed: pa.ChunkedArray) -> None:
+        """Look at some rows of the column, as they are; to be told of all of them before their fills."""
+        self.empty &= len(hole.rows) == len(observed)
+        if observed.type in (pa.int64(), pa.uint64()):
+            numbers = observed.drop_null().cast(pa.float64(), safe=False).to_numpy()
+            self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
+        if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
+            self.few = True
+            self.texts.update(map(str, observed.cast(observed.type.value_type).unique().drop_null().to_pylist()))
+
+    def add(self, hole: Holes, draw: Floats) -> None:
+        """Look at the fills of some rows [n] from one draw [n, D]."""
         codes = hole.values(draw)
-        self.empty &= len(codes) == len(observed)
         values = hole.column.numbers(codes)
         if values is None:
             if len(codes) and self.text is None:
@@ -125,11 +138,7 @@ class Extent:
         broken = np.flatnonzero(values != np.rint(values))
         if len(broken) and self.broken is None:
             self.broken = float(values[broken[0]])
-        if observed.type in (pa.int64(), pa.uint64()):
-            numbers = observed.drop_null().cast(pa.float64(), safe=False).to_numpy()
-            self.largest = max(self.largest, float(np.abs(numbers).max(initial=0.0)))
-        if pa.types.is_dictionary(observed.type) and observed.type.index_type.bit_width < 32:
-            self.texts.update(map(str, observed.cast(observed.type.value_type).unique().drop_null().to_pylist()))
+        if self.few:
             self.texts.update(hole.spell(np.unique(codes)))
 
     @property
