@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -125,3 +126,59 @@ def test_what_is_no_truth_value_is_refused_with_the_way_to_say_it(
 ) -> None:
     done = vgi("fit", "t.csv", "--dry-run", "--column", said)
     assert done.code == 2 and what in done.err and hint in done.err
+
+
+def plan(out: str) -> dict[str, str]:
+    """The lines of the plan by their headings."""
+    lines = out[out.index("# model ") : out.index("# the same as flags")].splitlines()
+    return {line[2:].split("  ")[0]: line[2:].partition("  ")[2].strip() for line in lines if line != "#"}
+
+
+def test_it_says_what_would_be_fitted_and_where_to(vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "run1").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    told = plan(vgi("fit", "t.csv", "--dry-run", "--threads", "1").out)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert told["model"] == "mixture by em, after a comparison of several models on hidden cells"
+    assert told["rows"].startswith("60 of 60, ") and told["rows"].endswith("% of their modelled cells missing")
+    assert told["refits"] == "at most 20, for the uncertainty of the fit" and told["device"] == "cpu, 1 thread"
+    assert re.fullmatch(
+        r"about [\d.]+ (s|min) \(on one thread of this CPU, by a trial; two to three .*\)", told["time"]
+    )
+    assert re.fullmatch(r"about [\d.]+ .?B beside the program; [\d.]+ .?B are free", told["memory"])
+    assert told["run"] == "run2"
+    flags = [
+        "--model",
+        "flow",
+        "--val",
+        "0.2",
+        "--time-limit",
+        "3m",
+        "--holdout-cells",
+        "5%",
+        "--set",
+        "bootstrap=none",
+    ]
+    told = plan(vgi("fit", "t.csv", "--dry-run", *flags, "--out", "mine").out)
+    assert told["model"] == "flow by vgi" and told["held out"] == "12 rows, which select the epoch"
+    assert told["rows"].startswith("48 of 60") and told["refits"] == "none" and told["time limit"] == "3m"
+    assert told["time"].startswith("at most ") and told["time"].endswith("; as long again for the cells held out)")
+    assert told["run"] == "mine"
+
+
+def test_it_refuses_an_output_and_a_model_that_cannot_be(vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = vgi("fit", "t.csv", "--dry-run", "--out", "file")
+    assert done.code == 2 and done.error == "--out: 'file' exists and is a file" and done.out == ""
+    done = vgi("fit", "t.csv", "--dry-run", "--model", "fa")
+    assert done.code == 2 and done.error.startswith("--model fa takes numbers only") and done.out == ""
+
+
+def test_where_nothing_varies_there_is_no_model(vgi: Vgi, tmp_path: Path) -> None:
+    (tmp_path / "same.csv").write_text("a,b\n1,x\n1,x\n,x\n")
+    assert plan(vgi("fit", "same.csv", "--dry-run").out) == {"model": "none: no column varies", "run": "run1"}
+
+
+def test_a_method_of_a_plugin_is_not_tried(vgi: Vgi, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vgi_cli.commands.fit_plan.can_be_tried", lambda recipe: False)
+    assert plan(vgi("fit", "t.csv", "--dry-run").out)["time"] == "not known: the method comes from a plugin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -107,3 +108,39 @@ def test_it_refuses_what_impute_refuses(run: Vgi, tmp_path: Path, arguments: lis
 def test_strict_exits_with_1(run: Vgi) -> None:
     done = run("impute", "--checkpoint", "run", "--strict", "--dry-run")
     assert done.code == 1 and "10 holes would stay" in done.error
+
+
+def test_it_says_the_shifts(run: Vgi, tmp_path: Path) -> None:
+    before = files(tmp_path)
+    said = ["impute", "--checkpoint", "run", "--delta", "a=+0.5sd", "--delta", "b=-3", "-o", "o.csv", "--m", "2"]
+    told = plan(run(*said, "--dry-run").out)
+    assert files(tmp_path) == before
+    done = run(*said)
+    record = json.loads((tmp_path / "o.delta.json").read_text())
+    assert told["shift"] == [f"fills of '{own['column']}' by {own['shift']:+.6g}" for own in record["deltas"]]
+    assert told["would be written"] == [*done.out.split(), "o.delta.json"]
+    assert "shift" not in plan(run("impute", "--checkpoint", "run", "--dry-run").out)
+
+
+def test_it_says_the_shifts_of_dates_and_the_odds_of_levels(vgi: Vgi, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 90, 50), "D")
+    frame = pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "level": rng.choice(["x", "y", "z"], 50)})
+    frame.mask(rng.random(frame.shape) < 0.2).to_csv("t.csv", index=False)
+    vgi_cli.fit("t.csv", model="mixture", out="run", set={"model.components": 1, "bootstrap": 0, "trees": "none"})
+    done = vgi(
+        "impute",
+        "--checkpoint",
+        "run",
+        "--dry-run",
+        "--delta",
+        "day=7",
+        "--delta",
+        "level=x:x1.5",
+        "-o",
+        "-",
+        "--format",
+        "long",
+    )
+    assert plan(done.out)["shift"] == ["fills of 'day' by +7 days", "odds of 'x' in 'level' times 1.5"]
+    assert plan(done.out)["would be written"] == ["to standard output"]

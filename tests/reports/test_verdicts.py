@@ -221,7 +221,7 @@ TIP = Tipping(
         (
             {"below": None, "above": None},
             "good",
-            "holds the mean without a shift, 5 at every shift of its fills up to 2",
+            "holds the mean without a shift, 5, at every shift of its fills up to 2",
         ),
         ({"against": 3.0, "asked": True, "text": "3", "above": None}, "good", "lies above 3 without a shift"),
         ({"against": 9.0, "asked": True, "text": "9", "below": None}, "good", "lies below 9 without a shift"),

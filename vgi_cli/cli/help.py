@@ -150,9 +150,7 @@ EVALUATE_EPILOG = _examples(
 )
 SCORE_EPILOG = _examples("vgi score run1 new.csv", "vgi score run1 data.parquet -o scores.csv")
 SAMPLE_EPILOG = _examples("vgi sample run1 -n 1000 -o synthetic.csv", "vgi sample run1 -n 20 --missing --seed 1")
-REPORT_EPILOG = _examples(
-    "vgi report run1", "vgi report run1 run2 -o both.html", "vgi report run1 --tipping a --json"
-)
+REPORT_EPILOG = _examples("vgi report run1", "vgi report run1 run2 -o both.html", "vgi report run1 --tipping a --json")
 HIDE_EPILOG = _examples(
     "vgi hide data.csv --rate 0.3 -o trial",
     "vgi hide data.csv --mechanism mar --rate 0.2 --columns a --columns b -o trial",

@@ -94,6 +94,11 @@ def _of_levels(text: str, by: str, place: int, column: Levelled) -> Delta:
     return Delta(text, place, None, int(level), float(match[1]))
 
 
+def unit_of(column: ModelledColumn) -> str:
+    """The unit of a shift of a column of moments, in words; empty of numbers, whose unit is their own."""
+    return ("days" if column.kind == "date" else "seconds") if isinstance(column, Moment) else ""
+
+
 class Shifted(NamedTuple):
     """Codes [..] after a shift, and which of them were stopped by a bound."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.deltas import read_deltas, shifted
+from vgi_cli.columns.deltas import read_deltas, shifted, unit_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import UsageError
@@ -106,6 +106,18 @@ class Deltas:
                 moved = f"{count.cells:,} fills moved by {delta.shift:+.6g}"
                 moved += f", {count.stopped:,} of them stopped by a bound" * (count.stopped > 0)
             reporter.say(f"--delta {delta.said}: {moved}")
+
+    def plans(self) -> list[str]:
+        """What would be done to the fills, a line for each."""
+        out = []
+        for delta in self._deltas:
+            column = self._schema.encoded[delta.column]
+            if delta.shift is None:
+                level = column.spell(np.array([float(delta.level or 0)]), None)[0]
+                out.append(f"odds of '{level}' in '{column.name}' times {delta.factor:g}")
+                continue
+            out.append(f"fills of '{column.name}' by {delta.shift:+.6g} {unit_of(column)}".rstrip())
+        return out
 
     def record(self) -> list[dict[str, Any]]:
         """What the record says of each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,14 +18,17 @@ class DryRun(NamedTuple):
 
     columns   a line for each
     settings  the part `table` of a recipe that fixes it
+    plan      what would be fitted, how and where to, as headings with what they say
     """
 
     columns: list[Taken]
     settings: dict[str, Any]
+    plan: Sequence[tuple[str, str]] = ()
 
     def text(self) -> str:
-        """A recipe, with the table of the columns and the flags as comments."""
-        return f"{_comments([*column_lines(self.columns), ''])}\n{self.fixing()}"
+        """A recipe, with the plan, the table of the columns and the flags as comments."""
+        plan = [*_lines(self.plan), ""] if self.plan else []
+        return f"{_comments([*column_lines(self.columns), '', *plan])}\n{self.fixing()}"
 
     def fixing(self) -> str:
         """The recipe, with the flags as comments."""
@@ -41,6 +45,7 @@ class ImputePlan:
     sampler      by which the holes would be drawn
     uncertainty  what carries the uncertainty of the fit into the draws, in words; None: nothing
     draws        of each hole; `point`: which estimate would be made of them (None: none)
+    deltas       what would be done to the fills of which column, in words
     layout       of the output: files, long or single
     paths        the files that would be written; none: it goes to stdout
     """
@@ -54,6 +59,7 @@ class ImputePlan:
     uncertainty: str | None
     draws: int
     point: str | None
+    deltas: list[str]
     layout: str
     paths: list[Path]
 
@@ -75,13 +81,27 @@ class ImputePlan:
                 "uncertainty of the fit",
                 "not in the draws" if self.uncertainty is None else f"in the draws: {self.uncertainty}",
             ),
+            *(("shift" if number == 0 else "", delta) for number, delta in enumerate(self.deltas)),
             ("layout", self.layout),
             ("would be written", "to standard output" if not self.paths else str(self.paths[0])),
             *(("", str(path)) for path in self.paths[1:]),
         ]
-        width = max(len(heading) for heading, _ in lines)
-        return "".join(f"{heading:<{width}}  {what}\n" for heading, what in lines)
+        return "".join(f"{line}\n" for line in _lines(lines))
+
+
+def _lines(plan: Sequence[tuple[str, str]]) -> list[str]:
+    """Headings and what they say, in two columns."""
+    width = max(len(heading) for heading, _ in plan)
+    return [f"{heading:<{width}}  {what}" for heading, what in plan]
 
 
 def _comments(lines: list[str]) -> str:
     return "\n".join(f"# {line}".rstrip() for line in lines)
+
+
+def about(seconds: float) -> str:
+    """`7 s`, `3 min`, `1.5 h`: a time of which two digits at most are worth saying."""
+    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
+        if seconds >= 1.5 * size:
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+    return "1 s"

@@ -13,6 +13,7 @@ from torch import Tensor
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.fit_plan import fit_plan
 from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
@@ -38,7 +39,7 @@ from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, Reporter, Silent
+from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -86,12 +87,16 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
     settings, table = request.settings, request.table
     _check_plugins(settings, reporter)
     recipe = _choose_transform(make_plan(settings, from_memory=table is not None))
-    with reporter.stage(READING):
+    check_free(request.folder, request.force)
+    reporter.plan([READING, TRYING])
+    with reporter.stage(READING) as stage:
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
         apart = held_out(recipe, table.N)
         schema = new_schema(table, recipe, reporter, None if apart is None else apart[0])
+        rows, held = _encode(recipe, table, schema, stage, reporter)
+    plan = fit_plan(rows, held, recipe, request, reporter)
     said = recipe.table.columns
-    return DryRun(kinds_of(table, schema, said), fixing(schema, said))
+    return DryRun(kinds_of(table, schema, said), fixing(schema, said), plan)
 
 
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:

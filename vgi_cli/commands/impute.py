@@ -224,7 +224,10 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     fitted, request, source, seen, _, output = _ready(request, reporter, None)
     compute_on(fitted, request)
     sampler = checked_sampler(fitted, request)
-    Deltas(request.delta or (), fitted, sampler)
+    deltas = Deltas(request.delta or (), fitted, sampler)
+    paths = output.paths
+    if deltas and isinstance(output.out, Path):
+        paths = [*paths, record_path(output.out)]
     return ImputePlan(
         table=source.whole.origin.label,
         run=fitted.run.name,
@@ -235,8 +238,9 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
         uncertainty=None if fitted.empty else parameter_uncertainty(fitted, sampler, request.uncertainty),
         draws=cast(int, request.m),
         point=request.point,
+        deltas=deltas.plans(),
         layout=output.layout,
-        paths=output.paths,
+        paths=paths,
     )
 
 

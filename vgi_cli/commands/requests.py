@@ -87,8 +87,8 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
-    """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what the columns
-    are taken for; `tensorboard`: a folder for metrics."""
+    """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what would
+    be done; `tensorboard`: a folder for metrics."""
 
     resume: bool = False
     dry_run: bool = False

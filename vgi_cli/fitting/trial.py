@@ -29,7 +29,7 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.methods import reweighted
-from vgi_cli.methods.em.em import completed
+from vgi_cli.methods.em.em import EmConfig, completed
 from vgi_cli.methods.optimisation import AscentConfig, batch_size_of, planned_epochs
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
@@ -82,6 +82,15 @@ def trials(rows: Rows, recipe: Recipe, tell: Callable[[float], None]) -> Iterato
     for place, name in enumerate(names):
         tell(place / len(names))
         yield tried(rows, recipe.with_model(name))
+
+
+def can_be_tried(recipe: Recipe) -> bool:
+    """Whether there is a trial of the model and the method that a recipe names: a plugin's may be fitted in another
+    way."""
+    gaussian = issubclass(recipe.model.family, GaussianFamily)
+    return isinstance(recipe.method_settings, AscentConfig) or (
+        gaussian and isinstance(recipe.method_settings, EmConfig)
+    )
 
 
 def tried(rows: Rows, recipe: Recipe) -> Trial:

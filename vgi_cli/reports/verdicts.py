@@ -313,7 +313,8 @@ def _information(numbers: Numbers) -> Iterable[Verdict]:
 def _tipping(numbers: Numbers) -> Iterable[Verdict]:
     """Of each column that was asked for from which shift of its fills on its mean is another."""
     for tip in numbers.tipping:
-        where = f"'{tip.column}' ({tip.share:.0%} missing)"
+        missing = f"{tip.share:.0%}" if tip.share >= 0.1 else f"{tip.share:.1%}"
+        where = f"'{tip.column}' ({missing} missing)"
         if tip.share == 0:
             yield Verdict("tipping", "good", f"No cell of '{tip.column}' is missing: its mean rests on no fill.")
             continue
@@ -327,7 +328,7 @@ def _tipping(numbers: Numbers) -> Iterable[Verdict]:
         near = [at for at in (tip.below, tip.above) if at is not None]
         if not near:
             widest = tip.shifts[-1].sd
-            yield Verdict("tipping", "good", f"{says.rstrip(',')} at every shift of its fills up to {widest:g} sd.")
+            yield Verdict("tipping", "good", f"{says} at every shift of its fills up to {widest:g} sd.")
             continue
         sd = tip.shifts[-1].shift / tip.shifts[-1].sd
         unit = f" {tip.unit}" if tip.unit else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -100,6 +101,11 @@ def check_free(out: Path | None, force: bool) -> None:
         raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
     if not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
         raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
+
+
+def next_free(parent: Path) -> Path:
+    """The first of `run1/`, `run2/`, … that does not exist."""
+    return next(path for path in (parent / f"run{number}" for number in itertools.count(1)) if not path.exists())
 
 
 def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> Claim:

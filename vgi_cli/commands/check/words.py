@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vgi_cli.columns.wording import named
-from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.dry_run import DryRun, about
 from vgi_cli.encoding.kinds import column_lines
 from vgi_cli.encoding.redundant import Redundant
 
@@ -151,11 +151,3 @@ def model_rows(models: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
             most = "at most " if "epochs" in fit else ""
             rows.append((fit["model"], fit["method"], f"{most}{about(fit['seconds'])}", in_words(fit["memory"])))
     return rows
-
-
-def about(seconds: float) -> str:
-    """`7 s`, `3 min`, `1.5 h`: a time of which two digits at most are worth saying."""
-    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")):
-        if seconds >= 1.5 * size:
-            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
-    return "1 s"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.datetime import Moment
+from vgi_cli.columns.deltas import unit_of
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
@@ -87,11 +88,10 @@ def tipping(schema: Schema, asked: Asked, draws: Floats, missing: Bools, u: Floa
     shifts = [_pooled(sd, tip, rows) for sd, tip in zip(sds.tolist(), found, strict=True)]
     against = shifts[len(shifts) // 2].estimate if asked.value is None else asked.value
     below, above = tips(shifts, against)
-    unit = ("days" if column.kind == "date" else "seconds") if isinstance(column, Moment) else ""
     return Tipping(
         column=column.name,
         share=float(missing.mean()),
-        unit=unit,
+        unit=unit_of(column),
         against=against,
         asked=asked.value is not None,
         text=spelled(column, np.array([against]))[0],

@@ -1,0 +1,71 @@
+"""What a fit would do, for `vgi fit --dry-run`: its model, its rows, device, time and memory, and where it would go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vgi_cli.commands.dry_run import about
+from vgi_cli.commands.requests import FitRequest
+from vgi_cli.fitting import contest
+from vgi_cli.fitting.choosing import choose_model
+from vgi_cli.fitting.fit_rows import training_and_held
+from vgi_cli.fitting.refits import refit_count
+from vgi_cli.fitting.rows import Rows
+from vgi_cli.fitting.trial import can_be_tried, tried
+from vgi_cli.machine.device import one_thread, resolve_device
+from vgi_cli.machine.memory import free_ram, in_words
+from vgi_cli.reporting import TRYING, Reporter
+from vgi_cli.runs.folder import next_free
+from vgi_cli.settings.recipe import Recipe
+
+
+def fit_plan(
+    rows: Rows, held: Rows | None, recipe: Recipe, request: FitRequest, reporter: Reporter
+) -> list[tuple[str, str]]:
+    """Headings with what they say. Raises what a fit of these rows raises before it trains.
+
+    held  the rows of a table that would select the epoch
+    """
+    where = ("run", f"{next_free(Path()) if request.folder is None else request.folder}")
+    if rows.table.D == 0:
+        return [("model", "none: no column varies"), where]
+    chosen = choose_model(recipe, rows.table, request.settings, reporter)
+    train, held = training_and_held(chosen, rows, held)
+    device = resolve_device(chosen.device, "device")
+    gpu = device.type == "cpu" or chosen.method.entry.traits.gpu
+    refits = refit_count(chosen)
+    compared = recipe.model.name == "auto" and contest.wanted(chosen, rows.table)
+    found = f"{chosen.model.name} by {chosen.method.named}"
+    table = train.table
+    share = float(table.missing[table.used].double().mean())
+    lines = [
+        ("model", f"{found}, after a comparison of several models on hidden cells" if compared else found),
+        ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),
+        *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
+        ("refits", f"at most {refits}, for the uncertainty of the fit" if refits else "none"),
+        ("device", f"{device if gpu else 'cpu'}, {chosen.threads or 1} thread{'s' * ((chosen.threads or 1) > 1)}"),
+        *_costs(train, chosen, compared, reporter),
+    ]
+    if chosen.time_limit is not None:
+        lines.append(("time limit", str(chosen.time_limit)))
+    return [*lines, where]
+
+
+def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> list[tuple[str, str]]:
+    """Time and memory, by a second's trial."""
+    if not can_be_tried(recipe):
+        return [("time", "not known: the method comes from a plugin")]
+    with reporter.stage(TRYING), one_thread():
+        found = tried(train, recipe)
+    if found.seconds is None or found.memory is None:
+        return [("time", f"not known: {found.why_not}")]
+    most = "at most " if found.epochs is not None else "about "
+    more = ["on one thread of this CPU, by a trial"]
+    if compared:
+        more.append("two to three times that with the comparison")
+    if recipe.holdout_cells is not None:
+        more.append("as long again for the cells held out")
+    return [
+        ("time", f"{most}{about(found.seconds)} ({'; '.join(more)})"),
+        ("memory", f"about {in_words(found.memory)} beside the program; {in_words(free_ram())} are free"),
+    ]
