@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import random
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from vgi_cli.runs.files import json_bytes, sha256
+from vgi_cli.runs.manifest import sealed
 
 FILES = (
     "manifest.json",
@@ -78,7 +84,7 @@ def edit(rng: random.Random, data: bytes) -> bytes:
 
 def damage(rng: random.Random, run: Path) -> str:
     """Damage one file of a run in one way, and return its name."""
-    name = rng.choice(("manifest.json", *FILES))
+    name = rng.choice([name for name in ("manifest.json", *FILES) if (run / name).exists()])
     path = run / name
     if rng.random() < 0.08:
         path.unlink()
@@ -124,3 +130,66 @@ def recipe(rng: random.Random, sources: list[bytes]) -> bytes:
             lines.insert(rng.randint(0, len(lines)), indent + key.encode() + b": " + text)
             data = b"\n".join(lines)
     return data
+
+
+def seal(run: Path) -> None:
+    """Make the manifest of a run vouch for its files as they are now, as one can who means harm."""
+    path = run / "manifest.json"
+    values = json.loads(path.read_bytes())
+    for name in values.get("files", {}):
+        if (run / name).exists():
+            values["files"][name] = sha256((run / name).read_bytes())
+    path.write_bytes(json_bytes(sealed(values)))
+
+
+def tensors(rng: random.Random, data: bytes) -> bytes:
+    """A safetensors file whose header promises something else: other types, shapes and places, or a huge length."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    match rng.randrange(6):
+        case 0:
+            return rng.choice((2**63, 2**40, len(data), 0, 1)).to_bytes(8, "little") + data[8:]
+        case 1 | 2:
+            text = edit(rng, json.dumps(header).encode())
+        case _:
+            name = rng.choice(list(header))
+            key = rng.choice(("dtype", "shape", "data_offsets"))
+            shape = header[name]["shape"]
+            odd = {
+                "dtype": ("F64", "F32", "I64", "U8", "BOOL", "BF16", "F8_E4M3", "x"),
+                "shape": ([], [0], [1], [2**40], [2**31, 2**31], [-1], [shape], [1, *shape]),
+                "data_offsets": ([0, 0], [0, 2**40], [8, 0], [-8, 8], [0]),
+            }
+            header[name][key] = rng.choice(odd[key])
+            text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+def values(rng: random.Random, data: bytes) -> bytes:
+    """The same tensors with other numbers in them: not finite, huge, or any bytes."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    out = bytearray(data)
+    some = rng.choice((struct.pack("<d", math.nan), struct.pack("<d", math.inf), struct.pack("<d", 1e300), b"\xff" * 8))
+    for _ in range(rng.choice((1, 3, 50))):
+        at = start + rng.randrange(max((len(out) - start) // 8, 1)) * 8
+        out[at : at + 8] = some[: max(len(out) - at, 0)]
+    return bytes(out)
+
+
+def hostile(rng: random.Random, run: Path) -> str:
+    """Change one file of a run and seal it again; its name."""
+    tensors_of = sorted(path.name for path in run.glob("*.safetensors"))
+    name = rng.choice(("schema.json", "schema.json", "recipe.yaml", "manifest.json", "model.safetensors", *tensors_of))
+    path = run / name
+    data = path.read_bytes()
+    if name.endswith(".json"):
+        for _ in range(rng.choice((1, 1, 2))):
+            data = edit(rng, data)
+    elif name.endswith(".yaml"):
+        data = recipe(rng, [data])
+    else:
+        data = rng.choice((tensors, tensors, values))(rng, data)
+    path.write_bytes(data)
+    with contextlib.suppress(ValueError, TypeError, AttributeError):  # a manifest that is no longer one
+        seal(run)
+    return name

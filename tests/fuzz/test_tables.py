@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 from tests.fuzz.tables import Case, csv_case, parquet, parquet_case
-from tests.fuzz.trial import attempt
-from tests.table.helpers import write_imputed
-from vgi_cli.encoding.encoder import box, decode, encode
-from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.errors import VgiError
-from vgi_cli.table.fills import avoid_codes
-from vgi_cli.table.reader import read_table
+from tests.fuzz.trial import attempt, read_and_fill
 
 ONE = ("--model", "mixture", "--set", "model.components=1")
 FREE = (*ONE, "--unbounded", "all")
@@ -158,30 +150,5 @@ def test_many_parquet(first: int) -> None:
 def test_any_fill_can_be_written_and_read(first: int) -> None:
     """Without a fit: encoded, drawn at random, decoded, written and read again, no hole is left."""
     for seed in range(first, first + (50 if first < 1000 else 500)):
-        _written_and_read(csv_case(seed), seed)
-
-
-def _written_and_read(case: Case, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    flags = dict(zip(case.fit[::2], case.fit[1::2], strict=True))
-    options = {
-        "delimiter": flags.get("--delimiter", "\t" if case.name.endswith(".tsv") else ","),
-        "na_values": [flags["--na-values"]] if "--na-values" in flags else [],
-    }
-    try:
-        table = read_table(["-"], stdin=io.BytesIO(case.data), **options)
-        free = ["all"] if "--unbounded" in flags else []
-        schema, _ = infer_schema(table, unbounded=free, transform=rng.choice(["linear", "normal"]))
-    except VgiError:
-        return
-    assert torch.isfinite(encode(table, schema, seed=0).table.x).all()
-    limits = box(schema)
-    z = torch.from_numpy(rng.normal(size=(1, table.N, len(schema.modelled)))).clamp(limits.low, limits.high)
-    draws = decode(z, schema)
-    avoid_codes(draws, table, schema)
-    sink = io.BytesIO()
-    write_imputed(table, schema, draws, layout="single", out=sink)
-    again = read_table(["-"], stdin=io.BytesIO(sink.getvalue()), **options)
-    for column in schema.encoded:
-        codes = column.codes(again.column(column.name))
-        assert np.isfinite(codes).all(), f"seed {seed}, column {column.name}"
+        read_and_fill(csv_case(seed), seed)
+        read_and_fill(parquet_case(seed), seed)

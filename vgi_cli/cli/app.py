@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import sys
@@ -17,6 +18,7 @@ import typer
 from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
+from vgi_cli.cli.visible import shown_stdout
 from vgi_cli.errors import UsageError, VgiError, closest, nearest
 from vgi_cli.version import __version__, said
 
@@ -73,6 +75,13 @@ def build_app() -> typer.Typer:
 def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
     """Run `vgi` with these arguments (default: those of the process) and return the exit code. `started`: when the
     process began, by the monotonic clock; None: now."""
+    if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of letters that the user's encoding does not have
+    with shown_stdout():
+        return _main(argv, started)
+
+
+def _main(argv: Sequence[str] | None, started: float | None) -> int:
     started = time.monotonic() if started is None else started
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
@@ -83,6 +92,7 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
         with warnings.catch_warnings():
             if not debug and argv is None:
                 warnings.simplefilter("ignore")
+            _require_utf8(arguments)
             with said(arguments):
                 result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
             sys.stdout.flush()
@@ -120,10 +130,24 @@ def main(argv: Sequence[str] | None = None, started: float | None = None) -> int
             hint = "a smaller --set optim.batch_size or fewer rows may fit"
             console.error(f"out of memory: {detail}".rstrip(": "), hint)
             return 1
+        if type(error).__name__ in ("LinAlgError", "_LinAlgError"):
+            detail = str(error).partition("\n")[0]
+            hint = "fit the run again; a column of extreme values can be carried (--column NAME=carry)"
+            console.error(f"the model's numbers cannot be computed with: {detail}", hint)
+            return 1
         console.error(
             f"unexpected {type(error).__name__}: {error}", "this is a bug of vgi; --debug shows where it happened"
         )
         return 1
+
+
+def _require_utf8(arguments: Sequence[str]) -> None:
+    """UsageError for an argument that is no UTF-8 text: a run could not name such a file."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"'{argument}' is not UTF-8", "rename the file") from None
 
 
 def _out_of_memory(error: Exception) -> bool:

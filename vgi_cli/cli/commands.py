@@ -17,6 +17,7 @@ import typer
 from vgi_cli.cli import help
 from vgi_cli.cli.completion import offered
 from vgi_cli.cli.console import Console, is_terminal
+from vgi_cli.cli.visible import visible
 from vgi_cli.settings import options
 from vgi_cli.settings.options import Field
 
@@ -38,7 +39,7 @@ def _print_scores(request: Any, result: Any) -> None:
 
 def print_result(request: Any, result: Any) -> None:
     """Of commands whose result has `text()` and `json_text()`, each with its line ends."""
-    print(result.json_text() if request.json else result.text(), end="")
+    print(visible(result.json_text() if request.json else result.text()), end="")
 
 
 def print_checked(request: Any, result: Any) -> None:
@@ -140,7 +141,7 @@ class Command:
             finally:
                 reporter.close()
             if dry:
-                print(result.text(), end="")
+                print(visible(result.text()), end="")
             else:
                 self.show(request, result)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from vgi_cli.cli.panel import Panel, duration, short
+from vgi_cli.cli.visible import visible
 from vgi_cli.errors import UsageError, VgiError, nearest
 from vgi_cli.reporting import Progress, Reporter
 
@@ -205,7 +206,8 @@ class Console(Reporter):
                 self.tick()
 
     def _print(self, line: str, word: str = "", code: str = "") -> None:
-        """A line on stderr and in the log; `word`: what it begins with, in the colour `code`."""
+        """A line on stderr and in the log, made visible; `word`: what it begins with, in the colour `code`."""
+        line = visible(line)
         painted = f"\x1b[{code}m{word}\x1b[0m" if self._colour and word else word
         shown = f"{painted} {line}" if word else line
         if self._panel is not None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import Interrupted, UsageError
+from vgi_cli.errors import Interrupted, RunError, UsageError
 from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
@@ -44,7 +44,7 @@ from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
-from vgi_cli.runs.manifest import new_manifest
+from vgi_cli.runs.manifest import HINT, new_manifest
 from vgi_cli.runs.store import CHAINS, RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.samplers.starts import in_order
@@ -332,7 +332,13 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
     if resumed:
         parts = run.parts()
         parts["model"], _ = split_bootstrap(parts["model"])
-        drive.restore(parts, run.manifest["progress"])
+        try:
+            drive.restore(parts, run.manifest["progress"])
+        except (RuntimeError, ValueError, LookupError, TypeError) as error:  # tensors of other names, shapes or types
+            if "memory" in str(error):
+                raise
+            why = str(error).splitlines()[-1].strip()
+            raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
     if before in DONE and state.epoch >= state.epochs:
         outcome = Outcome(before, state.epoch, drive.steps)
     else:

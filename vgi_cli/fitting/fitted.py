@@ -27,7 +27,7 @@ from vgi_cli.registry import plugins
 from vgi_cli.registry.names import KINDS
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.runs.store import SCHEMA, RunStore
+from vgi_cli.runs.store import RECIPE, SCHEMA, RunStore
 from vgi_cli.settings.recipe import Recipe
 from vgi_cli.table.base import Table
 
@@ -101,6 +101,10 @@ class Fitted:
         return chosen
 
 
+LARGEST = 1e30
+"""Magnitude of a parameter at most: they belong to columns of variance 1, or nearly so."""
+
+
 def used_names(recipe: Recipe, kinds: Iterable[str] = ()) -> list[tuple[str, str | None]]:
     """What a fit names that a plugin may give, by extension point; `kinds`: of its columns."""
     family = recipe.method.settings.get("conditional")
@@ -162,8 +166,12 @@ def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
 
 
 def _check_settings(recipe: Recipe, name: str) -> None:
-    """RunError where the run's model or method has settings that this version does not take."""
+    """RunError where the run's recipe leaves its model or method open, or has settings for them that this version does
+    not take."""
     wrong = []
+    for what, choice in (("model", recipe.model.name), ("method", recipe.method.name)):
+        if choice in (None, "auto"):
+            raise RunError(f"run '{name}' is damaged: {RECIPE} names no {what}", "restore the file, or fit again")
     typed: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("model.", lambda: recipe.model_settings),
         ("method.", lambda: recipe.method_settings),
@@ -205,9 +213,14 @@ def target_of(recipe: Recipe) -> Any:
 
 
 def _load(module: Any, tensors: dict[str, Tensor], name: str) -> None:
-    dtype = next(t.dtype for t in tensors.values() if t.is_floating_point())
-    module.to(dtype)
+    for key, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool((tensor.abs() <= LARGEST).all()):  # NaN neither
+            raise RunError(
+                f"run '{name}' is damaged: its parameter '{key}' holds a number that no fit has", "fit again"
+            )
+    dtype = next((t.dtype for t in tensors.values() if t.is_floating_point()), None)
     try:
+        module.to(dtype)
         module.load_state_dict(tensors)
     except RuntimeError as error:
         raise RunError(

@@ -216,7 +216,10 @@ class RunFolder(RunStore):
         return name in self.manifest.get("files", {})
 
     def text(self, name: str) -> str:
-        return self.file(name).read_text(encoding="utf-8")
+        try:
+            return self.file(name).read_text(encoding="utf-8")
+        except ValueError as error:  # no UTF-8
+            raise RunError(f"run '{self.path}' is damaged: cannot read {name} ({error})", HINT) from None
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
         from vgi_cli.runs.tensors import read_tensors

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vgi_cli.errors import RunError
+from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.manifest import Record
 from vgi_cli.settings.gather import read_recipe
 from vgi_cli.settings.recipe import Recipe
@@ -111,8 +111,13 @@ class RunStore(ABC):
             )
 
     def recipe(self) -> Recipe:
-        """The resolved recipe."""
-        return read_recipe(self.text(RECIPE), RECIPE)
+        """The resolved recipe. RunError where the run's is none."""
+        try:
+            return read_recipe(self.text(RECIPE), RECIPE)
+        except UsageError as error:
+            raise RunError(
+                f"run '{self.name}' is damaged: {error.message}", error.hint or "restore the file, or fit again"
+            ) from None
 
     def parts(self) -> Parts:
         """All tensors."""

@@ -25,6 +25,9 @@ from vgi_cli.settings.recipe import FREE, NESTED, Recipe, known_keys, may_be_non
 MOST_BYTES = 4_000_000
 """Of a recipe."""
 
+YAML_HINT = "correct it there; `vgi recipe show toy-fa` prints a recipe that can be read"
+"""Of a file that is no YAML of settings."""
+
 MOST_IN_BLOCK = 64
 """Columns of a block at most: its conditional has about half the square of them as parameters."""
 
@@ -175,7 +178,8 @@ def read_settings(path: Path, where: str = "--recipe") -> tuple[Settings, list[P
 def _from_text(text: str, name: str, problems: list[Problem]) -> Settings:
     """The settings in a recipe; `name`: what messages call it."""
     document = yaml_strict.parse(text)
-    problems += [Problem(name, problem) for problem in document.problems]
+    hint = None if document.values else YAML_HINT
+    problems += [Problem(name, problem, hint) for problem in document.problems]
     settings: Settings = {}
     for section, value in document.values.items():
         where = f"{name}, line {document.lines[section]}"

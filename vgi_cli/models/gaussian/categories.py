@@ -122,7 +122,7 @@ class Categories(nn.Module):
         """Parameters that were saved bring their forest with them."""
         if (parent := state_dict.get(f"{prefix}parent")) is not None:
             try:
-                self._take(Forest(self.forest.levels, tuple(parent.tolist())))
+                self._take(Forest(self.forest.levels, tuple(parent.flatten().long().tolist())))
             except ValueError as error:
                 args[-1].append(f"{prefix}parent: {error}")  # what load_state_dict says is wrong
                 return

@@ -1,0 +1,51 @@
+"""Inputs that once ended badly, each a file of `corpus/`, and a few new ones of every kind."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import run
+from tests.fuzz.inputs import CORPUS, Hang, Input, limited
+from tests.fuzz.trial import Wrong
+
+FILES = sorted(CORPUS.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_input_that_once_ended_badly(path: Path) -> None:
+    with limited():
+        Input.from_json(path.read_text(encoding="utf-8")).attempt()
+
+
+def test_there_is_a_corpus_and_it_is_written_as_it_is_read() -> None:
+    assert len(FILES) > 5
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        assert Input.from_json(text).to_json() == text, path.name
+    odd = Input("bytes", [["a", "\x1b"]], {"x": b"\xff\0"}, base=True, stdin=b"\x80", ends=[2])
+    assert Input.from_json(odd.to_json()) == odd
+
+
+@pytest.mark.parametrize("kind", ["mask", "recipe", "options", "run"])
+def test_new_inputs(kind: str) -> None:
+    ends, wrong = run.hunt(kind, first=0, count=12)
+    assert not wrong and ends["refused"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", run.KINDS)
+def test_many_new_inputs(kind: str) -> None:
+    assert run.hunt(kind, first=10_000, count=1000)[1] == []
+
+
+def test_what_ends_badly_is_found() -> None:
+    """The checks can fail: a wrong exit code, a file left behind by a refusal, an input without an end."""
+    with pytest.raises(Wrong, match="0, not 2"):
+        Input("done", [["recipe", "ls"]], ends=(2,)).attempt()
+    with pytest.raises(Wrong, match=r"left behind or changed .*x\.log"):
+        Input("log", [["fit", "none.csv", "--log-file", "x.log"]]).attempt()
+    with pytest.raises(Hang), limited(0.05):
+        time.sleep(10)
