@@ -4,6 +4,7 @@ versions of what made it."""
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,6 +36,12 @@ def said(argv: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         _argv.reset(token)
+
+
+def command_line() -> str | None:
+    """The command line as it would be typed; None in Python."""
+    words = _argv.get()
+    return None if words is None else shlex.join(["vgi", *words])
 
 
 def provenance() -> dict[str, Any]:

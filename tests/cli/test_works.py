@@ -28,7 +28,8 @@ from vgi_cli.fitting import fit_rows as training
 from vgi_cli.fitting import plan
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.reporting import Silent
-from vgi_cli.runs.folder import RunFolder, sole_writer
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.runs.lock import sole_writer
 
 
 @pytest.fixture
@@ -293,7 +294,9 @@ def test_a_time_limit_keeps_a_model_and_its_recipe_repeats_it(
 def test_a_run_that_is_being_written_is_not_resumed(vgi: Vgi, run: Path) -> None:
     with sole_writer(run):
         done = vgi("fit", "--resume", "--out", "run", "--epochs", "99999")
-    assert (done.code, done.error) == (2, "run 'run' is being written by another process")
+    assert done.code == 2
+    assert done.error.startswith(f"run 'run' is being written by process {os.getpid()} on host '")
+    assert done.hint == "wait for it, or stop it"
 
 
 def test_resume(vgi: Vgi, data: Path) -> None:

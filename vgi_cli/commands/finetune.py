@@ -29,7 +29,8 @@ from vgi_cli.machine.work import TimeUp, limit_of, watch_signals
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import READING, SAVING, TRAINING, Reporter
-from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim, sole_writer
+from vgi_cli.runs.folder import Claim, RunFolder, check_free, claim
+from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.manifest import new_manifest
 from vgi_cli.table.base import Table
 

@@ -40,7 +40,8 @@ from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
-from vgi_cli.runs.folder import RunFolder, check_free, claim, sole_writer
+from vgi_cli.runs.folder import RunFolder, check_free, claim
+from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings

@@ -147,7 +147,9 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
         used = plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
         recipe = recipe.replace(plugins=used)
         _check_settings(recipe, run.name)
-    return FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
+    fitted = FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
+    latest = run.latest()  # of a fit that goes on a checkpoint may have come while this one was read
+    return fitted if latest is run else load(latest, reporter)
 
 
 def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:

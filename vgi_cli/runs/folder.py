@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -25,6 +24,7 @@ from vgi_cli.runs.files import (
     write_atomic,
     write_synced,
 )
+from vgi_cli.runs.lock import LOCK, check_held, sole_writer
 from vgi_cli.runs.manifest import HINT, MANIFEST, parse, sealed
 from vgi_cli.runs.store import RunStore
 
@@ -86,7 +86,10 @@ class Claim:
 def vacant(path: Path) -> bool:
     """Whether a folder is empty, or holds no more than what a fit leaves that was killed before its first checkpoint:
     nothing was fitted there yet, and nothing in it is the user's own."""
-    return all(entry.name == PENDING and entry.is_dir() for entry in path.iterdir())
+    return all(
+        entry.is_dir() if entry.name == PENDING else entry.name.startswith(LOCK) and entry.is_file()
+        for entry in path.iterdir()
+    )
 
 
 def check_free(out: Path | None, force: bool) -> None:
@@ -142,20 +145,6 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
         raise RunError(f"cannot create '{out}': {error.strerror}", "choose another folder with --out") from None
 
 
-@contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
-    """Hold a run folder for writing; UsageError when another process does. The system lets go when a process ends."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"run '{path}' is being written by another process", "wait for it, or stop it") from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
 class RunFolder(RunStore):
     """A run on disk. Opening finishes a checkpoint that was committed but not yet moved into place."""
 
@@ -208,6 +197,10 @@ class RunFolder(RunStore):
         """SHA-256 of a file, wherever it lies; None where it is missing."""
         return wherever(self.path, name, lambda file: file_sha256(file, length))
 
+    def latest(self) -> RunFolder:
+        read = _read_manifest(self.path).get("checksum")
+        return self if read == self.manifest.get("checksum") else RunFolder.open(self.path)
+
     @property
     def fitted(self) -> bool:
         return "model.safetensors" in self.manifest.get("files", {})
@@ -249,6 +242,7 @@ class RunFolder(RunStore):
             manifest["files"] = dict(sorted(hashes.items()))
             write_synced(folder / MANIFEST, json_bytes(sealed(manifest)))
 
+        check_held(self.path)
         commit(self.path, write)
         self.manifest = sealed(manifest)
 

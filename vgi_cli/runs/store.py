@@ -88,6 +88,10 @@ class RunStore(ABC):
     def withdraw(self) -> None:
         """Nothing is to be kept: as if the run had never been begun."""
 
+    def latest(self) -> RunStore:
+        """The run as it is now: itself, unless a fit that goes on has kept another checkpoint since it was opened."""
+        return self
+
     @property
     def replaces(self) -> bool:
         """Whether another run comes back when this one is withdrawn."""
