@@ -432,8 +432,8 @@ class FitConsoleOptions(TypedDict, total=False):
     dry_run: Annotated[
         bool,
         Option(
-            "Say on stdout what each column is taken for, as a recipe that fixes it, and what would be fitted, in which "
-            "time and where to; fit and write nothing.",
+            "Say on stdout what each column is taken for, as a recipe that fixes it, and what would be fitted, in "
+            "which time and where to; fit and write nothing.",
             after="columns",
         ),
     ]
