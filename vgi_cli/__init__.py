@@ -9,8 +9,9 @@
     pooled = vgi_cli.pool(fits)                # of an analysis, fitted to each table
     completed = vgi_cli.Imputer().fit_transform(X)  # in a pipeline of scikit-learn (docs/python.md)
 
-`check`, `fit`, `finetune`, `impute`, `evaluate`, `report`, `pool`, `sample`, `score` and `load` are the twins of the
-commands; `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no torch.
+`check`, `fit`, `finetune`, `impute`, `evaluate`, `report`, `pool`, `sample`, `score`, `hide` and `load` are the twins
+of the commands; `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no
+torch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,21 @@ from typing import TYPE_CHECKING, Any
 from vgi_cli.version import __version__
 
 if TYPE_CHECKING:
-    from vgi_cli.api import Progress, Run, check, evaluate, finetune, fit, impute, load, pool, report, sample, score
+    from vgi_cli.api import (
+        Progress,
+        Run,
+        check,
+        evaluate,
+        finetune,
+        fit,
+        hide,
+        impute,
+        load,
+        pool,
+        report,
+        sample,
+        score,
+    )
     from vgi_cli.estimators.density import Density
     from vgi_cli.estimators.imputer import Imputer
     from vgi_cli.registry.registration import (
@@ -42,6 +57,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "fit",
+    "hide",
     "impute",
     "load",
     "pool",

@@ -16,6 +16,7 @@ from vgi_cli.commands.requests import (
     EvaluateRequest,
     FinetuneRequest,
     FitRequest,
+    HideRequest,
     ImputeRequest,
     Request,
     SampleRequest,
@@ -38,6 +39,7 @@ from vgi_cli.settings.options import (
     FinetuneOptions,
     FitOptions,
     Frame,
+    HideOptions,
     ImputeOptions,
     Plugins,
     ReportOptions,
@@ -268,6 +270,23 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
     return request.carry_out(_reporter(options)).values
 
 
+@shown_by_help(HideOptions)
+def hide(data: Data, **options: Unpack[HideOptions]) -> Any:
+    """Hide observed cells of a table by a known mechanism, to see how well they are filled.
+
+    mechanism  mcar (every cell alike), mar (by the ranks of cells that stay) or mnar (by the rank of the cell)
+    rate       share of the observed cells of a column to hide (0.3)
+    only       the columns that lose cells; default: all that are modelled
+
+    A tuple with `table` (with its holes), `mask` (1 = observed, 0 = missing), `truth` (the table before), pandas
+    DataFrames, or Arrow tables where data is one, and `record` (how the cells were hidden, by column how many). With
+    `out`, a folder: the files of `vgi hide` are written, and the paths of table, mask and truth are returned.
+    """
+    request = _request(HideRequest, HideOptions, "hide", data, options)
+    reporter = _reporter(options)
+    return request.frames(reporter, is_frame(data) == "arrow") if request.out is None else request.carry_out(reporter)
+
+
 @shown_by_help(ScoreOptions)
 def score(checkpoint: str | Path | Run, data: Data, **options: Unpack[ScoreOptions]) -> Any:
     """log p(observed cells) of each row of a table: the lowest rows are the least expected.
@@ -312,8 +331,18 @@ def _request(
     if isinstance(run, Run):
         table = run._table if data is None else table
         more["plugins"] = as_files(run.plugins) if said.values["plugins"] is None else said.values["plugins"]
-    with plugged(more.get("plugins", said.values["plugins"]) or ()):  # settings may have their names
+    if table is not None:
+        _refuse_reading(given)
+    with plugged(more.get("plugins", said.values.get("plugins")) or ()):  # settings may have their names
         return make_request(kind, said, paths, os.environ, table=table, **more)
+
+
+def _refuse_reading(given: Mapping[str, Any]) -> None:
+    """UsageError for what says how files are read, where the table is in memory: it would do nothing."""
+    for name in ("mask", "na_values", "delimiter", "decimal"):
+        if given.get(name):
+            hint = "hide the cells there, with `frame.mask(…)` or `frame.replace(…)`, or name a file"
+            raise UsageError(f"{name}: says how files are read, and the table is in memory", hint)
 
 
 def _path(run: object, argument: str = "checkpoint", hint: str = "name a run folder") -> Path:
@@ -335,6 +364,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "fit",
+    "hide",
     "impute",
     "load",
     "pool",

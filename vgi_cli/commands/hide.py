@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.numerals import Bools
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import HideRequest
 from vgi_cli.encoding.encoder import RowKeys
@@ -19,9 +20,11 @@ from vgi_cli.maths.mechanisms import Hidden, Unreachable, hide
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import READING, WRITING, Reporter, Silent
 from vgi_cli.runs.files import json_bytes
+from vgi_cli.settings.options import Frame
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
+from vgi_cli.table.frames import blank_frame, columns_frame
 from vgi_cli.table.outputs import refuse_sources, write_whole
 from vgi_cli.table.writer import blanked, columns_bytes
 
@@ -29,40 +32,94 @@ SHOWN = 20
 """Columns that are told apart on stderr; trial.json has all of them."""
 
 
+class Trial(NamedTuple):
+    """A trial in memory.
+
+    table   the table with its holes, a pandas DataFrame or an Arrow table; `truth`: the table before
+    mask    of the same columns (but an index), 1 = observed, 0 = missing in `table`
+    record  how the cells were hidden: what `vgi hide` writes to trial.json
+    """
+
+    table: Frame
+    mask: Frame
+    truth: Frame
+    record: dict[str, Any]
+
+
+class _Made(NamedTuple):
+    """What a mechanism hides of a table: cells [N, columns] of the modelled columns, and the record of it."""
+
+    table: Table
+    schema: Schema
+    cells: Bools
+    record: dict[str, Any]
+
+    def take(self) -> None:
+        """Make the holes in the table."""
+        for name, cells in zip(self.schema.modelled, self.cells.T, strict=True):
+            self.table.forget(name, cells)
+
+    def mask(self) -> dict[str, list[int]]:
+        """Of every column but an index 1 where a cell of the table is there, 0 where it is missing."""
+        names = [name for name in self.table.names if name not in self.table.index]
+        return {name: (~self.table.missing(name)).astype(int).tolist() for name in names}
+
+    def say(self, reporter: Reporter) -> None:
+        """Of the table with its holes, what is missing now."""
+        for line in _lines(self.record, self.table, self.schema):
+            reporter.say(line)
+
+
 def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
     """Write the table with its new holes, the mask and the truth; return their paths (trial.json lies beside them).
 
     Raises UsageError and InputError before anything is written.
     """
-    recipe = to_recipe(request.settings)
     reporter.plan([READING, WRITING])
-    with reporter.stage(READING) as stage:
-        table = read(recipe.data, recipe.mask, recipe.table)
-        stage(0.5)
-        schema = new_schema(table, recipe, Silent())
-        chosen = _chosen(request, table, schema)
-        hidden = _hidden(request, recipe, table, schema, torch.tensor([name in chosen for name in schema.modelled]))
+    made = _made(request, reporter)
+    table, schema = made.table, made.schema
     delimiter = table.csv.delimiter if isinstance(table, CsvTable) else None
     suffix = {None: "parquet", "\t": "tsv"}.get(delimiter, "csv")
     paths = [request.place / f"{name}.{suffix}" for name in ("table", "mask", "truth")]
     trial = request.place / "trial.json"
-    refuse_sources([*paths, trial], recipe.data, "the table that is read")
-    record = _record(request, recipe, table)
-    record["columns"] = _counts(table, schema, chosen, hidden)
+    refuse_sources([*paths, trial], request.said("data") or [], "the table that is read")
     with reporter.stage(WRITING):
         truth = b"".join(blanked(table, schema))
-        for name, cells in zip(schema.modelled, hidden.cells.numpy().T, strict=True):
-            table.forget(name, cells)
+        made.take()
         contents = [
             [b"".join(blanked(table, schema))],
-            [_mask(table, delimiter or ",")],
+            [columns_bytes(made.mask(), table.origin.format, delimiter or ",")],
             [truth],
-            [json_bytes(record)],
+            [json_bytes(made.record)],
         ]
         write_whole([*paths, trial], contents, force=request.force)
-    for line in _lines(record, table, schema):
-        reporter.say(line)
+    made.say(reporter)
     return paths
+
+
+def hide_frames(request: HideRequest, reporter: Reporter, arrow: bool) -> Trial:
+    """The same in memory: pandas DataFrames, or Arrow tables. Raises as `hide_cells` does."""
+    reporter.plan([READING])
+    made = _made(request, reporter)
+    truth = blank_frame(made.table, made.schema, arrow)
+    made.take()
+    table, mask = blank_frame(made.table, made.schema, arrow), columns_frame(made.mask(), arrow)
+    made.say(reporter)
+    return Trial(table, mask if arrow else mask.set_index(table.index), truth, made.record)
+
+
+def _made(request: HideRequest, reporter: Reporter) -> _Made:
+    """Read the table and choose the cells."""
+    recipe = to_recipe(request.settings)
+    with reporter.stage(READING) as stage:
+        table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
+        stage(0.5)
+        schema = new_schema(table, recipe, Silent())
+        chosen = _chosen(request, table, schema)
+        hidden = _hidden(request, recipe, table, schema, torch.tensor([name in chosen for name in schema.modelled]))
+    record = _record(request, recipe, table)
+    record["columns"] = _counts(table, schema, chosen, hidden)
+    return _Made(table, schema, hidden.cells.numpy(), record)
 
 
 def _chosen(request: HideRequest, table: Table, schema: Schema) -> list[str]:
@@ -99,13 +156,6 @@ def _hidden(request: HideRequest, recipe: Recipe, table: Table, schema: Schema, 
             "what decides must stay observed",
             "ask for less, or leave a column out of --columns",
         ) from None
-
-
-def _mask(table: Table, delimiter: str) -> bytes:
-    """The mask of the table with its holes: 1 = observed, 0 = missing, of every column but an index."""
-    names = [name for name in table.names if name not in table.index]
-    columns = {name: (~table.missing(name)).astype(int).tolist() for name in names}
-    return columns_bytes(columns, table.origin.format, delimiter)
 
 
 def _record(request: HideRequest, recipe: Recipe, table: Table) -> dict[str, Any]:

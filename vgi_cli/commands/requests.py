@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from vgi_cli.commands.dry_run import DryRun, ImputePlan
     from vgi_cli.commands.evaluate.command import Report
     from vgi_cli.commands.evaluate.score import RowScores
+    from vgi_cli.commands.hide import Trial
     from vgi_cli.fitting.fitted import FittedTable
     from vgi_cli.table.base import Table
 
@@ -154,6 +155,29 @@ class HideRequest(Request):
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
         """Write the trial and return the paths of table, mask and truth."""
+        self._check()
+        if not self.force and self.place.exists() and any(self.place.iterdir()):
+            raise UsageError(f"--out: '{self.place}' holds files", "--force writes among them, another -o elsewhere")
+        self._require()
+        from vgi_cli.commands.hide import hide_cells
+
+        return hide_cells(self, reporter)
+
+    def frames(self, reporter: Reporter, arrow: bool) -> Trial:
+        """The trial in memory, of pandas or `arrow`."""
+        self._check()
+        self._require()
+        from vgi_cli.commands.hide import hide_frames
+
+        return hide_frames(self, reporter, arrow)
+
+    def _require(self) -> None:
+        if self.table is None:
+            require_data(self.settings, "hide")
+        self.require_tables()
+
+    def _check(self) -> None:
+        """UsageError for a rule or a rate that cannot be."""
         if self.mechanism not in MECHANISMS:
             raise UsageError(
                 f"--mechanism: expected {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}, got '{self.mechanism}'",
@@ -161,13 +185,6 @@ class HideRequest(Request):
             )
         if not 0 < self.rate < 1:
             raise UsageError(f"--rate: expected a share above 0 and below 1, got {self.rate:g}", "for example 0.3")
-        if not self.force and self.place.exists() and any(self.place.iterdir()):
-            raise UsageError(f"--out: '{self.place}' holds files", "--force writes among them, another -o elsewhere")
-        require_data(self.settings, "hide")
-        self.require_tables()
-        from vgi_cli.commands.hide import hide_cells
-
-        return hide_cells(self, reporter)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -397,7 +397,7 @@ class FitOptions(CommonOptions, total=False):
 
 
 class HideOptions(TypedDict, total=False):
-    """Of `vgi hide`, on the command line only."""
+    """Of `vgi hide`."""
 
     mechanism: Annotated[
         str,
@@ -424,6 +424,8 @@ class HideOptions(TypedDict, total=False):
     decimal: Decimal
     seed: Annotated[int | None, Option("Seed (0).", "N", "seed")]
     out: Annotated[str | Path | None, Option("The folder of the trial.", "FOLDER", short="-o")]
+    say: Say
+    progress: Tell
 
 
 class FitConsoleOptions(TypedDict, total=False):

@@ -15,11 +15,12 @@ from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
 from vgi_cli.table.draws import HeldDraws
-from vgi_cli.table.fills import find_styles
+from vgi_cli.table.fills import find_holes, find_styles
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.pandas_notes import row_index
 from vgi_cli.table.parquet.table import ParquetTable
-from vgi_cli.table.parquet.write import parquet_bytes
+from vgi_cli.table.parquet.types import arrow_schema, as_arrow
+from vgi_cli.table.parquet.write import blank_arrow, parquet_bytes
 from vgi_cli.table.source import Whole
 from vgi_cli.table.writer import Content, Say, files_arrow, long_arrow
 
@@ -88,6 +89,13 @@ def to_frames(
 def content_frame(content: Content, *, say: Say) -> Frame:
     """What would be written of the first draw, as a pandas DataFrame; `say` as in `to_frames`."""
     return files_arrow(content, say)[0].to_pandas()
+
+
+def blank_frame(table: Table, schema: Schema, arrow: bool) -> Frame:
+    """A table as it is, with nothing in the holes of the columns that a model fills, hidden cells included: an Arrow
+    table, else a pandas DataFrame."""
+    blank = blank_arrow(as_arrow(table, arrow_schema(table)), find_holes(table, schema, find_styles([table], schema)))
+    return blank if arrow else blank.to_pandas()
 
 
 def columns_frame(columns: Mapping[str, Sequence[Any]], arrow: bool) -> Frame:
