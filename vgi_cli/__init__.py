@@ -10,8 +10,8 @@
     completed = vgi_cli.Imputer().fit_transform(X)  # in a pipeline of scikit-learn (docs/python.md)
 
 `check`, `fit`, `finetune`, `impute`, `evaluate`, `report`, `pool`, `sample`, `score`, `hide` and `load` are the twins
-of the commands; `register_model` and its like are for plugins (docs/extending.md). Importing this package loads no
-torch.
+of the commands; `impute_batches` fills a table in many processes (docs/batches.md); `register_model` and its like are
+for plugins (docs/extending.md). Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         fit,
         hide,
         impute,
+        impute_batches,
         load,
         pool,
         report,
@@ -59,6 +60,7 @@ __all__ = [
     "fit",
     "hide",
     "impute",
+    "impute_batches",
     "load",
     "pool",
     "register_family",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
+from vgi_cli.commands.batches import BatchImputer, batch_imputer
 from vgi_cli.commands.check.command import CheckRequest
 from vgi_cli.commands.pool import estimates_of
 from vgi_cli.commands.report.request import ReportRequest
@@ -33,6 +34,7 @@ from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Lines, Progress, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.options import (
+    BatchOptions,
     CheckOptions,
     Data,
     EvaluateOptions,
@@ -162,6 +164,26 @@ def impute(checkpoint: str | Path | Run, data: Data | None = None, **options: Un
     request = _request(ImputeRequest, ImputeOptions, "impute", data, options, checkpoint=checkpoint)
     reporter = _reporter(options)
     return request.frames(reporter, is_frame(data) == "arrow") if request.out is None else request.carry_out(reporter)
+
+
+@shown_by_help(BatchOptions)
+def impute_batches(
+    checkpoint: str | Path | Run, key: str | None = None, **options: Unpack[BatchOptions]
+) -> BatchImputer:
+    """A function that fills the holes of Arrow batches (tables or record batches) of a larger table, and that can be
+    pickled: for `map_batches` of Ray Data, `mapInArrow` of Spark, Dask and whatever hands batches to processes. Each of
+    these loads the run once, from its folder. See docs/batches.md.
+
+    key   the column by which the rows of the whole table are told apart, and which keys their draws: whole numbers (of
+          rows, from 0: the fills are those of `vgi impute` on the whole table) or texts. Default: the `id` columns of
+          the fit; without these each call says `start=`, the number of its first row
+    m     draws of each hole: 1, or several, which come below each other with a column `.imp`
+    point, sampler, uncertainty, seed, …  as of `vgi impute`
+
+    Raises UsageError for what cannot be, RunError where there is no run.
+    """
+    request = _request(ImputeRequest, BatchOptions, "impute_batches", None, options, checkpoint=checkpoint)
+    return batch_imputer(replace(request, table=None), key)
 
 
 @shown_by_help(EvaluateOptions)
@@ -366,6 +388,7 @@ __all__ = [
     "fit",
     "hide",
     "impute",
+    "impute_batches",
     "load",
     "pool",
     "report",

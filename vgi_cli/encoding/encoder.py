@@ -117,6 +117,11 @@ class RowKeys:
             return self._counted("cells", self._cells(table))
         return row_keys([f"row {i}" for i in range(first, self._rows)])
 
+    @property
+    def repeated(self) -> str | None:
+        """What an id or a row is that came more than once; None where none did."""
+        return next((label for label, count in self._seen.items() if count > 1), None)
+
     def skip(self, table: Table, rows: int) -> None:
         """Pass over the first rows of a table, whose keys nobody wants: not by content."""
         self._rows += rows

@@ -552,6 +552,21 @@ class ImputeConsoleOptions(TypedDict, total=False):
     ]
 
 
+class BatchOptions(TypedDict, total=False):
+    """Of `vgi_cli.impute_batches`."""
+
+    m: Annotated[int | None, Option("Number of imputations. Default: 1, with point= 5.", "N")]
+    point: Annotated[str | None, Option("One table of point estimates; not for inference.", "mean|median|mode")]
+    sampler: Annotated[str, Option("Sampler.", "NAME", default="auto")]
+    uncertainty: Annotated[str, Option("Uncertainty of the parameters.", "RULE", default="auto")]
+    na_values: NaValues
+    unseen: Unseen
+    seed: Seed
+    device: Device
+    threads: Threads
+    plugins: Plugged
+
+
 class EvaluateOptions(CommonOptions, total=False):
     """Of `vgi evaluate`."""
 

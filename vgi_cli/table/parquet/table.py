@@ -245,7 +245,10 @@ class ParquetTable(Table):
         if not self.single(self.names[i]):
             return values
         known = self._decimals
-        return shorten(values) if known is None else at_decimals(values, known.get(self.names[i]))
+        if known is None:
+            return shorten(values)
+        fractions = at_decimals(values, known.get(self.names[i]))
+        return np.where(fractions.astype(np.float32) == values, fractions, values)
 
     def _read_numbers(self, i: int, missing: Bools) -> Numbers:
         kind = self._type(i)

@@ -156,7 +156,7 @@ def filled_types(schema: pa.Schema, extents: Mapping[str, Extent], say: Callable
     changed: dict[str, tuple[pa.DataType, str]] = {}
     for name, extent in extents.items():
         given = schema.field(name).type
-        kind, why = _wide_enough(given, extent)
+        kind, why = wide_enough(given, extent)
         if kind is None:
             message = f"column '{name}': no type holds its numbers and the fill {plain(extent.farthest)}"
             raise InputError(message, "cast the column to double in the file")
@@ -205,7 +205,7 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
     return pa.array(hole.spell(values), kind)
 
 
-def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
+def wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None, str]:
     """The type, or the next one that holds the fills (None: there is none), and why it has to change."""
     if (
         fills.empty
@@ -213,7 +213,7 @@ def _wide_enough(given: pa.DataType, fills: Extent) -> tuple[pa.DataType | None,
         and not (is_number(given) and is_number(fills.fitted))
         and not is_text(given)
     ):
-        return _wide_enough(fills.fitted, fills)[0] or pa.float64(), "it was empty"
+        return wide_enough(fills.fitted, fills)[0] or pa.float64(), "it was empty"
     if fills.text is not None:
         return _with_text(given, fills)
     if math.isinf(fills.low):  # no hole
