@@ -17,10 +17,10 @@ from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.csv.text import check_names
 from vgi_cli.table.fills import Holes, Style, find_holes, find_styles
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.pandas_notes import row_index, told_to_pandas
+from vgi_cli.table.join import check_parquet
+from vgi_cli.table.pandas_notes import told_to_pandas
 from vgi_cli.table.parquet.table import ParquetTable, is_number
 from vgi_cli.table.parquet.types import Extent, as_arrow, fitted_type, wide_enough
 from vgi_cli.table.parquet.write import fill_arrow, in_types
@@ -33,14 +33,14 @@ DRAW = ".imp"
 def batch_table(arrow: pa.Table, schema: Schema, na_values: Sequence[str]) -> ParquetTable:
     """Rows of a batch as a table. Fractions in float32 have the decimals that the fit knows, whatever else the batch
     holds. InputError where its columns are not those of one table."""
-    check_names(arrow.column_names, LABEL)
+    index = check_parquet([(LABEL, arrow)])
     decimals = {
         column.name: column.lattice.decimals
         for column in schema.encoded
         if isinstance(column, Number) and column.lattice is not None
     }
     origin = Origin("batch", ".parquet", LABEL)
-    return ParquetTable(arrow.combine_chunks(), origin, row_index(arrow.schema, LABEL), na_values, 0, decimals)
+    return ParquetTable(arrow.combine_chunks(), origin, index, na_values, 0, decimals)
 
 
 def whole_numbers(table: Table, name: str) -> list[int] | None:
