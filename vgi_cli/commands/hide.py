@@ -23,9 +23,10 @@ from vgi_cli.runs.files import json_bytes
 from vgi_cli.settings.options import Frame
 from vgi_cli.settings.recipe import Recipe, to_recipe
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.safe import safe_cells
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.frames import blank_frame, columns_frame
-from vgi_cli.table.outputs import refuse_sources, write_whole
+from vgi_cli.table.outputs import refuse_safe, refuse_sources, write_whole
 from vgi_cli.table.writer import blanked, columns_bytes
 
 SHOWN = 20
@@ -80,19 +81,19 @@ def hide_cells(request: HideRequest, reporter: Reporter) -> list[Path]:
     table, schema = made.table, made.schema
     delimiter = table.csv.delimiter if isinstance(table, CsvTable) else None
     suffix = {None: "parquet", "\t": "tsv"}.get(delimiter, "csv")
+    if request.safe_cells:
+        refuse_safe(table.origin.format)
     paths = [request.place / f"{name}.{suffix}" for name in ("table", "mask", "truth")]
     trial = request.place / "trial.json"
     refuse_sources([*paths, trial], request.said("data") or [], "the table that is read")
     with reporter.stage(WRITING):
         truth = b"".join(blanked(table, schema))
         made.take()
-        contents = [
-            [b"".join(blanked(table, schema))],
-            [columns_bytes(made.mask(), table.origin.format, delimiter or ",")],
-            [truth],
-            [json_bytes(made.record)],
-        ]
-        write_whole([*paths, trial], contents, force=request.force)
+        mask = columns_bytes(made.mask(), table.origin.format, delimiter or ",")
+        tables = [b"".join(blanked(table, schema)), mask, truth]
+        if request.safe_cells:
+            tables = [safe_cells(text, delimiter or ",") for text in tables]
+        write_whole([*paths, trial], [[data] for data in (*tables, json_bytes(made.record))], force=request.force)
     made.say(reporter)
     return paths
 

@@ -45,8 +45,10 @@ from vgi_cli.table.inputs import Format
 from vgi_cli.table.outputs import (
     OutputLayout,
     default_output,
+    output_format,
     output_paths,
     refuse_existing,
+    refuse_safe,
     refuse_sources,
     refuse_type,
 )
@@ -91,7 +93,8 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                 watched = giving_up(lambda: isinstance(out, Path) and limit.over(), stage)
                 told = _Told(source.rows, _passes(watched, passes))
                 whole = None if request.part is None else source.whole
-                content = Content(told, fitted.schema, seen.styles, draws, shard=request.part, whole=whole)
+                safe = request.safe_cells
+                content = Content(told, fitted.schema, seen.styles, draws, shard=request.part, whole=whole, safe=safe)
                 try:
                     written = write_blocks(
                         content,
@@ -182,6 +185,8 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
     elif request.out != "-":
         out = Path(request.out)
     format = None if isinstance(out, Path) else described.format
+    if request.safe_cells:
+        refuse_safe("csv" if layout == "mids-csv" or not isinstance(out, Path) else output_format(out, described))
     if isinstance(out, Path):
         in_memory = TableName([], None, fitted.recipe.table, False)
         named = name_of(fitted, request) if request.table is None else in_memory

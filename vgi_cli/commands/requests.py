@@ -131,6 +131,11 @@ class FitRequest(Request):
         return setting.value if setting is not None and setting.origin in (section, f"--{section}") else None
 
 
+def _refuse_safe_in_memory(safe_cells: bool) -> None:
+    if safe_cells:
+        raise UsageError("--safe-cells is for CSV files, and none is written", "name one with out=")
+
+
 @dataclass(frozen=True, kw_only=True)
 class HideRequest(Request):
     """What `vgi hide` is asked for.
@@ -138,11 +143,13 @@ class HideRequest(Request):
     mechanism  of MECHANISMS
     rate       share of the observed cells of a column to hide
     only       the columns that lose cells; empty: all that are modelled
+    safe_cells  whether no cell of CSV can be taken for a formula
     """
 
     mechanism: str = "mcar"
     rate: float = 0.3
     only: Sequence[str] = ()
+    safe_cells: bool = False
 
     @property
     def place(self) -> Path:
@@ -167,6 +174,7 @@ class HideRequest(Request):
         """The trial in memory, of pandas or `arrow`."""
         self._check()
         self._require()
+        _refuse_safe_in_memory(self.safe_cells)
         from vgi_cli.commands.hide import hide_frames
 
         return hide_frames(self, reporter, arrow)
@@ -237,6 +245,7 @@ class ImputeRequest(RunRequest):
     strict       refuse a table in which holes would stay
     delta        shifts of the fills, as `age=+0.5sd`: see columns/deltas.py
     shard        which rows are filled, as `2/3`; None: all
+    safe_cells   whether no cell of CSV can be taken for a formula
     """
 
     m: int | None = None
@@ -248,6 +257,7 @@ class ImputeRequest(RunRequest):
     strict: bool = False
     delta: Sequence[str] | None = None
     shard: str | None = None
+    safe_cells: bool = False
 
     @property
     def part(self) -> Shard | None:
@@ -303,6 +313,8 @@ class ImputeRequest(RunRequest):
             if layout not in (None, "single"):
                 raise UsageError(f"--point gives one table, --format {layout} several", "leave out --format")
             layout = "single"
+        if in_memory:
+            _refuse_safe_in_memory(self.safe_cells)
         if layout == "mids-csv" and in_memory:
             raise UsageError("--format mids-csv is a file", "name it with out=, or take format='long'")
         layout = layout or ("single" if to_stdout else "files")
@@ -365,10 +377,12 @@ class ImputeRequest(RunRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRequest(RunRequest):
-    """What `vgi sample` is asked for; n: rows, missing: whether they have the holes of fitted rows."""
+    """What `vgi sample` is asked for; n: rows, missing: whether they have the holes of fitted rows, safe_cells: whether
+    no cell of CSV can be taken for a formula."""
 
     n: int = 1000
     missing: bool = False
+    safe_cells: bool = False
 
     def carry_out(self, reporter: Reporter) -> list[Path]:
         """Write the rows and return the file: none where they went to stdout."""
@@ -385,6 +399,7 @@ class SampleRequest(RunRequest):
     def frame(self, reporter: Reporter) -> Frame:
         """The rows as a pandas DataFrame."""
         self._require_count()
+        _refuse_safe_in_memory(self.safe_cells)
         with plugged(self.plugins):
             from vgi_cli.commands.sample import sample_frame
 
@@ -418,7 +433,9 @@ class ScoringRequest(RunRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest(ScoringRequest):
-    """What `vgi score` is asked for."""
+    """What `vgi score` is asked for; safe_cells: whether no cell of CSV can be taken for a formula."""
+
+    safe_cells: bool = False
 
     def carry_out(self, reporter: Reporter) -> RowScores:
         """Score every row, and write the scores where `out` names a file."""

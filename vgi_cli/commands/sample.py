@@ -31,7 +31,7 @@ from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import avoid_codes, find_styles
 from vgi_cli.table.frames import content_frame
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.outputs import output_format
+from vgi_cli.table.outputs import output_format, refuse_safe
 from vgi_cli.table.source import Whole
 from vgi_cli.table.writer import Content, write_blocks
 
@@ -52,7 +52,10 @@ def sample(request: SampleRequest, reporter: Reporter, stdout: BinaryIO | None =
     to_stdout = request.folder is None or request.out == "-"
     out = (sys.stdout.buffer if stdout is None else stdout) if to_stdout else request.folder
     assert out is not None
-    content = _content(request, reporter, isinstance(out, Path) and output_format(out, TEXT) == "parquet")
+    format = output_format(out, TEXT) if isinstance(out, Path) else "csv"
+    if request.safe_cells:
+        refuse_safe(format)
+    content = _content(request, reporter, format == "parquet")._replace(safe=request.safe_cells)
     with reporter.stage(WRITING):
         return write_blocks(content, layout="single", out=out, force=request.force, say=reporter.say)
 

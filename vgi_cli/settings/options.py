@@ -149,7 +149,13 @@ def _share(said: str | float) -> float | str:
 
 def _lists(items: list[str]) -> list[list[str]]:
     """Lists of names with commas between them (quoted as in CSV)."""
-    return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
+    try:
+        return [[name.strip() for name in next(csv.reader([item], skipinitialspace=True), [])] for item in items]
+    except csv.Error:  # a line break outside quotes
+        raise UsageError(
+            f"expected names with commas between them, got {', '.join(map(repr, items))}",
+            "a name with a comma or a line break is written in quotes, as in CSV",
+        ) from None
 
 
 def _blocks(items: list[str]) -> list[list[str]] | str:
@@ -272,6 +278,8 @@ Weight = Annotated[
 ]
 RecipeFile = Annotated[str | Path | None, Option("Settings in YAML.", "FILE")]
 Out = Annotated[str | Path | None, Option("Where the result goes; see above for the default.", "PATH", short="-o")]
+_SAFE = "Write a ' before cells of CSV that a spreadsheet would take for formulas (=, +, -, @ …; not numbers)."
+SafeCells = Annotated[bool, Option(_SAFE)]
 Json = Annotated[bool, Option("One JSON object, and nothing else, on stdout.")]
 Say = Annotated[Callable[[str], None] | None, Option("Takes the lines that a command writes to stderr.", typed=False)]
 Tell = Annotated[Callable[[Progress], None] | None, Option("Takes how far the work is, often.", typed=False)]
@@ -414,6 +422,7 @@ class HideOptions(TypedDict, total=False):
         Sequence[str],
         Option("Column that loses cells (repeatable). Default: all that are modelled.", "COL", flag="--columns"),
     ]
+    safe_cells: SafeCells
     id: Ids
     exclude: Exclude
     columns: Kinds
@@ -522,6 +531,7 @@ class ImputeOptions(CommonOptions, total=False):
         ),
     ]
     strict: Annotated[bool, Option("Write nothing and exit 1 where holes would stay (columns that are not modelled).")]
+    safe_cells: SafeCells
     delta: Annotated[
         Mapping[str, str | float] | None,
         Option(
@@ -602,6 +612,7 @@ class ScoreOptions(CommonOptions, total=False):
 
     samples: Samples
     refit_epochs: RefitEpochs
+    safe_cells: SafeCells
     time_limit: TimeLimit
     force: Force
 
@@ -611,6 +622,7 @@ class SampleOptions(TypedDict, total=False):
 
     n: Annotated[int | None, Option("Number of rows (1000).", "N", flag="--rows", short="-n")]
     missing: Annotated[bool, Option("Give them the holes of fitted rows, chosen at random.")]
+    safe_cells: SafeCells
     time_limit: TimeLimit
     force: Force
     seed: Seed

@@ -41,6 +41,12 @@ def refuse_type(out: Path, layout: OutputLayout = "files") -> None:
         raise UsageError(f"{out}: vgi writes CSV and Parquet, not {extension}", "name it .csv, .tsv or .parquet")
 
 
+def refuse_safe(format: Format) -> None:
+    """UsageError where `--safe-cells` means nothing."""
+    if format == "parquet":
+        raise UsageError("--safe-cells is for CSV: in Parquet a text is no formula", "leave it out, or write a .csv")
+
+
 def _extension(out: Path) -> str:
     return split_name(out)[1].lower().removesuffix(".gz")
 

@@ -15,6 +15,7 @@ from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.base import Table
+from vgi_cli.table.csv.safe import safe_cells
 from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of, plain_csv
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
@@ -90,7 +91,7 @@ def refuse_clash(origin: Origin) -> None:
 class Content(NamedTuple):
     """What is written: a table in blocks, how its columns are written (see `find_styles`), draws of its holes, and
     which holes stay all the same (by column [N]; others have none). Where these are the rows of a `shard`, `whole` is
-    the table that it is part of."""
+    the table that it is part of. `safe`: no cell of CSV can be taken for a formula."""
 
     source: Source
     schema: Schema
@@ -99,6 +100,7 @@ class Content(NamedTuple):
     stay: Mapping[str, Bools] = {}
     shard: Shard | None = None
     whole: Source | None = None
+    safe: bool = False
 
     def blocks(self, source: Source | None = None) -> Iterator[tuple[Block, list[Holes]]]:
         """The blocks of the table (or of another source of its rows) with their holes."""
@@ -192,15 +194,21 @@ def _long_files(content: Content, original: bool) -> list[list[int]]:
 
 def _csv(content: Content, draw: int, suffix: str) -> Iterator[bytes]:
     for block, template in _templates(content, suffix):
-        yield template.fill(content.draw(draw, block), header=block.first == 0)
+        yield _safe(content, template, template.fill(content.draw(draw, block), header=block.first == 0))
+
+
+def _safe(content: Content, template: Template, rows: bytes) -> bytes:
+    """Whole rows of CSV as they are written."""
+    return safe_cells(rows, template.csv.delimiter) if content.safe else rows
 
 
 def _long_csv(content: Content, templates: Templates, numbers: Sequence[int], header: bool) -> Iterator[bytes]:
     for number in numbers:
         for block, template in templates():
             if block.first == 0 and header and number == numbers[0]:
-                yield template.long_header()
-            yield template.long(number, content.draw(number - 1, block) if number else None, block.first)
+                yield _safe(content, template, template.long_header())
+            draw = content.draw(number - 1, block) if number else None
+            yield _safe(content, template, template.long(number, draw, block.first))
 
 
 def _templates(content: Content, suffix: str) -> Iterator[tuple[Block, Template]]:
@@ -307,12 +315,16 @@ def _delimiter(given: str, source: str, target: str) -> str:
     return given
 
 
-def columns_bytes(columns: Mapping[str, Sequence[Any]], format: Format, delimiter: str = ",") -> bytes:
-    """Columns of equal length, name -> values; None is an empty cell (a null), numbers are written exactly."""
+def columns_bytes(
+    columns: Mapping[str, Sequence[Any]], format: Format, delimiter: str = ",", safe: bool = False
+) -> bytes:
+    """Columns of equal length, name -> values; None is an empty cell (a null), numbers are written exactly. `safe`: no
+    cell of CSV can be taken for a formula."""
     if format == "parquet":
         return parquet_bytes(pa.table({name: list(values) for name, values in columns.items()}))
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    content = text.getvalue().encode()
+    return safe_cells(content, delimiter) if safe else content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, READING, Reporter
 from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent
 from vgi_cli.table.inputs import Origin, split_name
-from vgi_cli.table.outputs import output_format, write_whole
+from vgi_cli.table.outputs import output_format, refuse_safe, write_whole
 from vgi_cli.table.writer import columns_bytes
 
 
@@ -35,23 +35,27 @@ class RowScores:
                  was estimated (`annealed`, `iwae`), None where there is none
     interrupted  the signal that ended the command early, to be raised when all is said
     written      the file that holds them, where one was asked for
+    safe         whether no cell of CSV can be taken for a formula
     """
 
     columns: dict[str, Sequence[Any]]
     origin: Origin
     interrupted: Interrupted | None = None
     written: Path | None = None
+    safe: bool = False
 
     def file(self, path: Path) -> bytes:
         """The content of a file of that name."""
         suffix = split_name(path)[1].lower()
         delimiter = "\t" if suffix.startswith(".tsv") else ","
-        content = columns_bytes(self.columns, output_format(path, self.origin), delimiter)
+        content = columns_bytes(self.columns, output_format(path, self.origin), delimiter, self.safe)
         return gzip.compress(content, mtime=0) if suffix.endswith(".gz") else content
 
     def text(self) -> str:
         """CSV; where a file was written, its path."""
-        return f"{self.written}\n" if self.written is not None else columns_bytes(self.columns, "csv").decode()
+        if self.written is not None:
+            return f"{self.written}\n"
+        return columns_bytes(self.columns, "csv", safe=self.safe).decode()
 
 
 def row_scores(table: Table, fitted: FittedTable, scored: Scored, interrupted: Interrupted | None = None) -> RowScores:
@@ -92,6 +96,9 @@ def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
             table = request.table
             if table is None:
                 table = read(request.said("data"), request.said("mask"), reading)
+        out = None if request.out == "-" else request.folder
+        if request.safe_cells:
+            refuse_safe("csv" if out is None else output_format(out, table.origin))
         match(table, fitted.schema, reporter, fate="left out of the likelihood", unseen=reading.unseen)
         end = EarlyEnd(limit, stop)
         device, seed = compute_on(fitted, request), seed_of(fitted, request)
@@ -102,9 +109,8 @@ def score(request: ScoreRequest, reporter: Reporter) -> RowScores:
         if len(scored.rows) < table.N:
             reporter.warn(f"{table.N - len(scored.rows):,} of {table.N:,} rows have no score, as {end.why()}")
         interrupted = None if stop.signal is None else stop.interrupted("stopped early, with what there was reported,")
-        scores = row_scores(table, fitted, scored, interrupted)
-        out = None if request.out == "-" else request.folder
+        scores = replace(row_scores(table, fitted, scored, interrupted), safe=request.safe_cells)
         if out is None:
             return scores
         write_whole([out], [[scores.file(out)]], force=request.force)
-        return RowScores(scores.columns, scores.origin, interrupted, out)
+        return replace(scores, written=out)
