@@ -13,7 +13,8 @@ from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.sizing import choose_size, held_out
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
-from vgi_cli.models.gaussian.family import em_table
+from vgi_cli.models.gaussian.factors import FactorGaussians
+from vgi_cli.models.gaussian.family import em_table, step_work
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 
@@ -87,10 +88,37 @@ def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
     assert [t.config.components for t in found.tried] == [1]
-    assert found.reason == "1 cluster describes held-out rows best (no other was tried; scores with -v)"
+    tried = "no other was tried; more would take too long to compare"
+    assert found.reason == f"1 cluster describes held-out rows best ({tried}; scores with -v)"
     score = f"{found.tried[0].score:.2f}"
     every = f"log-likelihood of held-out rows, nats a row, encoded: 1 component, full {score}; chosen: the best"
     assert found.scores == every
+
+
+def test_factors_of_a_wide_table_are_within_the_work_of_a_search() -> None:
+    """600 rows of 560 columns: no factor costs less than one, and no cube of the columns is counted for it."""
+    counts = [config.factors for config in FactorAnalysis.sizes(FaConfig(), 600, 560)[0]]
+    steps = 3 * sizing.EPOCHS * (sizing.FOLDS - 1)
+    layout = Layout.plain(560)
+    works = [step_work(FactorAnalysis.build(FaConfig(factors=L), layout), 600) for L in counts]
+    assert works == sorted(works) and works[0] <= works[1]
+    assert steps * sum(work for work, L in zip(works, counts, strict=True) if (L or 0) <= 8) < sizing.WORK
+
+
+def test_factors_of_a_table_wider_than_long_are_found() -> None:
+    generator = torch.Generator().manual_seed(2)
+    F = torch.randn(90, 3, dtype=torch.float64, generator=generator)
+    x = torch.randn(60, 3, dtype=torch.float64, generator=generator) @ F.mT
+    table = holes(x + torch.randn(60, 90, dtype=torch.float64, generator=generator), generator)
+    found = choose_size(FactorAnalysis, FaConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    assert found.config.factors == 3
+
+
+def test_no_factors_start_at_the_variances() -> None:
+    model = FactorGaussians(1, 2, 0, ridge=0.0).double()
+    covariance = torch.tensor([[[4.0, 1.0], [1.0, 9.0]]], dtype=torch.float64)
+    model.set_moments(torch.zeros(1, 2, dtype=torch.float64), covariance)
+    torch.testing.assert_close(model.moments().covariance[0], torch.diag(covariance[0].diagonal()))
 
 
 def test_two_correlated_columns_get_a_factor() -> None:

@@ -9,8 +9,9 @@ in a row that are not better than its best, and the rest of the paths after two 
 the best so far. The largest candidate (in free parameters) wins whose score is within the family's slack of the best: 0
 for `fa`, 0.01 nats a column for `mixture`. Tables of more than 6,000 rows are judged on 6,000 of them. Work is bounded
 by counting operations, so that the same table and seed give the same size on every machine: a candidate that would pass
-the bound is not tried. Only where a caller has a time limit does a clock end the search before that: the best of what
-was tried by then is taken, and where nothing was, the smallest candidate.
+the bound is not tried, and where the largest that was tried wins for that, the reason says so. Only where a caller has
+a time limit does a clock end the search before that: the best of what was tried by then is taken, and where nothing
+was, the smallest candidate.
 """
 
 from __future__ import annotations
@@ -100,11 +101,13 @@ def choose_size(
     ]
     work, overall, poor_paths, cut = 0.0, -math.inf, 0, False
     tried: list[Candidate] = []
+    last_in_bound: list[ModelConfig] = []
     for number, path in enumerate(paths):
         best, worse = -math.inf, 0
         for place, candidate in enumerate(path):
             cost = costs[number][place]
             if work + cost > WORK and tried:
+                last_in_bound += [tried[-1].config] * (place > 0)
                 break
             whole = work + _ahead([costs[number][place:], *costs[number + 1 :]], WORK - work)
 
@@ -135,7 +138,8 @@ def choose_size(
     winner = max(near, key=lambda t: family.build(t.config, table.layout).free_parameters())
     verb = "describes" if _single(winner.config) else "describe"
     how = "best" if winner.score == overall else "as well as any"
-    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}; scores with -v)"
+    more = "; more would take too long to compare" if winner.config in last_in_bound else ""
+    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}{more}; scores with -v)"
     if cut:
         reason += "; the time limit ended the search, with more time another number may be chosen"
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)

@@ -66,6 +66,11 @@ class FactorGaussians(Gaussians):
         K, D, L = self.F.shape
         return Footprint(K * max(L * L, D), K * max(L * L, D) + (L + 1) ** 2)
 
+    def work(self) -> float:
+        """The L x L system, and what each column adds to it; without factors there is no system."""
+        K, D, L = self.F.shape
+        return float(K * (L**3 + D * max(L, 1) ** 2))
+
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         inverse = torch.exp(-self.log_psi)
         common = self.common(scale, penalty)
@@ -112,10 +117,7 @@ class FactorGaussians(Gaussians):
             spread = factors[:, :L, :L] / weight[:, None, None] - centre[:, :, None] * centre[:, None, :]
             mean = mean + (F @ centre[:, :, None])[..., 0]
             F = F @ torch.linalg.cholesky(spread)
-        with torch.no_grad():
-            self.F.copy_(F)
-            self.mean.copy_(mean)
-            self.log_psi.copy_(psi.log())
+        self._take(mean, F, psi)
 
     def shift_system(self, statistics: Tensor) -> ShiftSystem:
         """Given the factors the columns are independent."""
@@ -132,19 +134,25 @@ class FactorGaussians(Gaussians):
         columns that are many and loosely related, and EM does not leave that optimum.
         """
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
+        if self.L == 0:
+            self._take(mean, self.F, diagonal)
+            return
         alone = torch.cholesky_inverse(torch.linalg.cholesky(covariance)).diagonal(dim1=-2, dim2=-1)
         psi = torch.maximum(1 / alone, 0.01 * diagonal)
         F = torch.zeros_like(self.F)
         for _ in range(20):
             root = psi.sqrt()
             value, vector = torch.linalg.eigh(covariance / (root[:, :, None] * root[:, None, :]))
-            value, vector = value[:, -self.L :] if self.L else value[:, :0], vector[:, :, vector.shape[-1] - self.L :]
+            value, vector = value[:, -self.L :], vector[:, :, -self.L :]
             F = root[:, :, None] * vector * (value - 1).clamp(min=1e-3).sqrt()[:, None, :]
             psi = torch.maximum(diagonal - F.square().sum(-1), 0.01 * diagonal)
-        with torch.no_grad():
-            self.F.copy_(F)
-            self.mean.copy_(mean)
-            self.log_psi.copy_(psi.log())
+        self._take(mean, F, psi)
+
+    @torch.no_grad()
+    def _take(self, mean: Tensor, F: Tensor, psi: Tensor) -> None:
+        self.F.copy_(F)
+        self.mean.copy_(mean)
+        self.log_psi.copy_(psi.log())
 
     def shrink_to(self, other: Self, share: float) -> None:
         """Of the rotations of the loadings, which are one model, the nearest to the other's is taken."""

@@ -60,6 +60,10 @@ class FullGaussians(Gaussians):
     def observe(self, x: Tensor, patterns: Patterns) -> FullObserved:
         return FullObserved(self.mean, self.cholesky(), x, patterns)
 
+    def work(self) -> float:
+        K, D = self.mean.shape
+        return float(K * (D**3 + D))
+
     def footprint(self) -> Footprint:
         K, D = self.mean.shape
         return Footprint(K * D * D, K * D)

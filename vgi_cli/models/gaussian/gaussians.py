@@ -137,10 +137,9 @@ class Gaussians(nn.Module, ABC):
         """Whether no column moves any other, whatever the parameters."""
         return self.means().shape[1] == 1 or (self.K == 1 and self.diagonal)
 
+    @abstractmethod
     def work(self) -> float:
         """Multiplications of an EM step on one row, roughly: the system of every component."""
-        K, D = self.means().shape
-        return float(K * ((self.L or D) ** 3 + D * max(self.L, 1) ** 2))
 
     def cells(self) -> int:
         """Numbers that all components say of a row."""

@@ -50,6 +50,9 @@ class Widened(Gaussians):
     def observe(self, x: Tensor, patterns: Patterns) -> Observed:
         return _Both(self.learnt.observe(x, patterns), self.broad.observe(x, patterns), self.K)
 
+    def work(self) -> float:
+        return self.learnt.work() + self.broad.work()
+
     def footprint(self) -> Footprint:
         learnt, broad = self.learnt.footprint(), self.broad.footprint()
         return Footprint(learnt.pattern + broad.pattern, learnt.row + broad.row)
