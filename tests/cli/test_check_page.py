@@ -62,6 +62,14 @@ def test_a_table_without_holes_and_the_twin_in_python(tmp_path: Path) -> None:
 
 
 @draws
+def test_a_table_of_which_nothing_would_be_modelled(vgi: Vgi, tmp_path: Path) -> None:
+    (tmp_path / "constant.csv").write_text("c,e\n5,\n5,\n5,\n")
+    done = vgi("check", "constant.csv", "--report", "page.html")
+    assert done.code == 0, done.error
+    assert "of which 0 would be modelled" in (tmp_path / "page.html").read_text()
+
+
+@draws
 @pytest.mark.parametrize(
     ("place", "message"),
     [

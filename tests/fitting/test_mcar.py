@@ -85,6 +85,17 @@ def test_why_it_is_not_made() -> None:
     assert little(few, few.isnan()).why_not == "2 rows are too few for 2 columns"
 
 
+def test_it_is_not_made_of_columns_that_are_never_observed_together() -> None:
+    """No degree of freedom is left: each mean is that of the only pattern that has the column."""
+    x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x[:30, 0] = torch.nan
+    x[30:, 1] = torch.nan
+    why_not = "no column is observed in two patterns of holes: there are no means to compare"
+    assert little(x, x.isnan()).why_not == why_not
+    with pytest.raises(ValueError, match="nothing to compare"):
+        little_test(x.nan_to_num(), x.isnan(), torch.zeros(2).double(), torch.eye(2).double())
+
+
 def test_it_is_not_made_where_a_column_has_too_few_values() -> None:
     """Three values of a column are a function of two others: its variance given these would be 0."""
     x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

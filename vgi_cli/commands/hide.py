@@ -189,6 +189,6 @@ def _lines(record: dict[str, Any], table: Table, schema: Schema) -> Iterator[str
     observed, hidden = (sum(own[what] for own in columns.values()) for what in ("observed", "hidden"))
     share = hidden / max(observed, 1)
     yield f"hidden by {record['mechanism']}: {hidden:,} of {observed:,} observed cells ({share:.1%})"
-    empty = int(np.stack([table.missing(name) for name in schema.modelled], 1).all(1).sum())
+    empty = int(table.absent(schema.modelled).all(1).sum())
     if empty:
         yield f"{empty:,} row{'s' * (empty > 1)} of {table.N:,} {'have' if empty > 1 else 'has'} nothing observed now"

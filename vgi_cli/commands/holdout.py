@@ -118,7 +118,7 @@ def hide(table: Table, schema: Schema, share: float, seed: int) -> Bools:
 
 
 def _observed(table: Table, schema: Schema) -> Bools:
-    return ~np.stack([table.missing(name) for name in schema.modelled], 1)
+    return ~table.absent(schema.modelled)
 
 
 def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ def score(fitted: FittedTable, table: Table, trial: Table, work: Work) -> dict[s
     if not columns:
         return None
     names = [column.name for column in columns]
-    hidden = np.stack([trial.missing(name) & ~table.missing(name) for name in names], 1)
+    hidden = trial.absent(names) & ~table.absent(names)
     rows = _chosen(hidden, fitted)
     if not len(rows):
         return None

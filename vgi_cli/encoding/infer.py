@@ -168,6 +168,6 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
     if empty:
         notes.append(f"{named('column', empty)} {are(empty)} empty{fitted}: carried, nothing to learn from")
     notes += Holes(schema).add(table).notes()
-    holes = np.stack([table.missing(name) for name in schema.modelled], 1) if D else np.zeros((table.N, 0), bool)
+    holes = table.absent(schema.modelled)
     incomplete, absent = int(holes.any(1).sum()), int(holes.all(1).sum())
     return notes + hole_notes(table.label, D > 0, incomplete, absent, "not used by the fit, imputed from the model")

@@ -58,6 +58,8 @@ def little(x: Tensor, missing: Tensor) -> Little:
     scarce = int((rows < FEW).sum())
     if U < 2:
         return Little(None, "all rows have the same pattern of holes", scarce)
+    if int((~patterns.missing).sum()) <= D:
+        return Little(None, "no column is observed in two patterns of holes: there are no means to compare", scarce)
     if len(x) <= D:
         return Little(None, f"{len(x)} rows are too few for {D} columns", scarce)
     if len(x) < LEAST * U:

@@ -44,20 +44,20 @@ def little_test(x: Tensor, missing: Tensor, mean: Tensor, covariance: Tensor) ->
     """The test on rows x [N, D] with holes missing [N, D], by their maximum-likelihood mean [D] and covariance [D, D];
     float64. Rows without an observed cell do not count.
 
-    Raises ValueError where every row has the same pattern (nothing can be compared), torch.linalg.LinAlgError where a
-    block of the covariance is not positive definite.
+    Raises ValueError where no column is observed in rows of two patterns (nothing can be compared),
+    torch.linalg.LinAlgError where a block of the covariance is not positive definite.
     """
     used = ~missing.all(1)
     x, missing = x[used], missing[used]
     patterns = patterns_of(missing)
     U, N, D = len(patterns.missing), len(x), x.shape[1]
-    if U < 2:
-        raise ValueError("all rows have the same pattern of holes: there is nothing to compare")
+    df = int((~patterns.missing).sum()) - D
+    if df < 1:
+        raise ValueError("no column is observed in rows of two patterns of holes: there is nothing to compare")
     rows = torch.bincount(patterns.of_row, minlength=U)
     delta = torch.where(missing, 0.0, x - mean)
     means = delta.new_zeros(U, D).index_add(0, patterns.of_row, delta) / rows[:, None]
     precision = observed_precision(covariance, patterns.missing).padded
     statistic = float((rows * torch.einsum("ud,ude,ue->u", means, precision, means)).sum())
-    df = int((~patterns.missing).sum()) - D
     tail = torch.special.gammaincc(torch.tensor(df / 2, dtype=x.dtype), torch.tensor(statistic / 2, dtype=x.dtype))
     return LittleTest(statistic, df, float(tail), U, N, int(rows.min()))

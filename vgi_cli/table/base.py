@@ -69,6 +69,11 @@ class Table(CellSource, ABC):
             self._absent[name] = absent if self.hidden is None else absent | self.hidden[:, self.place(name)]
         return self._absent[name]
 
+    def absent(self, names: Sequence[str]) -> Bools:
+        """[N, len(names)] bool: `missing` of some columns side by side; there may be none."""
+        each = [self.missing(name) for name in names]
+        return np.stack(each, 1) if each else np.zeros((self.N, 0), bool)
+
     def blank(self, name: str) -> Bools:
         """[N] bool, True where the cell is absent in the table itself: not where a mask hides it, or where it was
         forgotten."""

@@ -107,7 +107,7 @@ def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema
     from vgi_cli.reports.missingness import matrix
     from vgi_cli.reports.page import check_page
 
-    shares = matrix(np.stack([table.missing(name) for name in schema.modelled], 1))
+    shares = matrix(table.absent(schema.modelled))
     fits = model_rows(values["models"]) if "models" in values else []
     text = check_page(values["table"]["name"], lead(values), verdicts(values), sections(values, shares, fits))
     write_atomic(path, text.encode())
@@ -120,8 +120,7 @@ def _described(
     said = recipe.table.columns
     taken = kinds_of(table, schema, said)
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
-    mask = [table.missing(name) for name in schema.modelled]
-    holes = missingness(np.stack(mask, 1) if mask else np.zeros((table.N, 0), bool), schema.modelled)
+    holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(table, schema)
     doubts = suspects(table, schema, said)
     values: dict[str, Any] = {
