@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
 _BASE = {"errors", "notation", "version", "fast", "ranges"}
-_CORE = _BASE | {"data", "layout", "maths", "registry"}
+_CORE = _BASE | {"data", "layout", "maths", "registry", "scratch"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
     "methods",
@@ -37,7 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     **{part: set[str]() for part in ("errors", "fast", "notation", "ranges", "reporting")},
     "version": {"fast"},
     "layout": _BASE,
-    "data": _BASE | {"layout"},
+    "scratch": _BASE,
+    "data": _BASE | {"layout", "scratch"},
     "maths": _BASE,
     "columns": _BASE | {"layout", "registry"},
     "table": _CORE | {"columns"},

@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from vgi_cli.layout import Layout
+from vgi_cli.scratch import Scratch
+
+FEW_BYTES = 1 << 26
+"""Rows of a table in files that take no more than this are held in memory."""
 
 
 class TensorTable(NamedTuple):
@@ -18,12 +22,14 @@ class TensorTable(NamedTuple):
     missing  [N, D] bool; True where the cell is absent
     layout   which of the D dimensions belong to which column and block
     weight   [N] what each row counts in the likelihood, up to a factor, none negative; None: all the same
+    scratch  where x and missing lie in files, and so do the tables that are made from this one; None: in memory
     """
 
     x: Tensor
     missing: Tensor
     layout: Layout
     weight: Tensor | None = None
+    scratch: Scratch | None = None
 
     @property
     def N(self) -> int:
@@ -47,13 +53,32 @@ class TensorTable(NamedTuple):
 
     def rows(self, index: Tensor) -> TensorTable:
         """The rows that `index` (int64 or bool, [n]) names."""
+        if self.scratch is not None:
+            return self._few_or_in_files(index, self.scratch)
         weight = None if self.weight is None else self.weight[index]
         return TensorTable(self.x[index], self.missing[index], self.layout, weight)
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> TensorTable:
         """The same table in another precision or on another device."""
+        if self.scratch is not None and dtype not in (None, self.x.dtype):
+            x = self.scratch.converted(self.x, dtype or self.x.dtype)
+            return self._replace(x=x, weight=None if self.weight is None else self.weight.to(dtype=dtype))
+        if self.scratch is not None:
+            return self
         weight = None if self.weight is None else self.weight.to(dtype=dtype, device=device)
         return TensorTable(self.x.to(dtype=dtype, device=device), self.missing.to(device=device), self.layout, weight)
+
+    def _few_or_in_files(self, index: Tensor, scratch: Scratch) -> TensorTable:
+        """Some rows of a table in files: in memory where they are few, the table itself where they are all of it."""
+        if index.dtype == torch.bool:
+            index = index.nonzero()[:, 0]
+        if len(index) == self.N and torch.equal(index.cpu(), torch.arange(self.N)):
+            return self
+        weight = None if self.weight is None else self.weight[index]
+        if len(index) * self.D * (self.x.element_size() + 1) <= FEW_BYTES:
+            return TensorTable(self.x[index], self.missing[index], self.layout, weight)
+        x, missing = scratch.rows(self.x, index), scratch.rows(self.missing, index)
+        return TensorTable(x, missing, self.layout, weight, scratch)
 
 
 def make_table(x: Tensor, missing: Tensor, layout: Layout | None = None) -> TensorTable:

@@ -15,6 +15,7 @@ from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.fit_plan import fit_plan
 from vgi_cli.commands.holdout import first_fit
+from vgi_cli.commands.memory import Placing, place
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
@@ -36,6 +37,7 @@ from vgi_cli.fitting.rows import (
 )
 from vgi_cli.fitting.tensorboard import told
 from vgi_cli.machine.device import set_threads
+from vgi_cli.machine.memory import Ceiling
 from vgi_cli.machine.work import Work, limit_of, watch_signals
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
@@ -46,7 +48,10 @@ from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
 from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.table.base import Table
+from vgi_cli.table.columns import TableInFiles
 
+IN_FILES = ("em",)
+"""Methods that work on a table whose rows lie in files."""
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
@@ -59,10 +64,10 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
     """
     out, settings = request.folder, request.settings
     limit = limit_of(settings, request.started)
-    with watch_signals() as stop:
+    with watch_signals() as stop, Ceiling() as ceiling:
         run = find_run(out) if request.resume else None
         if run is not None:
-            return _resume(run, request, Work(reporter, limit, stop, request.started, run.path))
+            return _resume(run, request, Work(reporter, limit, stop, request.started, run.path), ceiling)
         if request.resume and request.table is None and "data" not in settings:
             raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
         if request.resume:
@@ -78,7 +83,7 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
                     yield made[0]
 
         folder = Path().absolute() if out is None else out.absolute().parent
-        _fit(request, keep, Work(reporter, limit, stop, request.started, folder))
+        _fit(request, keep, Work(reporter, limit, stop, request.started, folder), ceiling)
         return made[0]
 
 
@@ -103,11 +108,11 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:
     """As `fit`, with no file written: the run is that of this process alone."""
     limit = limit_of(request.settings, request.started)
-    with watch_signals() as stop:
-        return load(_fit(request, in_memory, Work(reporter, limit, stop, request.started)), reporter)
+    with watch_signals() as stop, Ceiling() as ceiling:
+        return load(_fit(request, in_memory, Work(reporter, limit, stop, request.started), ceiling), reporter)
 
 
-def _fit(request: FitRequest, keep: Keep, work: Work) -> RunStore:
+def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunStore:
     """Refuse what cannot work, read the table, encode it and fit its rows."""
     settings, table = request.settings, request.table
     _check_plugins(settings, work.reporter)
@@ -116,9 +121,13 @@ def _fit(request: FitRequest, keep: Keep, work: Work) -> RunStore:
     set_threads(recipe.threads or 1)
     work.reporter.plan([READING, *stages(recipe, None)])
     with work.reporter.stage(READING) as stage:
-        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        if table is None:
+            placing = Placing(request.max_memory, why_in_memory(recipe), (work.folder or Path()).absolute())
+            table = place(recipe, placing, ceiling, work.reporter)
+        elif request.max_memory is not None:
+            raise UsageError("max_memory holds for tables in files, and this one is in memory", "name its files")
         stage(READ)
-        recipe = _choose_transform(recipe)
+        recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
         apart = held_out(recipe, table.N)
         some = None if apart is None else apart[0]
         schema = new_schema(table, recipe, work.reporter, some)
@@ -135,10 +144,17 @@ def _fit(request: FitRequest, keep: Keep, work: Work) -> RunStore:
         mask=None if recipe.mask is None else absolute(recipe.mask),
         val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
     )
+    if isinstance(table, TableInFiles):
+        keep = _noting(keep, max_memory=ceiling.limit)
     run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
     if isinstance(run, RunFolder):
         write_card(run, table, work.reporter)
     return run
+
+
+def _noting(keep: Keep, **entries: Any) -> Keep:
+    """The same, with more in the manifest."""
+    return lambda manifest: keep({**manifest, **entries})
 
 
 def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> FittedTable:
@@ -150,7 +166,24 @@ def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> 
     return load(fit_rows(rows, recipe, held=held, said=settings, work=work).run, Silent())
 
 
-def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
+def why_in_memory(recipe: Recipe) -> str | None:
+    """Why a fit by a recipe needs its table in memory; None: it does not."""
+    model = "mixture" if recipe.model.name == "auto" else recipe.model.name
+    method = recipe.method.name or registry.MODELS[model].traits.method
+    if method not in IN_FILES:
+        return f"method {method} works in memory only (in files: {', '.join(IN_FILES)})"
+    if recipe.uncertainty == "posterior":
+        return "uncertainty=posterior works in memory only"
+    if recipe.holdout_cells is not None:
+        return "--holdout-cells works in memory only"
+    if isinstance(recipe.val, str):
+        return "the table of --val FILE is read into memory (--val FRACTION is not)"
+    if recipe.device not in ("auto", "cpu"):
+        return f"--device {recipe.device} takes the rows from memory"
+    return None
+
+
+def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -> RunFolder:
     settings, table, reporter = request.settings, request.table, work.reporter
     recipe = merge(run, settings)
     if finished(run, settings):
@@ -166,7 +199,9 @@ def _resume(run: RunFolder, request: FitRequest, work: Work) -> RunFolder:
     refits = POSTERIOR if recipe.uncertainty == "posterior" else REFITS
     reporter.plan([READING, TRAINING, *([refits] if refit_count(recipe) else []), SAVING])
     with reporter.stage(READING) as stage:
-        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        if table is None:
+            said = request.max_memory or run.record.max_memory
+            table = place(recipe, Placing(said, why_in_memory(recipe), run.path.absolute()), ceiling, reporter)
         check_same_data(run, table)
         schema = Schema.from_json(run.text(SCHEMA))
         rows, held = _encode(recipe, table, schema, stage, Silent())

@@ -19,6 +19,7 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
+from vgi_cli.commands.memory import refuse_beyond, to_impute
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_uncertainty, sampler_of
 from vgi_cli.encoding.check import Holes
@@ -30,8 +31,10 @@ from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_block
 from vgi_cli.machine.device import available, resolve_device, set_threads
 from vgi_cli.machine.work import OutOfTime, TimeUp, Work, giving_up, limit_of, watch_signals
 from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.registry import names as registry
 from vgi_cli.reporting import DRAWING, READING, WRITING, Reporter, Stage
 from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.settings.options import Frame
@@ -41,7 +44,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes, forget_unseen
 from vgi_cli.table.frames import to_frames
-from vgi_cli.table.inputs import Format
+from vgi_cli.table.inputs import Format, Origin, rough_size
 from vgi_cli.table.outputs import (
     OutputLayout,
     default_output,
@@ -170,6 +173,8 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         whole, rows, part = _sources(fitted, request, keys)
         stage(0.5)
         described = whole.origin
+        if request.max_memory is not None:
+            require_memory(described, fitted, request)
         told = _Told(whole, lambda share, rows: stage(0.5 + 0.5 * share, rows))
         unseen = table_settings(request, fitted.recipe.table).unseen
         seen = survey(told, fitted.schema, reporter, request.strict, unseen, part)
@@ -221,6 +226,18 @@ def _sources(fitted: FittedTable, request: ImputeRequest, keys: RowKeys) -> tupl
         return files, files, None
     rows = request.part.rows(files.origin.N)
     return files, files.part(rows), Part(rows, keys)
+
+
+def require_memory(origin: Origin, fitted: FittedTable, request: ImputeRequest) -> None:
+    """UsageError with the size that would do, where imputing a table would take more memory than it may."""
+    if request.table is not None:
+        raise UsageError("max_memory holds for tables in files, and this one is in memory", "name its files")
+    stems = ["model", "conditionals"]
+    if registry.SAMPLERS[fitted.sampler(request.sampler)].traits.stored:
+        stems.append("imputations")
+    run = fitted.run.path if isinstance(fitted.run, RunFolder) else Path()
+    size = rough_size([run / f"{stem}.safetensors" for stem in stems])
+    refuse_beyond(cast(int, request.max_memory), origin, to_impute(origin, size), "imputing")
 
 
 def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:

@@ -89,11 +89,12 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
     """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what would
-    be done; `tensorboard`: a folder for metrics."""
+    be done; `tensorboard`: a folder for metrics; `max_memory`: most bytes that the fit may take."""
 
     resume: bool = False
     dry_run: bool = False
     tensorboard: str | None = None
+    max_memory: int | None = None
 
     def look(self, reporter: Reporter) -> DryRun:
         """What a fit would take the columns for; nothing is written."""
@@ -246,6 +247,7 @@ class ImputeRequest(RunRequest):
     delta        shifts of the fills, as `age=+0.5sd`: see columns/deltas.py
     shard        which rows are filled, as `2/3`; None: all
     safe_cells   whether no cell of CSV can be taken for a formula
+    max_memory   most bytes that the command may take
     """
 
     m: int | None = None
@@ -258,6 +260,7 @@ class ImputeRequest(RunRequest):
     delta: Sequence[str] | None = None
     shard: str | None = None
     safe_cells: bool = False
+    max_memory: int | None = None
 
     @property
     def part(self) -> Shard | None:
@@ -318,6 +321,8 @@ class ImputeRequest(RunRequest):
         if layout == "mids-csv" and in_memory:
             raise UsageError("--format mids-csv is a file", "name it with out=, or take format='long'")
         layout = layout or ("single" if to_stdout else "files")
+        if in_memory and self.max_memory is not None:
+            raise UsageError("max_memory holds for tables that are written to files", "name one with out=")
         if to_stdout and layout == "files":
             raise UsageError(
                 "--format files cannot go to stdout", "name a file with -o, or take --format long or single"

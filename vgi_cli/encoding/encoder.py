@@ -15,7 +15,9 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, row_keys
+from vgi_cli.scratch import Scratch
 from vgi_cli.table.base import Table
+from vgi_cli.table.columns import TableInFiles
 
 
 class Encoded(NamedTuple):
@@ -66,6 +68,24 @@ def encode(
         if progress is not None:
             progress((i + 1) / len(columns))
     return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), layout), keys)
+
+
+def encode_in_files(
+    table: TableInFiles, schema: Schema, *, seed: int, progress: Callable[[float], None] | None = None
+) -> Encoded:
+    """As `encode`, block by block, into files beside those of the table. `progress` is told the share of the rows that
+    are done."""
+    layout, of_rows, scratch = schema.layout, RowKeys(schema), Scratch(table.folder)
+    x = scratch.zeros(table.N, layout.D, dtype=torch.float64)
+    missing = scratch.zeros(table.N, layout.D, dtype=torch.bool)
+    keys = torch.empty(table.N, dtype=torch.int64)
+    for block in table.source.blocks():
+        part = encode(block.table, schema, seed=seed, keys=of_rows.of(block.table))
+        rows = slice(block.first, block.first + block.table.N)
+        x[rows], missing[rows], keys[rows] = part.table.x, part.table.missing, part.keys
+        if progress is not None:
+            progress(rows.stop / table.N)
+    return Encoded(TensorTable(x, missing, layout, scratch=scratch), keys)
 
 
 class Respread:

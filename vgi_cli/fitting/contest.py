@@ -52,6 +52,8 @@ FEWEST = 30
 """With fewer rows nothing is compared: the first candidate is taken."""
 ROWS = 1_500
 """Rows that are compared, a random choice of more."""
+CELLS = 1 << 22
+"""Of a table in files the contest looks at a random choice of rows with so many cells, else at all."""
 ANEW = 5_000
 """Rows up to which the columns are encoded anew for each fold, by the statistics of the others."""
 FOLDS, PARTS, HIDDEN_PARTS = 4, 4, 2
@@ -292,6 +294,9 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
     apart = held_out(recipe, rows.table.N)
     used = torch.arange(rows.table.N) if apart is None else apart[0]
     used = used[~rows.table.missing[used].all(1)]
+    if rows.table.scratch is not None:
+        most = max(1, CELLS // rows.table.D)
+        used = used[torch.randperm(len(used), generator=stream(recipe.seed, "contest/rows"))[:most]].sort().values
     transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
     named = candidates(recipe, rows, transforms)
     if rows.source is None or len(used) < FEWEST or len(named) < 2:

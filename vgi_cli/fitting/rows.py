@@ -16,7 +16,7 @@ from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import are, named
 from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
-from vgi_cli.encoding.encoder import Respread, RowKeys, encode, log_share, log_volume
+from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
@@ -29,6 +29,7 @@ from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
+from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.fills import Style, absent, find_styles
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.source import Source
@@ -229,7 +230,10 @@ def rows_of(
 ) -> Rows:
     """The encoded rows of a table; `keys`: those of the rows, where they are part of a larger table; `progress` is told
     the share of the columns that are done."""
-    encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
+    if isinstance(table, TableInFiles) and draw == 0 and keys is None:
+        encoded = encode_in_files(table, schema, seed=seed, progress=progress)
+    else:
+        encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
     return Rows(encoded.table, encoded.keys, torch.arange(table.N), EncodedTable(table, schema))
 
 

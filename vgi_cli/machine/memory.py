@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -14,8 +16,14 @@ from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget, ample
 from vgi_cli.errors import FitError
 from vgi_cli.reporting import Reporter
+from vgi_cli.scratch import release
 
 MEMINFO = Path("/proc/meminfo")
+RESIDENT = Path("/proc/self/statm")
+INTERVAL = 0.01
+"""Seconds between two looks at the memory of this process."""
+NEAR = 0.75
+"""Of the limit: from here on pages of mapped files are given back."""
 GROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "inactive_file"),
     (
@@ -25,6 +33,44 @@ GROUPS = (
     ),
 )
 """Limit and use of a container's memory (both versions of control groups), and what of the use is cached files."""
+
+
+class Ceiling:
+    """Keeps this process below a limit as far as mapped files go: their pages are given back when it comes near. Where
+    the system does not tell how much memory a process has (it does on Linux), that is left to the system.
+
+    limit  bytes; None: there is none yet
+    """
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def hold(self, limit: int) -> None:
+        """Begin to keep below so many bytes."""
+        self.limit = limit
+        if self._thread is None and RESIDENT.exists():
+            self._thread = threading.Thread(target=self._watch, args=(limit,), name="memory", daemon=True)
+            self._thread.start()
+
+    def _watch(self, limit: int) -> None:
+        while not self._over.wait(INTERVAL):
+            if resident() > NEAR * limit:
+                release()
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(RESIDENT.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_for_chains(device: torch.device, folder: Path | None) -> MemoryBudget:

@@ -89,6 +89,7 @@ class Record(_Part):
     bootstrap_work: float | None = None
     timings: dict[str, float] = {}
     time_limit: dict[str, Any] = {}
+    max_memory: Count | None = None
     checkpoint: str | None = None
     finetuned_objective: dict[str, float | str] | None = None
     torch: str | None = None

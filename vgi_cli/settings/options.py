@@ -11,6 +11,7 @@ Importing this loads neither torch nor a table's libraries.
 
 import csv
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +148,17 @@ def _share(said: str | float) -> float | str:
         return said
 
 
+_SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def size(said: str | int) -> int:
+    """Bytes from `2G`, `1.5GB`, `500M`, `2GiB`, or a number: G is 10^9, Gi 2^30. UsageError otherwise."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmgt]?)(i?)b?\s*", str(said).lower())
+    if found is None or (found[3] and not found[2]) or float(found[1]) <= 0:
+        raise UsageError(f"max-memory: expected a size such as 2G or 500M, got '{said}'", "for example --max-memory 2G")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _SIZES[found[2]])
+
+
 def _lists(items: list[str]) -> list[list[str]]:
     """Lists of names with commas between them (quoted as in CSV)."""
     try:
@@ -231,6 +243,8 @@ Checkpoint = Annotated[Path, Option("The run folder that `vgi fit` or `vgi finet
 Epochs = Annotated[int | None, Option("Number of epochs (em: of iterations).", "N", "epochs")]
 _TIME = "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1."
 TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
+_MEMORY = "Most memory that the command may take, such as 2G; a table that needs more is kept in files (docs/scale.md)."
+MaxMemory = Annotated[str | int | None, Option(_MEMORY, "SIZE", parse=size, accept=size)]
 Force = Annotated[bool, Option("Replace an output that exists.")]
 _MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
 Mask = Annotated[str | Path | None, Option(_MASK, "FILE", "mask")]
@@ -364,6 +378,7 @@ class FitOptions(CommonOptions, total=False):
     ]
     epochs: Epochs
     time_limit: TimeLimit
+    max_memory: MaxMemory
     resume: Annotated[bool, Option("Continue the run in --out.")]
     force: Force
     tensorboard: TensorBoard
@@ -549,6 +564,7 @@ class ImputeOptions(CommonOptions, total=False):
         ),
     ]
     time_limit: TimeLimit
+    max_memory: MaxMemory
     force: Force
     compile: Compile
 

@@ -150,6 +150,12 @@ def require_files(paths: Sequence[str | Path]) -> None:
             _begin(path)
 
 
+def rough_size(paths: Sequence[Path]) -> int:
+    """Bytes of the files of a table on this machine, as they lie there; 0 for what is no file here."""
+    inside = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    return sum(file.stat().st_size for file in inside if file.is_file())
+
+
 def stem_of(path: Path) -> tuple[str, str]:
     """Name and extensions of a table, for its outputs: `a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet, `-`
     is (`stdin`, `.csv`), other extensions stay part of the name."""

@@ -122,7 +122,7 @@ def refits(
     fitted = copy.deepcopy(model).double()
     size = size_of(fitted, missing) if size is None else size
     penalty = fitted.penalty(config.pooling, config.floor)
-    base = em_table(x, missing, own)
+    base = em_table(x, missing, own, table.scratch)
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
 
     for number in numbers:

@@ -35,14 +35,17 @@ import torch
 from torch import Tensor
 
 from vgi_cli.completers.base import never
-from vgi_cli.data import TensorTable
+from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
 from vgi_cli.methods.em.steps import REFINED, Step, em_step, iteration
-from vgi_cli.methods.start import gaussian_draws
+from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows
+
+STARTING_CELLS = 1 << 22
+"""Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
 
 class EmConfig(MethodConfig):
@@ -124,15 +127,23 @@ def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Ge
 def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
     """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter.
 
-    The model starts from rows completed by draws under one Gaussian. Raises FitError when nothing is observed.
+    The model starts from rows completed by draws under one Gaussian (of a table in files, from some of its rows: see
+    `starting_rows`). Raises FitError when nothing is observed.
     """
     family = cast(GaussianFamily, model).double()
     used = ~table.missing.all(1)
     if not bool(used.any()):
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
-    family.initialise(completed(table, generator), generator)
-    return EmState(family, em_table(table.x, table.missing, table.relative_weight), config, step)
+    some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
+    family.initialise(completed(some, generator), generator)
+    rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
+    return EmState(family, rows, config, step)
+
+
+def starting_rows(D: int) -> int:
+    """Of a table in files, the rows that a model starts from, evenly spread: a pure function of the dimensions."""
+    return max(1, min(INITIAL_ROWS, STARTING_CELLS // D))
 
 
 def completed(table: TensorTable, generator: torch.Generator) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -15,6 +15,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
+from vgi_cli.scratch import Scratch, pieces
 
 REACH = 9.0
 """Standard deviations of the components between which a quantile is searched for."""
@@ -30,6 +31,7 @@ class EmTable(NamedTuple):
     patterns  of the holes
     weights   [N] row weights (1, those of the rows, or those of a bootstrap sample)
     scale     units of the penalties: the same for every bootstrap sample
+    scratch   where x lies in a file; None: in memory
     """
 
     x: Tensor
@@ -37,6 +39,7 @@ class EmTable(NamedTuple):
     patterns: Patterns
     weights: Tensor
     scale: Scale
+    scratch: Scratch | None = None
 
     def reweighted(self, weights: Tensor) -> EmTable:
         """The same table with other weights [N], in the order of the table that was given; rows without any are left
@@ -48,21 +51,33 @@ class EmTable(NamedTuple):
         return EmTable(self.x[kept], self.order[kept], patterns, weights[kept], self.scale)
 
 
-def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None) -> EmTable:
+def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None, scratch: Scratch | None = None) -> EmTable:
     """An EmTable in float64, rows sorted by their holes; the scale is that of the observed cells (variance 1 where they
-    do not vary), weighted as the rows (None: all alike)."""
-    x = torch.where(missing, 0.0, x.to(torch.float64))
+    do not vary), weighted as the rows (None: all alike).
+
+    With `scratch`, x (float64, 0 at missing cells) lies in a file, and so will the sorted rows; sums are then taken in
+    pieces, so that the last digits of the scale may differ.
+    """
+    if scratch is None:
+        x = torch.where(missing, 0.0, x.to(torch.float64))
     weights = x.new_ones(x.shape[0]) if weights is None else weights.to(x.dtype)
-    o = (~missing).to(x.dtype) * weights[:, None]
-    count = o.sum(0)
+    every = [slice(0, len(x))] if scratch is None else pieces(len(x), 8 * x.shape[1])
+
+    def summed(of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """[D] a sum over the observed cells: of(x, weights) [n, D] of some rows, the weights 0 at missing cells."""
+        parts = [of(x[rows], (~missing[rows]).to(x.dtype) * weights[rows, None]).sum(0) for rows in every]
+        return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+    count = summed(lambda _, o: o)
     count = torch.where(count > 0, count, 1.0)
-    mean = (x * o).sum(0) / count
-    variance = ((x - mean).square() * o).sum(0) / count
+    mean = summed(lambda x, o: x * o) / count
+    variance = summed(lambda x, o: (x - mean).square() * o) / count
     variance = torch.where(variance > 0, variance, torch.ones_like(variance))
     patterns = patterns_of(missing)
     order = torch.argsort(patterns.of_row, stable=True)
     patterns = patterns._replace(of_row=patterns.of_row[order])
-    return EmTable(x[order], order, patterns, weights[order], Scale(mean, variance, x.shape[0]))
+    rows = x[order] if scratch is None else scratch.rows(x, order)
+    return EmTable(rows, order, patterns, weights[order], Scale(mean, variance, x.shape[0]), scratch)
 
 
 class EmValue(NamedTuple):
@@ -241,12 +256,18 @@ class GaussianFamily(Marginal):
 
     @torch.no_grad()
     def responsibilities(self, table: EmTable) -> Tensor:
-        """[N, K] the probability of each component given the observed cells of a row, rows as in the table."""
-        parts = [
-            torch.softmax(self.gaussians.observe(table.x[rows], patterns).log_prob + self.log_weights(), -1)
+        """[N, K] the probability of each component given the observed cells of a row, rows as in the table (in a file,
+        where the table is)."""
+        parts = (
+            (rows, torch.softmax(self.gaussians.observe(table.x[rows], patterns).log_prob + self.log_weights(), -1))
             for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint())
-        ]
-        return torch.cat(parts)
+        )
+        if table.scratch is None:
+            return torch.cat([part for _, part in parts])
+        out = table.scratch.zeros(len(table.x), len(self.log_weights()), dtype=table.x.dtype)
+        for rows, part in parts:
+            out[rows] = part
+        return out
 
     @torch.no_grad()
     def objective(self, table: EmTable, penalty: Penalty) -> EmValue:

@@ -115,13 +115,13 @@ class Mixed(Gaussians):
     def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float) -> None:
         """The forest and the tables of rows x [R, D] that belong to the components with weights [R, k], k of the first
         components at most, in place; of a pair of dimensions the rows count that have both."""
-        weight = torch.nn.functional.pad(weight, (0, self.categories.K - weight.shape[1]))
-        levels = torch.where(missing[:, self.discrete], -1, self.levels_of(x))
         marginals, pairs = [], []
         for rows in torch.arange(len(x)).split(COUNTED):
-            one_hot = self.one_hot(levels[rows], x.dtype)
-            marginals.append(weight[rows].mT @ one_hot)
-            pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in weight[rows].unbind(1)]))
+            own = torch.nn.functional.pad(weight[rows], (0, self.categories.K - weight.shape[1]))
+            levels = torch.where(missing[rows][:, self.discrete], -1, self.levels_of(x[rows]))
+            one_hot = self.one_hot(levels, x.dtype)
+            marginals.append(own.mT @ one_hot)
+            pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in own.unbind(1)]))
         self.categories.learn(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0), pull, edges=self.edges)
 
     def spread(self, x: Tensor) -> Tensor:

@@ -200,7 +200,7 @@ class GaussianMixture(GaussianFamily):
             return
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
         missing = table.patterns.missing[table.patterns.of_row]
-        weight = self.responsibilities(table) * table.weights[:, None]
+        weight = self.responsibilities(table).mul_(table.weights[:, None])
         mixed.learn_levels(table.x, missing, weight, penalty.tables)
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)

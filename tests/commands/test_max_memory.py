@@ -1,0 +1,214 @@
+"""--max-memory: a table in files gives the fit that it gives in memory, limits that cannot hold are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.program import Vgi
+from tests.program import vgi as vgi
+from vgi_cli import data
+from vgi_cli.columns.schema import Schema
+from vgi_cli.commands import memory
+from vgi_cli.encoding.encoder import encode, encode_in_files
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.errors import UsageError
+from vgi_cli.settings.options import size
+from vgi_cli.table import columns, source
+from vgi_cli.table.columns import TableInFiles
+from vgi_cli.table.inputs import Origin
+from vgi_cli.table.reader import read_table
+from vgi_cli.table.source import open_table
+
+MIXTURE = ["--model", "mixture", "--set", "model.components=2", "--epochs", "12", "--threads", "1"]
+
+
+def frame(rows: int = 240, seed: int = 0) -> pd.DataFrame:
+    """A table of all kinds of columns; a fifth of the cells are missing, and one row is."""
+    rng = np.random.default_rng(seed)
+    cluster = rng.integers(0, 2, rows)
+    made = pd.DataFrame(
+        {
+            "number": rng.normal(size=rows) + 3 * cluster,
+            "rounded": np.round(rng.normal(size=rows) + cluster, 1),
+            "count": rng.poisson(3 + 2 * cluster).astype(float),
+            "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, rows), unit="D"),
+            "flag": rng.choice([True, False], rows).astype(object),
+            "colour": np.array(["red", "gre, en", 'bl"ue'])[(cluster + (rng.random(rows) < 0.2)) % 3],
+            "note": [f"a note of its own, {i}" for i in range(rows)],
+        }
+    )
+    for name in made.columns[:-1]:
+        made.loc[rng.random(rows) < 0.2, name] = None
+    made.loc[7, made.columns[:-1]] = None
+    return made
+
+
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table needs more memory than there may be, and comes in many small pieces."""
+    monkeypatch.setattr(memory, "CELL", 10**9)
+    monkeypatch.setattr(columns, "CELLS", 300)
+    monkeypatch.setattr(source, "BLOCK_CELLS", 200)
+    monkeypatch.setattr(source, "LEAST_ROWS", 16)
+    monkeypatch.setattr(data, "FEW_BYTES", 100)
+
+
+def write(table: pd.DataFrame, name: str) -> Path:
+    path = Path(name)
+    if path.suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        table.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_columns_and_codes_are_those_of_the_table_in_memory(vgi: Vgi, in_files: None, name: str, masked: bool) -> None:
+    table = frame()
+    path, mask = write(table, name), None
+    if masked:
+        mask = Path("mask.csv")
+        hidden = np.random.default_rng(1).random(table.shape) < 0.1
+        pd.DataFrame((~hidden).astype(int), columns=table.columns).to_csv(mask, index=False)
+    tokens = ["count=3", "red", "never"]
+    held = read_table([path], mask=mask, na_values=tokens)
+    spread = TableInFiles(open_table([path], mask=mask, na_values=tokens), Path())
+    (one, notes), (other, same) = (infer_schema(t, transform="normal") for t in (held, spread))
+    assert one == other
+    assert notes == same
+    assert any("never" in note for note in notes)
+    assert [held.where(i) for i in (0, 200)] == [spread.where(i) for i in (0, 200)]
+    assert _encoded(held, one) == _encoded(spread, other)
+    which = np.arange(held.N) % 3 == 0
+    held.forget("colour", which)
+    spread.forget("colour", which)
+    for table_of in ("missing", "blank", "forgotten"):
+        assert (getattr(held, table_of)("colour") == getattr(spread, table_of)("colour")).all()
+    assert (held.distinct("colour").places == spread.distinct("colour").places).all()
+    held.forget("count", which)
+    spread.forget("count", which)
+    np.testing.assert_array_equal(held.numeric("count"), spread.numeric("count"))
+
+
+def _encoded(table: object, schema: Schema) -> tuple[list[float], list[bool], list[int]]:
+    by = encode_in_files if isinstance(table, TableInFiles) else encode
+    rows = by(table, schema, seed=5)  # type: ignore[arg-type]
+    return rows.table.x.flatten().tolist(), rows.table.missing.flatten().tolist(), rows.keys.tolist()
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+@pytest.mark.parametrize("more", [MIXTURE, ["--model", "fa", "--carry-others", "--epochs", "9", "--threads", "1"]])
+def test_a_fit_from_files_is_the_fit_in_memory(
+    vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch, name: str, more: list[str]
+) -> None:
+    path = write(frame(), name)
+    more = [*more, "--set", "bootstrap=2"]
+    on_disk = vgi("fit", path, "-o", "disk", *more, "--max-memory", "2G")
+    assert on_disk.code == 0, on_disk.err
+    assert "its rows are kept in files" in on_disk.err
+    monkeypatch.setattr(memory, "CELL", 1)
+    held = vgi("fit", path, "-o", "held", *more)
+    assert "kept in files" not in held.err
+    for file in ("model.safetensors", "schema.json", "recipe.yaml"):
+        assert Path("disk", file).read_bytes() == Path("held", file).read_bytes(), file
+    assert json.loads(Path("disk/manifest.json").read_text())["max_memory"] == 2_000_000_000
+    assert "max_memory" not in json.loads(Path("held/manifest.json").read_text())
+    assert not list(Path().glob(".vgi-*"))
+
+
+def test_models_are_compared_on_rows_in_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(frame(90)[["number", "rounded", "count", "colour"]], "data.csv")
+    arguments = ["fit", path, "--threads", "1", "--epochs", "3", "--set", "bootstrap=none"]
+    assert vgi(*arguments, "-o", "disk", "--max-memory", "2G").code == 0
+    monkeypatch.setattr(memory, "CELL", 1)
+    assert vgi(*arguments, "-o", "held").code == 0
+    for file in ("model.safetensors", "contest.json"):
+        assert Path("disk", file).read_bytes() == Path("held", file).read_bytes(), file
+
+
+def test_a_fit_from_files_goes_on_from_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(frame(), "data.csv")
+    whole = [path, *MIXTURE, "--set", "bootstrap=none", "--max-memory", "2G"]
+    assert vgi("fit", *whole, "-o", "whole").code == 0
+    assert vgi("fit", *whole, "-o", "parts", "--epochs", "4").code == 0
+    again = vgi("fit", "-o", "parts", "--resume", "--epochs", "12")
+    assert again.code == 0, again.err
+    assert "its rows are kept in files" in again.err  # as the manifest says, with the limit of the first part
+    assert Path("whole/model.safetensors").read_bytes() == Path("parts/model.safetensors").read_bytes()
+
+
+def test_a_table_beyond_the_free_memory_is_kept_in_files(
+    vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(frame(), "data.csv")
+    monkeypatch.setattr(memory, "free_ram", lambda: 5)
+    done = vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none")
+    assert done.code == 0, done.err
+    assert "are free, so its rows are kept in files" in done.err
+
+
+@pytest.mark.parametrize(
+    ("said", "more", "reason"),
+    [
+        ("100M", MIXTURE, "with its rows in files"),
+        ("2G", ["--model", "mixture", "--set", "uncertainty=posterior", "--exclude", "flag"], "posterior"),
+        ("2G", ["--model", "mixture", "--holdout-cells", "5%"], "--holdout-cells works in memory only"),
+        ("2G", ["--model", "mixture", "--val", "data.csv"], "--val FRACTION is not"),
+        ("2G", ["--method", "impute-then-fit"], "works in memory only (in files: em"),
+    ],
+)
+def test_what_cannot_be_held_is_refused_with_the_number_that_would_do(
+    vgi: Vgi, in_files: None, said: str, more: list[str], reason: str
+) -> None:
+    path = write(frame(), "data.csv")
+    done = vgi("fit", path, "-o", "run", *more, "--max-memory", said)
+    assert done.code == 2
+    assert reason in done.error
+    assert done.hint.startswith("--max-memory ")
+    assert done.hint.endswith(" would do")
+    assert not Path("run").exists()
+
+
+def test_imputing_is_refused_with_the_number_that_would_do(vgi: Vgi) -> None:
+    path = write(frame(60), "data.csv")
+    assert vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--max-memory", "300M")
+    assert done.code == 2
+    assert done.error.startswith("--max-memory 300M: imputing data.csv (60 rows, 7 columns) takes about ")
+    asked = done.hint.removeprefix("--max-memory ").removesuffix(" would do")
+    assert vgi("impute", "--checkpoint", "run", "--max-memory", asked).code == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "bytes"),
+    [("2G", 2 * 10**9), ("1.5gb", 15 * 10**8), ("500M", 5 * 10**8), ("2GiB", 2**31), (" 7k ", 7000), (12, 12)],
+)
+def test_sizes(said: str | int, bytes: int) -> None:
+    assert size(said) == bytes
+
+
+@pytest.mark.parametrize("said", ["", "two", "0", "-1G", "3X", "1i", "2 G B"])
+def test_what_is_no_size(said: str) -> None:
+    with pytest.raises(UsageError, match="expected a size such as 2G or 500M"):
+        size(said)
+
+
+@pytest.mark.parametrize(("bytes", "words"), [(2_300_000_001, "2.4G"), (650 * 10**6, "650M"), (1, "1k")])
+def test_sizes_are_rounded_up(bytes: int, words: str) -> None:
+    assert memory.in_words(bytes) == words
+    assert size(words) >= bytes
+
+
+def test_needs_grow_with_the_table() -> None:
+    few, many = (Origin("t", ".csv", "t", "", "csv", ("a", "b"), n) for n in (10, 10**8))
+    assert memory.needed(few, in_files=False).in_files is None
+    small, large = memory.needed(few, in_files=True), memory.needed(many, in_files=True)
+    assert small.in_files is not None
+    assert large.in_files is not None
+    assert small.in_files < large.in_files < large.in_memory

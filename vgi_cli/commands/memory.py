@@ -1,0 +1,128 @@
+"""What a command takes of memory, estimated before it starts, and where its table lies by that: in memory or in files.
+
+The estimates are counts with constants that were measured (docs/scale.md); they err on the large side.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from vgi_cli.columns.wording import shortened
+from vgi_cli.errors import UsageError
+from vgi_cli.fitting.tables import open_blocks, read
+from vgi_cli.machine.memory import Ceiling, free_ram
+from vgi_cli.reporting import Reporter
+from vgi_cli.settings.recipe import Recipe
+from vgi_cli.table.base import Table
+from vgi_cli.table.columns import TableInFiles
+from vgi_cli.table.inputs import Origin, rough_size
+
+PROGRAM = 450_000_000
+"""Bytes of the program itself, its libraries included."""
+CELL, CSV_CELL = 170, 60
+"""Bytes of a cell of a table that is fitted in memory, at the peak; and those of the text of CSV on top."""
+ROW, CSV_ROW = 160, 260
+"""Bytes of a row of a table in files, at the peak: of one column as it is looked at, the order of the rows and more;
+and those of the text of CSV on top."""
+FILE_CELL = 5
+"""Bytes of a cell of a table in files: what is missing, and the distinct patterns of it."""
+WORK = 400_000_000
+"""Bytes of what is computed on a piece of a table in files."""
+IMPUTING, IMPUTED_ROW = 200_000_000, 150
+"""Bytes of what is computed on a block of rows, and of what is kept of each row."""
+EXPANDED = 12
+"""Bytes in memory of a byte of a file, at most: from here on the rows of a table are counted before it is read."""
+CACHE_SHARE, FREE_SHARE = 0.1, 0.8
+"""Of the limit, what columns in memory may take; and of the free memory, what a command takes that has no limit."""
+
+
+class Need(NamedTuple):
+    """Bytes that a command takes with the table in memory, and in files (None: it cannot be)."""
+
+    in_memory: int
+    in_files: int | None
+
+
+def needed(origin: Origin, *, in_files: bool) -> Need:
+    """What a fit takes of a table of so many rows and columns; a pure function of these."""
+    csv, cells = origin.format == "csv", origin.N * len(origin.names)
+    memory = PROGRAM + cells * (CELL + CSV_CELL * csv)
+    files = PROGRAM + WORK + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
+    return Need(memory, files if in_files else None)
+
+
+def to_impute(origin: Origin, run: int) -> int:
+    """What imputing takes, block by block, of a table of so many rows and a run whose files have so many bytes."""
+    return PROGRAM + IMPUTING + origin.N * IMPUTED_ROW + 2 * run
+
+
+def refuse_beyond(said: int, origin: Origin, bytes: int, doing: str) -> None:
+    """UsageError where what takes so many bytes may not."""
+    if bytes > said:
+        raise UsageError(
+            f"--max-memory {in_words(said)}: {doing} {_size(origin)} takes about {in_words(bytes)}",
+            f"--max-memory {in_words(bytes)} would do",
+        )
+
+
+def in_words(size: float) -> str:
+    """A size as --max-memory takes it, rounded up: `2.3G`, `650M`."""
+    for unit, name in ((1e9, "G"), (1e6, "M")):
+        if size >= unit:
+            return f"{math.ceil(10 * size / unit) / 10:g}{name}"
+    return f"{math.ceil(size / 1e3)}k"
+
+
+class Placing(NamedTuple):
+    """How a command may keep its table.
+
+    said      the limit in bytes that somebody gave; None: nobody did
+    why_not   why the command cannot work on a table in files; None: it can
+    folder    where the files would lie
+    """
+
+    said: int | None
+    why_not: str | None
+    folder: Path
+
+
+def place(recipe: Recipe, placing: Placing, ceiling: Ceiling, reporter: Reporter) -> Table:
+    """Read the table: into memory, or, where that would take more than is allowed (of the free memory, where nobody
+    said), into files. UsageError with the size that would do where neither is possible."""
+    said = placing.said
+    if said is None and (placing.why_not or recipe.data == ("-",)):
+        return read(recipe.data, recipe.mask, recipe.table)
+    if said is None and EXPANDED * rough_size([*map(Path, recipe.data)]) <= FREE_SHARE * free_ram():
+        return read(recipe.data, recipe.mask, recipe.table)
+    source = open_blocks(recipe.data, recipe.mask, recipe.table)
+    need = needed(source.origin, in_files=placing.why_not is None)
+    limit = int(FREE_SHARE * free_ram()) if said is None else said
+    if need.in_memory <= limit:
+        return read(recipe.data, recipe.mask, recipe.table)
+    _refuse(source.origin, need, placing)
+    ceiling.hold(limit)
+    free = "" if said is not None else f"; {in_words(limit)} are free"
+    reporter.say(
+        f"{_size(source.origin)}: about {in_words(need.in_memory)} in memory{free}, so its rows are kept in files in "
+        f"'{placing.folder}' while it is fitted"
+    )
+    return TableInFiles(source, placing.folder, int(CACHE_SHARE * limit))
+
+
+def _refuse(origin: Origin, need: Need, placing: Placing) -> None:
+    """UsageError where a limit that was said leaves no way."""
+    if placing.said is None or (need.in_files is not None and need.in_files <= placing.said):
+        return
+    least = need.in_memory if need.in_files is None else min(need.in_files, need.in_memory)
+    files = f"and {placing.why_not}" if need.in_files is None else f"{in_words(need.in_files)} with its rows in files"
+    raise UsageError(
+        f"--max-memory {in_words(placing.said)}: {_size(origin)} takes about {in_words(need.in_memory)} in memory, "
+        f"{files}",
+        f"--max-memory {in_words(least)} would do",
+    )
+
+
+def _size(origin: Origin) -> str:
+    return f"{shortened(origin.label)} ({origin.N:,} rows, {len(origin.names):,} columns)"

@@ -1,0 +1,91 @@
+"""Tensors in files of their own, mapped into memory: what is too large for the memory that a command may take.
+
+A file has its room from the start (a full disk would otherwise end the process in the middle of its work) and no name:
+the system frees it when the tensor or the process ends, however it ends. Pages that were touched count as memory of the
+process until they are released, and stay in the system's cache of files after that.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import final
+
+import torch
+from torch import Tensor
+
+from vgi_cli.errors import FitError
+
+PIECE_BYTES = 1 << 24
+"""Bytes of rows that are gathered or converted at a time."""
+_MAPPED: list[weakref.ref[mmap.mmap]] = []
+"""The files of this process."""
+
+
+def release() -> None:
+    """Give back the memory of the pages of all files; what they hold stays there. Allowed at any time, by any
+    thread."""
+    for ref in list(_MAPPED):
+        mapped = ref()
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+@final
+class Scratch:
+    """A place for such files: the folder, or its nearest parent that exists."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
+
+    def zeros(self, *shape: int, dtype: torch.dtype) -> Tensor:
+        """Zeros in a new file. FitError where there is no room for it."""
+        size = math.prod(shape) * dtype.itemsize
+        if size == 0:
+            return torch.zeros(shape, dtype=dtype)
+        try:
+            with tempfile.TemporaryFile(prefix=".vgi-scratch-", dir=self._folder) as file:
+                _make_room(file.fileno(), size)
+                mapped = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            raise FitError(
+                f"cannot keep {size / 1e9:.3g} GB in a file in '{self._folder}': {error.strerror}",
+                "choose a folder on a larger disk with --out",
+            ) from None
+        _MAPPED[:] = [ref for ref in _MAPPED if ref() is not None]
+        _MAPPED.append(weakref.ref(mapped))
+        return torch.frombuffer(mapped, dtype=dtype).view(shape)
+
+    def rows(self, values: Tensor, index: Tensor) -> Tensor:
+        """values[index] of rows index [n] (int64) in a new file."""
+        out = self.zeros(len(index), *values.shape[1:], dtype=values.dtype)
+        for part in pieces(len(index), values[:1].numel() * values.element_size()):
+            torch.index_select(values, 0, index[part], out=out[part])
+        return out
+
+    def converted(self, values: Tensor, dtype: torch.dtype) -> Tensor:
+        """The same rows in another precision, in a new file."""
+        out = self.zeros(*values.shape, dtype=dtype)
+        for part in pieces(len(values), values[:1].numel() * values.element_size()):
+            out[part] = values[part].to(dtype)
+        return out
+
+
+def _make_room(descriptor: int, size: int) -> None:
+    """Give a file its size, and its blocks where the system can."""
+    reserve = getattr(os, "posix_fallocate", None)
+    if reserve is None:
+        os.ftruncate(descriptor, size)
+    else:
+        reserve(descriptor, 0, size)
+
+
+def pieces(rows: int, row_bytes: int) -> Sequence[slice]:
+    """All rows, in order, some at a time: about PIECE_BYTES of them."""
+    step = max(1, PIECE_BYTES // max(row_bytes, 1))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
