@@ -101,6 +101,12 @@ def test_help_lists_every_name_and_two_examples(vgi: Vgi) -> None:
     for name, entry in [*MODELS.items(), *METHODS.items(), *SAMPLERS.items()]:
         assert f"    {name} " in help_.out and entry.about in help_.out
     assert all(f"  {command.split()[0]} " in help_.out for command in COMMANDS)
+    listed = [name for names in help.PANELS.values() for name in names]
+    assert sorted(listed) == sorted({command.split()[0] for command in COMMANDS})
+    assert [found for found in re.findall(r"^([A-Z][a-z ]+):$", help_.out, re.M) if found in help.PANELS] == [
+        *help.PANELS
+    ]
+    assert re.findall(r"^  ([a-z]+)  +[A-Z]", help_.out, re.M) == listed
     assert help_.out.split("Examples:")[1].count("\n    vgi ") == 2
     assert vgi().out == help_.out
 

@@ -89,13 +89,13 @@ def test_a_device_that_cannot_be_used_is_1_with_the_reason(vgi: Vgi, monkeypatch
     ("arguments", "error"),
     [
         (["--device", "gpu"], "--device: unknown device 'gpu'"),
-        (["--threads", "0"], "--threads: threads: expected a whole number from 1 to 1024, got 0"),
+        (["--threads", "0"], "--threads: expected a whole number from 1 to"),
         (["--recipe", "none.yaml"], "--recipe: no file 'none.yaml'"),
     ],
 )
 def test_settings_that_could_be_used_nowhere_are_2(vgi: Vgi, arguments: list[str], error: str) -> None:
     done = vgi("doctor", *arguments)
-    assert (done.code, done.out) == (2, "") and done.error.startswith(error.partition(": threads:")[0])
+    assert (done.code, done.out) == (2, "") and done.error.startswith(error)
 
 
 def test_threads_that_cannot_be_started(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -220,6 +221,24 @@ def test_arguments_of_another_type_are_refused(tmp_path: Path, frame: pd.DataFra
     with pytest.raises(UsageError, match="checkpoint: expected a Run or a path, got int") as caught:
         vgi_cli.load(5)
     assert caught.value.hint == "name a run folder"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"time_limit": "abc"}, "time_limit: expected a time such as 90, 40s, 30m or 2h, got 'abc'"),
+        ({"seed": "x"}, "seed: expected a whole number, got 'x'"),
+        ({"val": 2.0}, "val: expected a file or a fraction between 0 and 1, got 2.0"),
+        ({"set": {"seed": "x"}}, "set: seed: expected a whole number, got 'x'"),
+        ({"id": 3}, "id: expected a text or a list of texts, got int"),
+        ({"blocks": 3}, "blocks: expected lists of names, or auto, got int"),
+        ({"blocks": [3]}, "blocks: expected lists of names, or auto, got list"),
+    ],
+)
+def test_a_setting_is_named_once(frame: pd.DataFrame, said: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        vgi_cli.fit(frame, **said)
+    assert caught.value.message == message
 
 
 def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame: pd.DataFrame) -> None:

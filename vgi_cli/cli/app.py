@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
@@ -46,12 +47,24 @@ def _help_where_nothing_follows(context: typer.Context) -> None:
         print(context.get_help())
 
 
+class _Panels(typer.core.TyperGroup):
+    """Lists the commands under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """As help.PANELS has them."""
+        width = max(len(name) for panel in help.PANELS.values() for name in panel)
+        for title, panel in help.PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, text in panel.items()])
+
+
 def build_app() -> typer.Typer:
     """The commands. Off a terminal the help is plain unwrapped text."""
     width = {"max_content_width": 120} if is_terminal(sys.stdout) else {"terminal_width": 100_000}
     settings: dict[str, Any] = {"help_option_names": ["-h", "--help"], **width}
     app = typer.Typer(
         name="vgi",
+        cls=_Panels,
         help=help.TOP,
         epilog=help.TOP_EPILOG,
         add_completion=False,

@@ -58,7 +58,32 @@ RECIPE_CP = "Copy a recipe that comes with vgi to FILE (or into a folder), to ch
 RECIPE_VALIDATE = "Say everything that is wrong with a recipe, each with its line; exits with 2 where something is."
 RECIPE_SCHEMA = "Print the JSON Schema of recipes: editors that know it complete and check YAML while it is written."
 
-GROUPS: dict[str, str] = {"recipe": "List, print, copy and check recipes: settings of a fit in YAML."}
+PANELS: Mapping[str, Mapping[str, str]] = {
+    "Fit and use": {
+        "fit": "Fit a model to a table with holes.",
+        "impute": "Fill the holes of a table with draws from the model.",
+        "finetune": "Adapt a run to new rows, the model unchanged.",
+        "sample": "Draw synthetic rows from the model.",
+        "score": "Print the log-likelihood of each row: the lowest are the least expected.",
+    },
+    "Before a fit": {
+        "check": "Look at a table: kinds of columns, what is missing, doubts, time and memory of a fit.",
+        "hide": "Hide cells of a table by a known rule, to see how well they are filled.",
+    },
+    "After a fit": {
+        "report": "Look at fits and judge them: one HTML page with pictures and verdicts.",
+        "evaluate": "Measure a run: log-likelihood, and errors where the truth is known.",
+        "pool": "Combine the analyses of several filled tables by Rubin's rules.",
+    },
+    "Tools": {
+        "recipe": "List, print, copy and check recipes: settings of a fit in YAML.",
+        "doctor": "Say what this machine offers a fit: versions, devices, memory, settings.",
+        "completion": "Print the script by which Tab completes commands, flags and names.",
+    },
+}
+"""The commands as `vgi --help` lists them: by heading, each in a line."""
+
+GROUPS: dict[str, str] = {"recipe": PANELS["Tools"]["recipe"]}
 """Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
 
 SCORE = (

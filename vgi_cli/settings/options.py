@@ -104,6 +104,8 @@ class Field:
         if Path in get_args(self.kind):
             return str(value)
         if self.kind == Sequence[str]:  # one text is one name, not its letters
+            if not isinstance(value, Iterable):
+                raise UsageError(f"{self.name}: expected a text or a list of texts, got {type(value).__name__}")
             return [value] if isinstance(value, str) else list(value)
         if self.option.example is not None and not isinstance(value, Mapping):
             found, example = type(value).__name__, f"for example {self.name}={self.option.example}"
@@ -208,6 +210,9 @@ def _kinds(items: list[str]) -> dict[str, str]:
 
 
 def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
+    if not isinstance(value, str) and not (isinstance(value, Iterable) and all(isinstance(g, Iterable) for g in value)):
+        found, example = type(value).__name__, "for example blocks=[['a', 'b']]"
+        raise UsageError(f"blocks: expected lists of names, or auto, got {found}", example)
     return value if isinstance(value, str) else [list(group) for group in value]
 
 

@@ -174,16 +174,25 @@ def _expected(error: Any) -> str | None:
     return error["range"] if error["type"] in _BOUNDS or endless else kind
 
 
+def _text(problem: Problem) -> str:
+    """Where and what; the name of a setting once, where it is also where it was said (`seed`, `--time-limit`)."""
+    where, message, _ = problem
+    key = message.partition(":")[0]
+    if where in (key, f"--{key.replace('_', '-')}"):
+        return where + message.removeprefix(key)
+    if not where:
+        return message
+    return f"{where} {message}" if message.startswith("disagrees") else f"{where}: {message}"
+
+
 def raise_problems(problems: Sequence[Problem]) -> None:
     """UsageError with all problems; nothing when there are none."""
     if not problems:
         return
     if len(problems) == 1:
-        where, message, hint = problems[0]
-        joint = f"{where} {message}" if message.startswith("disagrees") else f"{where}: {message}"
-        raise UsageError(joint if where else message, hint)
+        raise UsageError(_text(problems[0]), problems[0].hint)
     lines = []
-    for where, message, hint in problems:
-        text = f"{where}: {message}" if where else message
-        lines.append(f"  {text}" + (f" ({hint})" if hint and not hint.startswith("give ") else ""))
+    for problem in problems:
+        hint = problem.hint
+        lines.append(f"  {_text(problem)}" + (f" ({hint})" if hint and not hint.startswith("give ") else ""))
     raise UsageError(f"{len(problems)} settings cannot be used\n" + "\n".join(lines), "correct them and run it again")
