@@ -83,7 +83,7 @@ INSIDE: dict[str, set[str]] = {
     "models.gaussian": {"base"},
     "models.vae": {"base"},
     "table.csv": {"base", "texts", "fills", "inputs", "join"},
-    "table.parquet": {"base", "texts", "fills", "inputs", "join", "pandas_notes"},
+    "table.parquet": {"base", "texts", "fills", "inputs", "join", "pandas_notes", "partitions"},
 }
 LOADS_LATE = ("vgi_cli.commands.requests", "vgi_cli.commands.report.request")
 """What asks for a command loads the command itself, and torch with it, when the request is carried out."""

@@ -100,7 +100,9 @@ def _run() -> Argument:
     return Argument("checkpoint", option.help, kind=kind, metavar=option.metavar)
 
 
-def _data(help: str = "One table: files, a folder of Parquet, or - (CSV on stdin).", **more: Any) -> Argument:
+def _data(
+    help: str = "One table: files, a folder of Parquet, addresses (s3://…) of such, or - (CSV on stdin).", **more: Any
+) -> Argument:
     return Argument("data", help, **more)
 
 

@@ -27,6 +27,7 @@ from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
+from vgi_cli.table.addresses import is_address
 from vgi_cli.table.inputs import Origin, require_files, stem_of
 from vgi_cli.table.outputs import (
     OutputLayout,
@@ -74,6 +75,11 @@ class Request:
     @property
     def folder(self) -> Path | None:
         """The result's place as a path."""
+        if self.out is not None and is_address(self.out):
+            raise UsageError(
+                f"--out: '{self.out}' is an address; results are written to local files",
+                "name a local one, and copy it there",
+            )
         return None if self.out is None else Path(self.out)
 
     def said(self, key: str) -> Any:
@@ -370,7 +376,7 @@ class ImputeRequest(RunRequest):
         named = self.said("data") or fitted
         if self.out == "-" or not named:
             return
-        origin = Origin(*stem_of(Path(named[0])))
+        origin = Origin(*stem_of(named[0]))
         layout = cast(OutputLayout, self.format)
         out = self.folder or default_output(self.beside("imputed"), origin, layout)
         paths = output_paths(out, origin, m=self.m or 1, layout=layout, shard=self.part, original=self.original)

@@ -17,6 +17,7 @@ from vgi_cli.settings import components
 from vgi_cli.settings.gather import parse_duration, require_data
 from vgi_cli.settings.problems import Problem, Settings, origin, raise_problems
 from vgi_cli.settings.recipe import Recipe, to_recipe
+from vgi_cli.table.addresses import is_address
 
 DONE = ("epochs", "converged", "early_stopping", "stop_after")
 """Ends that a fit comes to by itself; `time_limit` and a signal leave more to do."""
@@ -44,8 +45,8 @@ def stream(seed: int, purpose: str) -> torch.Generator:
 
 
 def absolute(path: str) -> str:
-    """An absolute path; `-` (stdin) stays."""
-    return path if path == "-" else str(Path(path).resolve())
+    """An absolute path; `-` (stdin) and addresses stay."""
+    return path if path == "-" or is_address(path) else str(Path(path).resolve())
 
 
 def find_run(out: Path | None) -> RunFolder | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def read(data: Sequence[str], mask: str | None, settings: TableSettings) -> Tabl
     """Read a table as the settings say."""
     return read_table(
         data,
-        mask=None if mask is None else Path(mask),
+        mask=mask,
         na_values=settings.na_values,
         delimiter=settings.delimiter,
         decimal=settings.decimal,
@@ -32,7 +31,7 @@ def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) 
     """Open a table to read it in blocks, as the settings say."""
     return open_table(
         data,
-        mask=None if mask is None else Path(mask),
+        mask=mask,
         na_values=settings.na_values,
         delimiter=settings.delimiter,
         decimal=settings.decimal,

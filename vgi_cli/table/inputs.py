@@ -9,14 +9,19 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple, cast
 
 from vgi_cli.errors import InputError, UsageError, VgiError, nearest_file
+from vgi_cli.table.addresses import Found, Section, address_errors, is_address, look, name_of, require_address
+from vgi_cli.table.partitions import Partition, hidden, partitions
 
 PARQUET = (".parquet", ".pq", ".parq")
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+"""Extensions of compressed CSV, and what Arrow calls that."""
 STANDARD_INPUT = "standard input"
 PIECE = 1 << 20
 Format = Literal["csv", "parquet"]
@@ -49,21 +54,36 @@ class TableFile:
     label      its name, for messages
     parquet    whether it is Parquet
     delimiter  of its cells, where it is CSV
+    of_folder  whether it was found in a folder
+    partition  what the names of its folders say, where they say something
     """
 
-    def __init__(self, label: str, parquet: bool, delimiter: str, path: Path | None, copy: BinaryIO | None) -> None:
-        """`copy`: a temporary file with the bytes, where the path's own are compressed or cannot be read twice."""
+    of_folder = False
+    partition: Partition | None = None
+    shared: object = None
+    """What keeps the temporary file open that `copy` is a section of."""
+
+    def __init__(
+        self, label: str, parquet: bool, delimiter: str, path: Path | None, copy: BinaryIO | Section | None
+    ) -> None:
+        """`copy`: a temporary file with the bytes, or some bytes of one, where the path's own are compressed, lie on
+        another machine or cannot be read twice."""
         self.label, self.parquet, self.delimiter = label, parquet, delimiter
         self._path, self._copy = path, copy
-        if copy is not None:
+        if copy is not None and not isinstance(copy, Section):
             weakref.finalize(self, copy.close)
-        with self.open() as file:
-            self._state = _state(file)
+        self._state = (0, 0, 0)
+        if copy is None:
+            with self.open() as file:
+                self._state = _state(file)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """The bytes from the start."""
-        if self._copy is not None:
+        if isinstance(self._copy, Section):
+            with self._copy.again() as file:
+                yield file
+        elif self._copy is not None:
             self._copy.seek(0)
             yield self._copy
         else:
@@ -76,14 +96,19 @@ class TableFile:
             return file.read()
 
     def hash_into(self, digest: hashlib._Hash) -> None:
-        """Add length and bytes."""
+        """Add length and bytes, and what the names of its folders say."""
+        if self.partition is not None:
+            digest.update(repr((self.partition.types.names, self.partition.values)).encode())
         with self.open() as file:
-            digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
+            digest.update(file.seek(0, os.SEEK_END).to_bytes(8, "little"))
+            file.seek(0)
             while piece := file.read(PIECE):
                 digest.update(piece)
 
     def require_unchanged(self) -> None:
         """InputError when the file is no longer the one that was opened."""
+        if self._copy is not None:
+            return
         with self.open() as file:
             same = _state(file) == self._state
         if not same:
@@ -130,24 +155,93 @@ def find_files(paths: Sequence[str | Path], delimiter: str | None, stdin: Binary
             copy.close()
             raise InputError(f"{STANDARD_INPUT}: Parquet cannot be read from a pipe", "pass the file's path")
         return [TableFile(STANDARD_INPUT, False, delimiter or ",", None, copy)]
-    files: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("[!._]*") if p.suffix.lower() in PARQUET)
-            if not inside:
-                raise InputError(f"{path}: the folder holds no Parquet file", "expected files that end in .parquet")
-            files += inside
+    files: list[TableFile] = []
+    for path in paths:
+        if is_address(path):
+            files += _fetched(str(path), delimiter)
+        elif Path(path).is_dir():
+            inside = sorted(p for p in Path(path).rglob("*") if p.suffix.lower() in PARQUET and p.is_file())
+            below = [one.relative_to(path).as_posix() for one in inside]
+            files += _of_folder(
+                str(path), [(label, partial(_file, one, None, label)) for label, one in zip(below, inside, strict=True)]
+            )
         else:
-            files.append(path)
-    return [_file(path, delimiter) for path in files]
+            files.append(_file(Path(path), delimiter))
+    return files
+
+
+def _of_folder(folder: str, inside: Sequence[tuple[str, Callable[[], TableFile]]]) -> list[TableFile]:
+    """The files of a folder, by their paths below it. InputError where it holds none, or folders of several tables."""
+    wanted = [(below, opened) for below, opened in inside if not hidden(below)]
+    if not wanted:
+        raise InputError(f"{folder}: the folder holds no Parquet file", "expected files that end in .parquet")
+    files = [opened() for _, opened in wanted]
+    said = partitions([below for below, _ in wanted], folder)
+    for i, file in enumerate(files):
+        file.of_folder, file.partition = True, None if said is None else said[i]
+    return files
+
+
+def _fetched(address: str, delimiter: str | None) -> list[TableFile]:
+    """The files of an address, copied to one temporary file."""
+    import pyarrow as pa  # `vgi --help` waits for what is loaded with this file
+
+    found = look(address)
+    if found[0].below is None:
+        if not split_name(name_of(address))[1]:
+            raise InputError(
+                f"{address}: a file without an extension", "files end in .csv, .tsv or .parquet; folders are of Parquet"
+            )
+    else:
+        found = [one for one in found if PurePosixPath(one.path).suffix.lower() in PARQUET]
+        found = sorted((one for one in found if one.below), key=lambda one: PurePosixPath(str(one.below)))
+    shared = _Shared(scratch())
+
+    def fetch(one: Found, label: str) -> TableFile:
+        name = one.name.lower()
+        parquet = name.endswith(PARQUET)
+        with address_errors(address), closing(one.stream()) as stream:
+            codec = next((codec for suffix, codec in CODECS.items() if name.endswith(suffix)), None)
+            copy = shared.add(stream if codec is None else pa.CompressedInputStream(stream, codec))
+        if copy.seek(0, os.SEEK_END) == 0:
+            raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
+        file = TableFile(label, parquet, "" if parquet else delimiter or _delimiter(name), None, copy)
+        file.shared = shared
+        return file
+
+    if len(found) == 1 and found[0].below is None:
+        return [fetch(found[0], found[0].name)]
+    return _of_folder(address, [(str(one.below), partial(fetch, one, str(one.below))) for one in found])
+
+
+class _Shared:
+    """A temporary file that holds several files, one after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._end = file, 0
+        weakref.finalize(self, file.close)
+
+    def add(self, stream: BinaryIO) -> Section:
+        """What is left of a stream, as a section of the file."""
+        begin = self._end
+        while piece := stream.read(PIECE):
+            with scratch_errors():
+                self._file.seek(self._end)
+                self._file.write(piece)
+            self._end += len(piece)
+        with scratch_errors():
+            self._file.flush()
+        return Section(self._file, begin, self._end - begin)
 
 
 def require_files(paths: Sequence[str | Path]) -> None:
     """InputError for a file of a table that is not there, cannot be read or is empty, as `find_files` raises it: before
-    anything costly is loaded. Folders and `-` are not looked at."""
-    for path in map(Path, paths):
-        if str(path) != "-" and not path.is_dir():
-            _begin(path)
+    anything costly is loaded. Folders and `-` are not looked at, nor is what lies at addresses."""
+    for path in paths:
+        if is_address(path):
+            require_address(str(path))
+        elif str(path) != "-" and not Path(path).is_dir():
+            _begin(Path(path))
 
 
 def rough_size(paths: Sequence[Path]) -> int:
@@ -156,22 +250,25 @@ def rough_size(paths: Sequence[Path]) -> int:
     return sum(file.stat().st_size for file in inside if file.is_file())
 
 
-def stem_of(path: Path) -> tuple[str, str]:
-    """Name and extensions of a table, for its outputs: `a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet, `-`
-    is (`stdin`, `.csv`), other extensions stay part of the name."""
+def stem_of(path: str | Path) -> tuple[str, str]:
+    """Name and extensions of a table, for its outputs: `a/b.c.csv.gz` -> (`b.c`, `.csv.gz`); a folder is Parquet, and
+    so is an address without an extension; `-` is (`stdin`, `.csv`), other extensions stay part of the name."""
     if str(path) == "-":
         return "stdin", ".csv"
-    if path.is_dir():
-        return path.resolve().name, ".parquet"
-    stem, suffix = split_name(path)
-    return stem, f".csv{suffix}" if suffix.lower() in ("", ".gz") else suffix
+    if not is_address(path) and Path(path).is_dir():
+        return Path(path).resolve().name, ".parquet"
+    stem, suffix = split_name(name_of(path))
+    if is_address(path) and not suffix:
+        return stem, ".parquet"
+    return stem, f".csv{suffix}" if suffix.lower() in ("", *CODECS) else suffix
 
 
 def split_name(path: Path) -> tuple[str, str]:
     """`b.c.csv.gz` -> (`b.c`, `.csv.gz`): the name without its extension, and the extension (may be empty)."""
-    name, gz = (path.name[:-3], path.name[-3:]) if path.name.lower().endswith(".gz") else (path.name, "")
+    packed = path.suffix if path.suffix.lower() in CODECS and path.stem else ""
+    name = path.name.removesuffix(packed)
     stem, dot, extension = name.rpartition(".")
-    return (stem, f".{extension}{gz}") if dot and stem else (name, gz)
+    return (stem, f".{extension}{packed}") if dot and stem else (name, packed)
 
 
 def _begin(path: Path) -> bytes:
@@ -188,19 +285,30 @@ def _begin(path: Path) -> bytes:
     return begin
 
 
-def _file(path: Path, delimiter: str | None) -> TableFile:
+def _delimiter(name: str) -> str:
+    """What stands between the cells of a file of that name, where nobody said it."""
+    return "\t" if split_name(Path(name))[1].startswith(".tsv") else ","
+
+
+def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableFile:
+    import pyarrow as pa
+
     begin = _begin(path)
     name = path.name.lower()
     if name.endswith(PARQUET):
-        return TableFile(path.name, True, "", path, None)
-    delimiter = delimiter or ("\t" if name.removesuffix(".gz").endswith(".tsv") else ",")
-    if not name.endswith(".gz") and begin != b"\x1f\x8b":
+        return TableFile(label or path.name, True, "", path, None)
+    delimiter = delimiter or _delimiter(name)
+    codec = CODECS.get(path.suffix.lower(), "gzip" if begin == b"\x1f\x8b" else None)
+    if codec is None:
         return TableFile(path.name, False, delimiter, path, None)
     try:
-        with gzip.open(path, "rb") as file:
-            return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, file)))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path.name}: damaged gzip file ({error})", "compress it again") from None
+        if codec == "gzip":
+            with gzip.open(path, "rb") as unpacked:
+                return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, unpacked)))
+        with pa.CompressedInputStream(str(path), codec) as stream:
+            return TableFile(path.name, False, delimiter, None, copied(stream))
+    except (gzip.BadGzipFile, EOFError, zlib.error, OSError, pa.ArrowException) as error:
+        raise InputError(f"{path.name}: damaged {codec} file ({error})", "compress it again") from None
 
 
 def copied(file: BinaryIO) -> BinaryIO:

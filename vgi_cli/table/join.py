@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,9 @@ import pyarrow.parquet as pq
 
 from vgi_cli.errors import InputError
 from vgi_cli.table.csv.text import CsvText, check_names, line_number, rewrite
+from vgi_cli.table.inputs import TableFile
 from vgi_cli.table.pandas_notes import row_index
+from vgi_cli.table.partitions import with_partition
 
 
 def same_names(first: Sequence[str], other: Sequence[str], label: str, first_label: str) -> None:
@@ -57,16 +58,16 @@ def join_csv(texts: Sequence[CsvText]) -> tuple[CsvText, list[tuple[int, str, in
     return replace(first, text=b"".join(chunks), bounds=every, following=after), sources
 
 
-def join_parquet(parts: Sequence[tuple[str, BinaryIO]]) -> tuple[pa.Table, list[str]]:
-    """Rows of all files (name, file) below each other, and the names of the columns that number the rows."""
+def join_parquet(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
+    """Rows of all files below each other, and the names of the columns that number the rows."""
     tables = []
-    for label, file in parts:
-        with parquet_errors(label):
-            tables.append(pq.ParquetFile(file).read())
-    index = check_parquet([(label, table) for (label, _), table in zip(parts, tables, strict=True)])
-    joined = concatenate(tables, parts[0][0])
+    for one in files:
+        with one.open() as file, parquet_errors(one.label):
+            tables.append(with_partition(pq.ParquetFile(file).read(), one.partition, one.label))
+    index = check_parquet([(one.label, table) for one, table in zip(files, tables, strict=True)])
+    joined = concatenate(tables, files[0].label)
     if joined.num_rows == 0:
-        raise InputError(f"{parts[0][0]}: the file has columns but no rows", "expected at least one row of data")
+        raise InputError(f"{files[0].label}: the file has columns but no rows", "expected at least one row of data")
     return joined, index
 
 

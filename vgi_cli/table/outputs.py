@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from vgi_cli.errors import UsageError, VgiError
-from vgi_cli.table.inputs import Format, Origin, split_name
+from vgi_cli.table.addresses import is_address
+from vgi_cli.table.inputs import CODECS, Format, Origin, split_name
 from vgi_cli.table.shard import Shard
 
 OutputLayout = Literal["files", "long", "mids-csv", "single"]
@@ -22,7 +23,7 @@ EXTENSIONS: dict[str, Format] = {
 }
 OTHERS = frozenset(
     {".xls", ".xlsx", ".ods", ".json", ".jsonl", ".arrow", ".feather", ".orc", ".avro", ".h5", ".hdf5", ".npy", ".npz"}
-    | {".pkl", ".rds", ".dta", ".sav", ".zip", ".bz2", ".xz", ".zst"}
+    | {".pkl", ".rds", ".dta", ".sav", ".zip", ".xz"}
 )
 """Extensions that promise what is not written here."""
 
@@ -48,7 +49,13 @@ def refuse_safe(format: Format) -> None:
 
 
 def _extension(out: Path) -> str:
-    return split_name(out)[1].lower().removesuffix(".gz")
+    return packed_name(split_name(out)[1].lower())[0]
+
+
+def packed_name(name: str) -> tuple[str, str]:
+    """A name without the extension of what compresses it, and that: `.csv.gz` -> (`.csv`, `.gz`)."""
+    packed = next((suffix for suffix in CODECS if name.endswith(suffix)), "")
+    return name.removesuffix(packed), packed
 
 
 def default_output(folder: Path, origin: Origin, layout: OutputLayout = "files") -> Path:
@@ -77,7 +84,7 @@ def output_paths(
     paths = [out]
     if layout == "files":
         stem, suffix = split_name(out)
-        if suffix in ("", ".gz"):
+        if suffix in ("", *CODECS):
             suffix = origin.suffix if not suffix else f".csv{suffix}"
         paths = [out.with_name(f"{stem}.{i}{suffix}") for i in range(1, m + 1)]
     elif shard is not None and layout != "single":
@@ -99,7 +106,7 @@ def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
 def refuse_sources(paths: Sequence[Path], sources: Sequence[str], what: str) -> None:
     """UsageError where an output is what it is made of, or would be part of it: files or folders of Parquet, `-`
     aside."""
-    read_from = [Path(source).resolve() for source in sources if source != "-"]
+    read_from = [Path(source).resolve() for source in sources if source != "-" and not is_address(source)]
     for path in paths:
         own = path.resolve()
         if own in read_from:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.numerals import Bools
 from vgi_cli.errors import InputError, UsageError
+from vgi_cli.table.addresses import is_address, name_of
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import split_csv
@@ -23,7 +23,7 @@ from vgi_cli.table.parquet.table import ParquetTable, binary
 
 def name_table(
     paths: Sequence[str | Path],
-    mask: Path | None,
+    mask: str | Path | None,
     na_values: Sequence[str],
     delimiter: str | None,
     stdin: BinaryIO | None = None,
@@ -41,10 +41,10 @@ def name_table(
     digest.update(len(extra).to_bytes(8, "little") + extra)
     if decimal not in (None, "."):
         digest.update(b"decimal" + str(decimal).encode())
-    first = Path(str(paths[0]))
+    first = paths[0]
     label = files[0].label if len(files) == 1 else f"{files[0].label} and {len(files) - 1} more"
-    if first.is_dir():
-        label = first.name
+    if files[0].of_folder:
+        label = name_of(first).name
     hiding = None
     if mask is not None:
         (hiding,) = find_files([mask], _mask_delimiter(mask, delimiter))
@@ -57,7 +57,7 @@ def name_table(
 def read_table(
     paths: Sequence[str | Path],
     *,
-    mask: Path | None = None,
+    mask: str | Path | None = None,
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,
@@ -65,7 +65,8 @@ def read_table(
 ) -> Table:
     """Read files as one table into memory.
 
-    paths      files (`.csv`, `.tsv`, either with `.gz`, `.parquet`), one folder of Parquet, or `["-"]` (CSV on stdin)
+    paths      files (`.csv`, `.tsv`, either with `.gz`, `.bz2` or `.zst`, `.parquet`), folders of Parquet, addresses of
+               such, or `["-"]` (CSV on stdin)
     mask       a CSV or Parquet file with the same columns and rows, 1 = observed, 0 = missing: hides more cells
     na_values  further texts that stand for a missing cell; `COL=TEXT`: in that column
     delimiter  one ASCII character; default: a tab for `.tsv`, else a comma
@@ -85,9 +86,9 @@ def table_in_memory(named: TableFiles) -> Table:
     return table
 
 
-def _mask_delimiter(mask: Path, delimiter: str | None) -> str | None:
+def _mask_delimiter(mask: str | Path, delimiter: str | None) -> str | None:
     """A mask may keep to commas where the data do not: the given delimiter only where the mask's header holds it."""
-    if delimiter is None or not mask.is_file():
+    if delimiter is None or is_address(mask) or not Path(mask).is_file():
         return None
     with open(mask, "rb") as file:
         return delimiter if delimiter.encode() in file.readline(1 << 20) else None
@@ -105,8 +106,7 @@ def as_delimiter(text: str) -> str:
 
 def _join(named: TableFiles) -> Table:
     if named.parquet:
-        with ExitStack() as stack:
-            arrow, index = join_parquet([(file.label, stack.enter_context(file.open())) for file in named.files])
+        arrow, index = join_parquet(named.files)
         return ParquetTable(arrow, named.origin, index, named.na_values)
     joined, sources = join_csv([split_csv(file.read(), file.label, file.delimiter) for file in named.files])
     return CsvTable(joined, named.origin, sources, named.na_values, decimal=named.decimal)

@@ -57,7 +57,7 @@ class Whole(Source):
 def open_table(
     paths: Sequence[str | Path],
     *,
-    mask: Path | None = None,
+    mask: str | Path | None = None,
     na_values: Sequence[str] = (),
     delimiter: str | None = None,
     stdin: BinaryIO | None = None,

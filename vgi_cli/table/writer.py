@@ -20,16 +20,18 @@ from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of, plain_csv
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import Holes, Style, absent, find_holes, find_styles
-from vgi_cli.table.inputs import Format, Origin, split_name
+from vgi_cli.table.inputs import CODECS, Format, Origin, split_name
 from vgi_cli.table.outputs import (
     OutputLayout,
     output_format,
     output_paths,
+    packed_name,
     refuse_existing,
     write_whole,
 )
 from vgi_cli.table.parquet.types import Extent, arrow_schema, as_arrow, filled_types
 from vgi_cli.table.parquet.write import (
+    Drain,
     blank_arrow,
     fill_arrow,
     in_types,
@@ -156,17 +158,27 @@ def write_blocks(
         return []
     suffix = split_name(paths[0])[1].lower()
     contents = _contents(content, layout, format or output_format(out, origin), suffix, original, say)
-    packed = (_compressed(pieces) for pieces in contents) if suffix.endswith(".gz") else contents
-    write_whole(paths, packed, force=force)
+    write_whole(paths, (compressed(pieces, suffix) for pieces in contents), force=force)
     return paths
 
 
-def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes as `gzip.compress(…, mtime=0)`."""
-    packer = zlib.compressobj(9, wbits=31)
-    for piece in pieces:
-        yield packer.compress(piece)
-    yield packer.flush()
+def compressed(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:
+    """The bytes of a file with these extensions: of `.gz` the same as `gzip.compress(…, mtime=0)`."""
+    codec = CODECS.get(packed_name(suffix)[1])
+    if codec is None:
+        yield from pieces
+    elif codec == "gzip":
+        packer = zlib.compressobj(9, wbits=31)
+        for piece in pieces:
+            yield packer.compress(piece)
+        yield packer.flush()
+    else:
+        sink = Drain()
+        with pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), codec) as stream:
+            for piece in pieces:
+                stream.write(piece)
+                yield sink.drain()
+        yield sink.drain()
 
 
 def _contents(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.fills import absent
 from vgi_cli.table.inputs import Origin, split_name
 from vgi_cli.table.outputs import output_format, refuse_safe, write_whole
-from vgi_cli.table.writer import columns_bytes
+from vgi_cli.table.writer import columns_bytes, compressed
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class RowScores:
         suffix = split_name(path)[1].lower()
         delimiter = "\t" if suffix.startswith(".tsv") else ","
         content = columns_bytes(self.columns, output_format(path, self.origin), delimiter, self.safe)
-        return gzip.compress(content, mtime=0) if suffix.endswith(".gz") else content
+        return b"".join(compressed([content], suffix))
 
     def text(self) -> str:
         """CSV; where a file was written, its path."""

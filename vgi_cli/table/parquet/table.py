@@ -33,6 +33,7 @@ from vgi_cli.table.inputs import Origin, TableFile, TableFiles
 from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
 from vgi_cli.table.pandas_notes import categories
 from vgi_cli.table.parquet.orders import common_order
+from vgi_cli.table.partitions import with_partition
 from vgi_cli.table.texts import encoded, parse
 
 BATCH = 8192
@@ -278,7 +279,8 @@ def parquet_frame(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     empty = []
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            empty.append((one.label, pq.ParquetFile(file).schema_arrow.empty_table()))
+            rows = pq.ParquetFile(file).schema_arrow.empty_table()
+            empty.append((one.label, with_partition(rows, one.partition, one.label)))
     index = check_parquet(empty)
     return concatenate([table for _, table in empty], files[0].label), index
 
@@ -310,6 +312,7 @@ def _batches(files: Sequence[TableFile], frame: pa.Table, skip: int) -> Iterator
                 if not left.num_rows:
                     continue
                 part = pa.Table.from_batches([left]).replace_schema_metadata(parquet.schema_arrow.metadata)
+                part = with_partition(part, one.partition, one.label)
                 yield part if len(files) == 1 else concatenate([frame, part], one.label)
 
 

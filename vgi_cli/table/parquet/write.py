@@ -69,7 +69,7 @@ def numbered(arrow: pa.Table, number: int, first: int) -> pa.Table:
 def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[bytes]:
     """A Parquet file, from the rows of its table in any blocks; row groups are of one size."""
     rows = max(1, GROUP_CELLS // max(len(schema), 1))
-    sink = _Drain()
+    sink = Drain()
     with pq.ParquetWriter(sink, schema) as writer:
         for group in cut(parts, repeat(rows)):
             writer.write_table(group)
@@ -77,7 +77,7 @@ def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[byt
     yield sink.drain()
 
 
-class _Drain(io.RawIOBase):
+class Drain(io.RawIOBase):
     """A file that is taken away as it is written."""
 
     def __init__(self) -> None:
