@@ -17,7 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 from vgi_cli.errors import InputError
 
 SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs")
-DENIED = re.compile(r"credential|access.?denied|access.?key|forbidden|signature|unauthori|oauth|\b40[13]\b", re.IGNORECASE)
+DENIED = re.compile(
+    r"credential|access.?denied|access.?key|forbidden|signature|unauthori|oauth|\b40[13]\b", re.IGNORECASE
+)
 """Words by which a store says that it wants to know who asks."""
 CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or ~/.aws/credentials, say who asks; "
