@@ -151,3 +151,70 @@ def test_a_hive_folder_goes_through_every_command(vgi: Vgi, hive: Path) -> None:
         assert done.code == 0, done.err
     filled = pq.read_table("run/imputed/hive.1.parquet")
     assert filled.column_names == ["x", "k", "year", "area"] and filled["x"].null_count == 0
+
+
+@pytest.fixture
+def run(vgi: Vgi, hive: Path) -> Path:
+    """A run of the folder `hive`, whose partition columns have no holes, but for one file that is taken away."""
+    (hive / "year=2021/area=__HIVE_DEFAULT_PARTITION__/0.parquet").unlink()
+    fit = ("--model", "mixture", "--set", "model.components=1", "--set", "bootstrap=none", "-q", "--out", "run")
+    assert vgi("fit", "hive", *fit).code == 0
+    return hive
+
+
+def listing(folder: str) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file())
+
+
+def test_a_folder_goes_into_folders_with_the_same_files(vgi: Vgi, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_blocks, "block_rows", lambda width: 4)
+    assert vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "whole.parquet").code == 0
+    done = vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "filled/")
+    assert (done.code, done.out) == (0, "filled.1\nfilled.2\n"), done.err
+    files = ["year=2020/area=a%20b/0.parquet", "year=2020/area=c/0.parquet", "year=2021/area=c/0.parquet"]
+    for draw in (1, 2):
+        assert listing(f"filled.{draw}") == files
+        whole = pq.read_table(f"whole.{draw}.parquet")
+        assert pq.ParquetFile(f"filled.{draw}/{files[0]}").schema_arrow.names == ["x", "k"]
+        own = read_table([f"filled.{draw}"])
+        assert own.names == ("x", "k", "year", "area")
+        assert own.numeric("x").tolist() == whole["x"].to_pylist()
+        assert own.text("area").tolist() == whole["area"].to_pylist()
+    done = vgi("impute", "--checkpoint", "run", "hive", "--point", "mean", "-o", "mean/")
+    assert (done.code, done.out) == (0, "mean\n") and listing("mean") == files
+    plan = vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "other/", "--dry-run")
+    assert plan.code == 0 and "other.1\n" in plan.out and not Path("other.1").exists()
+    assert not [path for path in Path().iterdir() if path.name.startswith(".filled")]
+
+
+def test_folders_are_replaced_only_where_they_are_tables(vgi: Vgi, run: Path) -> None:
+    words = ("impute", "--checkpoint", "run", "--m", "1", "-o", "filled/")
+    assert vgi(*words).code == 0
+    assert refused(vgi, *words)[0] == "filled.1 exists"
+    (Path("filled.1") / "old.parquet").write_bytes(b"x")
+    assert vgi(*words, "--force").code == 0 and "old.parquet" not in listing("filled.1")
+    (Path("filled.1") / "notes.txt").write_text("mine")
+    error, hint = refused(vgi, *words, "--force")
+    assert error == "filled.1 holds other files than Parquet ('notes.txt'): it is not replaced"
+    assert hint == "name another folder, or remove it"
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (["-o", "x/", "--format", "long"], "--format long is one file, and 'x/' a folder"),
+        (["-o", "x/", "--shard", "1/2"], "--shard writes files, and 'x/' is a folder"),
+        (["-o", "hive/x/", "--m", "1"], "hive/x.1 and the table that is imputed lie in each other"),
+        (["-o", "taken/", "--m", "1"], "taken.1 is a file"),
+    ],
+)
+def test_folders_that_cannot_be(vgi: Vgi, run: Path, flags: list[str], error: str) -> None:
+    Path("taken.1").write_text("")
+    assert error in refused(vgi, "impute", "--checkpoint", "run", "hive", *flags)[0]
+
+
+def test_names_of_folders_are_not_filled(vgi: Vgi, run: Path) -> None:
+    save(run, "year=2021/area=__HIVE_DEFAULT_PARTITION__/0.parquet", pa.table({"k": [7], "x": [9.5]}))
+    error, hint = refused(vgi, "impute", "--checkpoint", "run", "hive", "-o", "filled/")
+    assert error == "column 'area' names the folders and has holes, whose fills no folder's name can hold"
+    assert hint == "write files (-o filled.parquet), or leave the column out of the fit (--exclude)"

@@ -25,7 +25,7 @@ from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_u
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.encoder import RowKeys, decode, unpool
 from vgi_cli.encoding.encoder import box as box_of
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Part, Rows, Survey, check_same_data, open_blocks, read, survey
 from vgi_cli.machine.device import available, resolve_device, set_threads
@@ -43,6 +43,7 @@ from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.draws import SpooledDraws
 from vgi_cli.table.fills import avoid_codes, forget_unseen
+from vgi_cli.table.folders import Folder, folder_asked, folder_paths, refuse_folders
 from vgi_cli.table.frames import to_frames
 from vgi_cli.table.inputs import Format, Origin, rough_size
 from vgi_cli.table.outputs import (
@@ -56,7 +57,7 @@ from vgi_cli.table.outputs import (
     refuse_type,
 )
 from vgi_cli.table.source import Block, Files, Source, Whole
-from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks
+from vgi_cli.table.writer import Content, check_output, refuse_clash, write_blocks, write_into_folders
 
 
 class Imputed(NamedTuple):
@@ -77,7 +78,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
-        fitted, request, source, seen, keys, (out, layout, format, _) = _ready(request, reporter, stdout)
+        fitted, request, source, seen, keys, (out, layout, format, paths, folder) = _ready(request, reporter, stdout)
         sampling = Sampling(fitted, request, Work(reporter, limit, stop, request.started))
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)
@@ -99,15 +100,18 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
                 safe = request.safe_cells
                 content = Content(told, fitted.schema, seen.styles, draws, shard=request.part, whole=whole, safe=safe)
                 try:
-                    written = write_blocks(
-                        content,
-                        layout=layout,
-                        out=out,
-                        format=format,
-                        original=request.original,
-                        force=request.force,
-                        say=reporter.say,
-                    )
+                    if folder is not None:
+                        written = write_into_folders(content, paths, folder, force=request.force, say=reporter.say)
+                    else:
+                        written = write_blocks(
+                            content,
+                            layout=layout,
+                            out=out,
+                            format=format,
+                            original=request.original,
+                            force=request.force,
+                            say=reporter.say,
+                        )
                 except OutOfTime:
                     raise TimeUp(
                         f"stopped while the tables were written: {limit.words()} was over; nothing was kept",
@@ -136,12 +140,14 @@ def _write_record(out: Path, sampling: Sampling, source: Source, written: Sequen
 
 
 class _Output(NamedTuple):
-    """Where the tables go, a file or a stream, and how; `paths`: the files (none for a stream)."""
+    """Where the tables go, a file or a stream, and how; `paths`: the files (none for a stream), or folders where these
+    are like the `folder` that was read."""
 
     out: Path | BinaryIO
     layout: OutputLayout
     format: Format | None
     paths: list[Path]
+    folder: Folder | None = None
 
 
 class _Sources(NamedTuple):
@@ -181,6 +187,7 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         if part is not None:
             own, N = part.rows, whole.origin.N
             reporter.say(f"shard {request.part}: rows {own.start + 1:,} to {own.stop:,} of {N:,}")
+        opened = whole
         if unseen == "missing":
             whole, rows = (_Forgetting(one, fitted.schema) for one in (whole, rows))
     out: Path | BinaryIO = sys.stdout.buffer if stdout is None else stdout
@@ -195,6 +202,16 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
     if isinstance(out, Path):
         in_memory = TableName([], None, fitted.recipe.table, False)
         named = name_of(fitted, request) if request.table is None else in_memory
+        if folder_asked(request.out, named.data):
+            refuse_type(out, layout)
+            if request.delta:
+                refuse_existing([record_path(out)], force=request.force)
+            paths = folder_paths(out, m=request.m or 1, layout=layout, shard=request.part)
+            refuse_folders(paths, named.data, force=request.force)
+            folder = cast(Files, opened).folder()
+            _refuse_filled_partitions(folder, seen)
+            output = _Output(out, layout, format, paths, folder)
+            return _Ready(fitted, request, _Sources(whole, rows), seen, keys, output)
         paths = output_paths(
             out, described, m=request.m or 1, layout=layout, shard=request.part, original=request.original
         )
@@ -215,6 +232,16 @@ def _ready(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None) 
         original=request.original,
     )
     return _Ready(fitted, request, _Sources(whole, rows), seen, keys, _Output(out, layout, format, paths))
+
+
+def _refuse_filled_partitions(folder: Folder, seen: Survey) -> None:
+    """InputError where fills would belong into the names of folders."""
+    for name in folder.partitions:
+        if name in seen.styles and seen.styles[name].holes:
+            raise InputError(
+                f"column '{name}' names the folders and has holes, whose fills no folder's name can hold",
+                "write files (-o filled.parquet), or leave the column out of the fit (--exclude)",
+            )
 
 
 def _sources(fitted: FittedTable, request: ImputeRequest, keys: RowKeys) -> tuple[Source, Source, Part | None]:
@@ -249,7 +276,7 @@ def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:
     deltas = Deltas(request.delta or (), fitted, sampler)
     paths = output.paths
     if deltas and isinstance(output.out, Path):
-        paths = [*paths, record_path(output.out)]
+        paths = [*paths, record_path(output.out, request.part)]
     return ImputePlan(
         table=source.whole.origin.label,
         run=fitted.run.name,

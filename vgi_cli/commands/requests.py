@@ -28,6 +28,7 @@ from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
 from vgi_cli.settings.problems import Settings, shown
 from vgi_cli.table.addresses import is_address
+from vgi_cli.table.folders import folder_asked, folder_paths, refuse_folders
 from vgi_cli.table.inputs import Origin, require_files, stem_of
 from vgi_cli.table.outputs import (
     OutputLayout,
@@ -379,6 +380,10 @@ class ImputeRequest(RunRequest):
         origin = Origin(*stem_of(named[0]))
         layout = cast(OutputLayout, self.format)
         out = self.folder or default_output(self.beside("imputed"), origin, layout)
+        if folder_asked(self.out, named):
+            paths = folder_paths(out, m=self.m or 1, layout=layout, shard=self.part)
+            refuse_folders(paths, named, force=self.force)
+            return
         paths = output_paths(out, origin, m=self.m or 1, layout=layout, shard=self.part, original=self.original)
         refuse_sources(paths, named, "the table that is imputed")
         if self.out is not None:

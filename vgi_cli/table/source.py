@@ -13,8 +13,9 @@ from vgi_cli.columns.numerals import SingleDecimals
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.rows import Place, csv_tables
+from vgi_cli.table.folders import Folder
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
-from vgi_cli.table.parquet.table import parquet_frame, parquet_tables
+from vgi_cli.table.parquet.table import parquet_frame, parquet_rows, parquet_tables
 from vgi_cli.table.reader import hidden_cells, name_table, table_in_memory
 
 BLOCK_CELLS = 1 << 17
@@ -111,6 +112,16 @@ class Files(Source):
         """Some consecutive rows of the table, at least one, with the numbers that they have in the whole. What comes
         before the block in which they begin is not read again, nor what comes after them."""
         return _Part(self, rows)
+
+    def folder(self) -> Folder:
+        """The files of a table that is one folder of Parquet."""
+        files = self._named.files
+        said = files[0].partition
+        counts = parquet_rows(files)
+        return Folder(
+            [(file.label, count) for file, count in zip(files, counts, strict=True)],
+            () if said is None else said.types.names,
+        )
 
     def rows(self, wanted: range) -> Iterator[Block]:
         """Blocks of these rows."""

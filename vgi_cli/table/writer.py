@@ -20,6 +20,7 @@ from vgi_cli.table.csv.text import rewrite
 from vgi_cli.table.csv.write import Template, csv_of, plain_csv
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
 from vgi_cli.table.fills import Holes, Style, absent, find_holes, find_styles
+from vgi_cli.table.folders import Folder, write_folders
 from vgi_cli.table.inputs import CODECS, Format, Origin, split_name
 from vgi_cli.table.outputs import (
     OutputLayout,
@@ -32,6 +33,7 @@ from vgi_cli.table.outputs import (
 from vgi_cli.table.parquet.types import Extent, arrow_schema, as_arrow, filled_types
 from vgi_cli.table.parquet.write import (
     Drain,
+    RowsInTurn,
     blank_arrow,
     fill_arrow,
     in_types,
@@ -160,6 +162,24 @@ def write_blocks(
     contents = _contents(content, layout, format or output_format(out, origin), suffix, original, say)
     write_whole(paths, (compressed(pieces, suffix) for pieces in contents), force=force)
     return paths
+
+
+def write_into_folders(
+    content: Content, folders: Sequence[Path], like: Folder, *, force: bool = False, say: Say = _unsaid
+) -> list[Path]:
+    """As `write_blocks` for `files` and `single`, each draw as a folder with the files of the one that was read: the
+    same rows in each, without the columns that the names of the folders say. The folders are returned."""
+    types, filled = _types(content, say)
+    kept = [name for name in filled.names if name not in like.partitions]
+    schema = pa.schema([filled.field(name) for name in kept], metadata=filled.metadata)
+
+    def files(draw: int) -> Iterator[tuple[str, Iterator[bytes]]]:
+        rows = RowsInTurn(part.select(kept) for part in _filled(content, draw, types, filled))
+        for below, count in like.files:
+            yield below, parquet_pieces(rows.take(count), schema)
+
+    write_folders(folders, map(files, range(content.draws.m)), force=force)
+    return list(folders)
 
 
 def compressed(pieces: Iterable[bytes], suffix: str) -> Iterator[bytes]:

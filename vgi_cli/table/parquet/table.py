@@ -285,6 +285,15 @@ def parquet_frame(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     return concatenate([table for _, table in empty], files[0].label), index
 
 
+def parquet_rows(files: Sequence[TableFile]) -> list[int]:
+    """How many rows each file has."""
+    rows = []
+    for one in files:
+        with one.open() as file, parquet_errors(one.label):
+            rows.append(int(pq.ParquetFile(file).metadata.num_rows))
+    return rows
+
+
 def parquet_tables(
     table: TableFiles, rows: Iterator[int], decimals: Mapping[str, int | None], first: int = 0
 ) -> Iterator[Table]:

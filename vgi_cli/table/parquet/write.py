@@ -77,6 +77,25 @@ def parquet_pieces(parts: Iterable[pa.Table], schema: pa.Schema) -> Iterator[byt
     yield sink.drain()
 
 
+class RowsInTurn:
+    """Tables below each other, whose rows are taken front to back."""
+
+    def __init__(self, parts: Iterator[pa.Table]) -> None:
+        self._parts = parts
+        self._held: pa.Table | None = None
+
+    def take(self, rows: int) -> Iterator[pa.Table]:
+        """The next `rows` rows, in parts."""
+        while rows > 0:
+            if self._held is None:
+                self._held = next(self._parts)
+            part = self._held.slice(0, rows)
+            rows -= part.num_rows
+            rest = self._held.slice(part.num_rows)
+            self._held = rest if rest.num_rows else None
+            yield part
+
+
 class Drain(io.RawIOBase):
     """A file that is taken away as it is written."""
 
