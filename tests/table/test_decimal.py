@@ -114,3 +114,20 @@ class TestOneColumn:
         pq.write_table(pa.table({"a": [1, -9, 3], "b": ["x", "?", "-9"]}), tmp_path / "t.parquet")
         table = read_table([tmp_path / "t.parquet"], na_values=["a=-9", "b=?"])
         assert table.missing("a").tolist() == table.missing("b").tolist() == [False, True, False]
+
+    def test_of_dates_in_parquet(self, tmp_path: Path) -> None:
+        import pyarrow as pa
+
+        from vgi_cli.table.reader import read_table
+
+        days = pa.array([0, -25567, None, -25567], pa.date32())
+        columns = {"day": days, "ms": days.cast(pa.date64()), "at": days.cast(pa.timestamp("us"))}
+        columns["zone"] = pa.array([0, -2208992400, None, -2208988800], pa.timestamp("s", tz="Europe/Berlin"))
+        pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+        tokens = ["day=1900-01-01", "ms=1900-01-01", "at=1900-01-01 00:00:00", "zone=1900-01-01", "day=?"]
+        table = read_table([tmp_path / "t.parquet"], na_values=tokens)
+        holes = [[False, True, True, True]] * 3 + [[False, True, True, False]]
+        assert table.absent(["day", "ms", "at", "zone"]).T.tolist() == holes
+        assert table.unmet_tokens() == ["day=?"]
+        zoned = read_table([tmp_path / "t.parquet"], na_values=["1900-01-01T00:00:00Z"])
+        assert zoned.missing("zone").tolist() == [False, False, True, True]

@@ -342,11 +342,21 @@ def _refuse(cells: Cells, asked: Request) -> None:
     if asked.detail is not None or what == "duration":
         wrong = observed & ~read(cells, what, asked.detail or "").matched
         format = "" if asked.detail is None else f":{asked.detail}"
-        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", missing_hint(cells, wrong))
+        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", _other_hint(cells, wrong))
     best = max(FORMATS[what], key=lambda format: int((read(cells, what, format).matched & observed).sum()))
     wrong = observed & ~read(cells, what, best).matched
-    hint = f"{missing_hint(cells, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
+    hint = f"{_other_hint(cells, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
     raise InputError(f"{where}: no format fits all of its cells, '{best}' not {example(cells, wrong)}", hint)
+
+
+def _other_hint(cells: Cells, wrong: Bools) -> str:
+    """What to do about cells of another format than they should have, by the first of them."""
+    format = like([str(cells.texts(np.flatnonzero(wrong)[:1])[0]).strip()])[0]
+    if format is None:
+        return missing_hint(cells, wrong)
+    if (~cells.missing & ~wrong).any():
+        return f"write all dates and times of a column in one format, or {missing_hint(cells, wrong)}"
+    return f"`--column {cells.name}={_what(format)}:{format}` if that is their format, {missing_hint(cells, wrong)}"
 
 
 def _either(cells: Cells) -> str:
@@ -374,8 +384,7 @@ def doubt(cells: Cells) -> str | None:
     best = counts.most_common(1)[0][0]
     if len(counts) > 1 and counts.total() == len(some):
         shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
-        flag = f"`--column {cells.name}={_what(best)}:{best}`"
-        return f"{carried}: its dates have several formats, {shown}; write them in one ({flag})"
+        return f"{carried}: its dates have several formats, {shown}; it is modelled where the table has them in one"
     wrong = ~cells.missing & ~read(cells, _what(best), best).matched
     share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {_what(best)}s ('{best}')"
     also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"

@@ -110,6 +110,16 @@ def tokens_by_column(tokens: Sequence[str], names: Sequence[str]) -> tuple[list[
     return every, own
 
 
+def _moment(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    """What a text is as a date or datetime of a type; None where it is none."""
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowException:
+        zone = getattr(kind, "tz", None)
+        local = None if zone is None else _moment(text, pa.timestamp(kind.unit))
+        return None if local is None else pc.assume_timezone(local, zone)
+
+
 class Tokens:
     """Texts that mean missing, blanks around them aside; one that is a number means that number however it is spelled.
 
@@ -149,6 +159,18 @@ class Tokens:
         absent = np.isin(values, self._numbers)
         if not self._met.all() and absent.any():
             self._met |= np.isin(self._codes, values[absent])
+        return absent
+
+    def in_moments(self, cells: pa.ChunkedArray) -> Bools:
+        """[n] whether each cell of a type of dates or datetimes is one of the tokens, written as ISO 8601 has it: a
+        date alone is its midnight, and without an offset it is local where the type has a zone."""
+        absent = np.zeros(len(cells), bool)
+        for place, text in enumerate(self._texts):
+            moment = _moment(text, cells.type)
+            if moment is not None:
+                same = np.asarray(pc.fill_null(pc.equal(cells, moment), False).to_numpy(), bool)
+                self._met[place] |= same.any()
+                absent |= same
         return absent
 
     def unmet(self) -> list[str]:

@@ -232,6 +232,8 @@ class ParquetTable(Table):
                 absent |= tokens.in_texts(self._strings(i).fill_null(""))
             elif is_number(self._type(i)):
                 absent |= tokens.in_numbers(self._floats(i))
+            elif what_of(self._type(i)) in ("date", "datetime"):
+                absent |= tokens.in_moments(column)
         return absent
 
     def _strings(self, i: int) -> pa.Array:
