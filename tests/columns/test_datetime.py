@@ -152,7 +152,7 @@ def test_what_is_asked_for_must_hold() -> None:
     with pytest.raises(InputError, match=r"--column when=date:%d/%m/%Y, but the column holds '.*' in row 1") as error:
         column(cells, "date:%d/%m/%Y")
     assert "`--column when=date:%Y-%m-%d` if that is their format, `--na-values" in str(error.value.hint)
-    with pytest.raises(InputError, match="but the column holds '2[0-9/]+' in row 41") as error:
+    with pytest.raises(InputError, match=r"but the column holds '2.*' in row 41") as error:
         column([*cells, f"{MOMENTS[0]:%Y/%m/%d}"], "date:%Y-%m-%d")
     assert "write all dates and times of a column in one format, or `--na-values" in str(error.value.hint)
     with pytest.raises(InputError, match="--column when=date: no format fits all of its cells") as error:
