@@ -32,6 +32,10 @@ class InputError(VgiError):
     exit_code = 2
 
 
+class TooLarge(InputError):
+    """A file that would take far more memory than a table does: see docs/security.md."""
+
+
 class RunError(VgiError):
     """A run folder that is damaged, newer than this program, or not one at all (exit code 2)."""
 

@@ -59,6 +59,15 @@ Trees: TypeAlias = Annotated[int, Field(ge=1, le=100_000)]
 Depth: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 Neighbours: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 
+MOST_COLUMNS = 100_000
+"""Of a table."""
+MOST_ROW = 1 << 26
+"""Bytes of a row of CSV."""
+FREE_EXPANSION, MOST_EXPANSION = 1 << 30, 200
+"""What a compressed table may expand to: so many bytes, or so many times its own size where that is more."""
+FREE_CELLS, MOST_CELLS = 10**9, 1000
+"""Cells that a Parquet file may promise: so many, or so many for each of its bytes where that is more."""
+
 MECHANISMS = ("mcar", "mar", "mnar")
 """By which `vgi hide` hides cells: see maths/mechanisms.py."""
 MOST_IMPUTATIONS = 10_000

@@ -159,7 +159,8 @@ def csv_case(seed: int) -> Case:
     if damaged:
         data = _damaged(rng, data)
     fit += _fit_flags(rng, names)
-    return Case(name, data, fit, _impute_flags(rng, name[2:]), None if damaged else written, rng.choice((0, 0, 1, 3)))
+    unseen = damaged or names == [""]  # of one column without a name the first row is the header
+    return Case(name, data, fit, _impute_flags(rng, name[2:]), None if unseen else written, rng.choice((0, 0, 1, 3)))
 
 
 def _names(rng: Random, width: int) -> list[str]:

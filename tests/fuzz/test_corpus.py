@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.fuzz import run
+from tests.fuzz import guided, run
 from tests.fuzz.inputs import CORPUS, Hang, Input, limited
+from tests.fuzz.runs import DAMAGES
 from tests.fuzz.trial import Wrong
 
 FILES = sorted(CORPUS.glob("*.json"))
@@ -49,3 +51,12 @@ def test_what_ends_badly_is_found() -> None:
         Input("log", [["fit", "none.csv", "--log-file", "x.log"]]).attempt()
     with pytest.raises(Hang), limited(0.05):
         time.sleep(10)
+
+
+@pytest.mark.parametrize("name", guided.TARGETS)
+def test_parsers_take_damaged_bytes(name: str) -> None:
+    rng = Random(name)
+    for seed in guided.SEEDS[name]:
+        guided.TARGETS[name](seed)
+        for _ in range(40):
+            guided.TARGETS[name](rng.choice(DAMAGES)(rng, seed))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.store.formats import VALUES, Format, formats_in, read
+from vgi_cli.errors import RunError
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.samplers.base import Box, SamplerInput
@@ -72,9 +73,12 @@ class ChainStart(Start):
 
 
 def held_chains(fitted: SamplerInput) -> HeldChains:
-    """The imputations that a run stores."""
+    """The imputations that a run stores. RunError where they do not fit together."""
     held = fitted.held
-    return HeldChains(held["keys"], held["missing"], held, fitted.layout)
+    try:
+        return HeldChains(held["keys"], held["missing"], held, fitted.layout)
+    except (ValueError, LookupError) as error:
+        raise RunError(f"imputations.safetensors is damaged ({error})", "restore the file, or fit again") from None
 
 
 def start_of(fitted: SamplerInput) -> Start:

@@ -73,6 +73,11 @@ class Found(NamedTuple):
         """Its name."""
         return PurePosixPath(self.path).name
 
+    @property
+    def size(self) -> int:
+        """Its bytes, as they are stored."""
+        return int(self.system.get_file_info(self.path).size)
+
     def stream(self) -> BinaryIO:
         """Its bytes, front to back, as they are stored."""
         stream: BinaryIO = self.system.open_input_stream(self.path, compression=None)

@@ -15,13 +15,23 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, NamedTuple, cast
 
-from vgi_cli.errors import InputError, UsageError, VgiError, nearest_file
+from vgi_cli.errors import InputError, TooLarge, UsageError, VgiError, nearest_file
+from vgi_cli.ranges import FREE_EXPANSION, MOST_EXPANSION, MOST_ROW
 from vgi_cli.table.addresses import Found, Section, address_errors, is_address, look, name_of, require_address
 from vgi_cli.table.partitions import Partition, hidden, partitions
 
 PARQUET = (".parquet", ".pq", ".parq")
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 """Extensions of compressed CSV, and what Arrow calls that."""
+_UNPACK = "unpack it, or save it as CSV or Parquet"
+OTHERS = {
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", _UNPACK),
+    b"\xfd7zXZ\x00": ("an xz file", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
+    b"BZh": ("a bzip2 file", "call it .csv.bz2 if it holds CSV"),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard file", "call it .csv.zst if it holds CSV"),
+}
+"""What files begin with that are not read under such a name: what they are, and what helps."""
 STANDARD_INPUT = "standard input"
 PIECE = 1 << 20
 Format = Literal["csv", "parquet"]
@@ -96,14 +106,22 @@ class TableFile:
             return file.read()
 
     def hash_into(self, digest: hashlib._Hash) -> None:
-        """Add length and bytes, and what the names of its folders say."""
+        """Add length and bytes, and what the names of its folders say. TooLarge where a line of CSV is longer than a
+        row may be."""
         if self.partition is not None:
             digest.update(repr((self.partition.types.names, self.partition.values)).encode())
+        line = 0
         with self.open() as file:
             digest.update(file.seek(0, os.SEEK_END).to_bytes(8, "little"))
             file.seek(0)
             while piece := file.read(PIECE):
                 digest.update(piece)
+                end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+                line = line + len(piece) if end < 0 else len(piece) - end - 1
+                if line > MOST_ROW and not self.parquet:
+                    raise TooLarge(
+                        f"{self.label}: a line is longer than {MOST_ROW >> 20} MiB", "is this a table with line ends?"
+                    )
 
     def require_unchanged(self) -> None:
         """InputError when the file is no longer the one that was opened."""
@@ -202,7 +220,10 @@ def _fetched(address: str, delimiter: str | None) -> list[TableFile]:
         parquet = name.endswith(PARQUET)
         with address_errors(address), closing(one.stream()) as stream:
             codec = next((codec for suffix, codec in CODECS.items() if name.endswith(suffix)), None)
-            copy = shared.add(stream if codec is None else pa.CompressedInputStream(stream, codec))
+            if codec is None:
+                copy = shared.add(stream)
+            else:
+                copy = shared.add(pa.CompressedInputStream(stream, codec), _expanding(label, one.size))
         if copy.seek(0, os.SEEK_END) == 0:
             raise InputError(f"{label}: the file is empty", "expected a header with column names, then rows")
         file = TableFile(label, parquet, "" if parquet else delimiter or _delimiter(name), None, copy)
@@ -221,10 +242,11 @@ class _Shared:
         self._file, self._end = file, 0
         weakref.finalize(self, file.close)
 
-    def add(self, stream: BinaryIO) -> Section:
-        """What is left of a stream, as a section of the file."""
+    def add(self, stream: BinaryIO, check: Callable[[int], None] = lambda size: None) -> Section:
+        """What is left of a stream, as a section of the file; `check` is told its size as it grows."""
         begin = self._end
         while piece := stream.read(PIECE):
+            check(self._end - begin + len(piece))
             with scratch_errors():
                 self._file.seek(self._end)
                 self._file.write(piece)
@@ -272,10 +294,10 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def _begin(path: Path) -> bytes:
-    """The first two bytes of a file. InputError where there are none."""
+    """The first bytes of a file. InputError where there are none."""
     try:
         with path.open("rb") as file:
-            begin = file.read(2)
+            begin = file.read(8)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", nearest_file(path)) from None
     except OSError as error:
@@ -298,24 +320,45 @@ def _file(path: Path, delimiter: str | None, label: str | None = None) -> TableF
     if name.endswith(PARQUET):
         return TableFile(label or path.name, True, "", path, None)
     delimiter = delimiter or _delimiter(name)
-    codec = CODECS.get(path.suffix.lower(), "gzip" if begin == b"\x1f\x8b" else None)
+    codec = CODECS.get(path.suffix.lower(), "gzip" if begin.startswith(b"\x1f\x8b") else None)
     if codec is None:
+        for magic, (what, hint) in OTHERS.items():
+            if begin.startswith(magic):
+                raise InputError(f"{path.name}: {what}, not a table", hint)
         return TableFile(path.name, False, delimiter, path, None)
+    check = _expanding(path.name, path.stat().st_size)
     try:
         if codec == "gzip":
             with gzip.open(path, "rb") as unpacked:
-                return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, unpacked)))
+                return TableFile(path.name, False, delimiter, None, copied(cast(BinaryIO, unpacked), check))
         with pa.CompressedInputStream(str(path), codec) as stream:
-            return TableFile(path.name, False, delimiter, None, copied(stream))
+            return TableFile(path.name, False, delimiter, None, copied(stream, check))
     except (gzip.BadGzipFile, EOFError, zlib.error, OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name}: damaged {codec} file ({error})", "compress it again") from None
 
 
-def copied(file: BinaryIO) -> BinaryIO:
-    """What is left of a file, in a temporary one that stands at its start."""
+def _expanding(label: str, size: int) -> Callable[[int], None]:
+    """Takes how many bytes a compressed file of `size` bytes has come to. TooLarge where these are more than any
+    table's."""
+
+    def check(expanded: int) -> None:
+        if expanded > max(FREE_EXPANSION, MOST_EXPANSION * size):
+            raise TooLarge(
+                f"{label}: its {size:,} bytes expand to more than {max(FREE_EXPANSION, MOST_EXPANSION * size):,}",
+                "if it is meant, decompress it and give that file",
+            )
+
+    return check
+
+
+def copied(file: BinaryIO, check: Callable[[int], None] = lambda size: None) -> BinaryIO:
+    """What is left of a file, in a temporary one that stands at its start; `check` is told its size as it grows."""
     copy = scratch()
+    size = 0
     try:
         while piece := file.read(PIECE):
+            size += len(piece)
+            check(size)
             with scratch_errors():
                 copy.write(piece)
         with scratch_errors():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, TooLarge
+from vgi_cli.ranges import FREE_CELLS, FREE_EXPANSION, MOST_CELLS, MOST_COLUMNS, MOST_EXPANSION
 from vgi_cli.table.csv.text import CsvText, check_names, line_number, rewrite
 from vgi_cli.table.inputs import TableFile
 from vgi_cli.table.pandas_notes import row_index
@@ -63,12 +66,30 @@ def join_parquet(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     tables = []
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            tables.append(with_partition(pq.ParquetFile(file).read(), one.partition, one.label))
+            tables.append(with_partition(opened(file, one.label).read(), one.partition, one.label))
     index = check_parquet([(one.label, table) for one, table in zip(files, tables, strict=True)])
     joined = concatenate(tables, files[0].label)
     if joined.num_rows == 0:
         raise InputError(f"{files[0].label}: the file has columns but no rows", "expected at least one row of data")
     return joined, index
+
+
+def opened(file: BinaryIO, label: str, **options: Any) -> pq.ParquetFile:
+    """A Parquet file by its footer. TooLarge where that promises more than a table of its size holds."""
+    parquet = pq.ParquetFile(file, **options)
+    size = file.seek(0, os.SEEK_END)
+    footer = parquet.metadata
+    width, rows = len(parquet.schema_arrow), footer.num_rows
+    if width > MOST_COLUMNS:
+        raise TooLarge(f"{label}: {width:,} columns, at most {MOST_COLUMNS:,} are read", "leave some out")
+    if rows * width > max(FREE_CELLS, MOST_CELLS * size):
+        raise TooLarge(f"{label}: {rows:,} rows of {width:,} columns in {size:,} bytes", "leave out constant columns")
+    plain = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
+    if plain > max(FREE_EXPANSION, MOST_EXPANSION * size):
+        raise TooLarge(
+            f"{label}: its {size:,} bytes expand to {plain:,}", "if it is meant, write it again without compression"
+        )
+    return parquet
 
 
 @contextmanager

@@ -81,6 +81,8 @@ def output_paths(
               that all of them one after the other, sorted by name, are the whole table
     original  whether a long table begins with `.imp` 0
     """
+    if out.name in ("", ".."):
+        raise UsageError(f"--out: '{out}' is a folder", "name a file")
     paths = [out]
     if layout == "files":
         stem, suffix = split_name(out)
@@ -99,6 +101,8 @@ def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
     for path in paths:
         if path.is_dir():
             raise UsageError(f"{path} is a folder", "name a file")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no file that could be replaced", "name another one")
         if path.exists() and not force:
             raise UsageError(f"{path} exists", "`--force` overwrites it; `-o` names another")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from vgi_cli.columns.numerals import SingleDecimals
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, TooLarge
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.rows import Place, csv_tables
 from vgi_cli.table.folders import Folder
@@ -71,6 +71,8 @@ def open_table(
     named = name_table(paths, mask, na_values, delimiter, stdin, decimal)
     try:
         return Files(named)
+    except TooLarge:
+        raise
     except InputError:
         table_in_memory(named)  # says which row of the whole table is wrong, and what is wrong with it first of all
         raise

@@ -7,9 +7,19 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from vgi_cli.ranges import MOST_ROW
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.table import CsvTable
-from vgi_cli.table.csv.text import CsvText, Lines, byte_order_marks, find_lines, line_number, rewrite, split_csv
+from vgi_cli.table.csv.text import (
+    CsvText,
+    Lines,
+    byte_order_marks,
+    find_lines,
+    line_number,
+    rewrite,
+    split_csv,
+    too_long,
+)
 from vgi_cli.table.inputs import TableFiles
 from vgi_cli.table.join import same_names
 
@@ -62,6 +72,7 @@ class CsvRows:
         self._more, self._newline = more, start.newline
         self._buffer = b""
         self._at_end = False
+        self._whole = 0  # bytes of the buffer that are whole rows
         self._single = False  # one column: blank lines are rows
         self.byte, self.lines, self.header = 0, 0, b""
         if start.header:
@@ -72,6 +83,8 @@ class CsvRows:
     def take(self, rows: int) -> CsvPiece | None:
         """The next `rows` rows, fewer at the end, and None after it. InputError as `split_csv`."""
         while (cut := self._cut(rows)) is None:
+            if len(self._buffer) - self._whole > MOST_ROW:
+                raise too_long(self._label, self.lines + line_number(self._buffer, self._whole))
             more = self._file.read(max(PIECE, len(self._buffer)))
             self._at_end = not more
             self._buffer += more
@@ -96,6 +109,7 @@ class CsvRows:
         if self._at_end and not self._buffer:
             return 0
         lines = self._complete()
+        self._whole = 0 if lines is None else int(lines.following[-1])
         if lines is None:
             return len(self._buffer) if self._at_end else None
         begin = 0 if self.header else byte_order_marks(self._buffer)

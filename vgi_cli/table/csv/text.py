@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vgi_cli.columns.numerals import Ints
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, TooLarge
+from vgi_cli.ranges import MOST_COLUMNS, MOST_ROW
 
 QUOTE, LF, CR = 34, 10, 13
 
@@ -83,6 +84,14 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
     filled = np.flatnonzero((counts > 1) | (ends > starts))
     head = int(filled[0])
     cells_end = lines.separators[lines.last[head] - counts[head] + 1 : lines.last[head] + 1]
+    if len(cells_end) > MOST_COLUMNS:
+        raise TooLarge(
+            f"{label}: the header has {len(cells_end):,} columns, at most {MOST_COLUMNS:,} are read",
+            "a table with so many is better stored with a row for each cell",
+        )
+    longest = int(np.argmax(lines.following - starts))
+    if lines.following[longest] - starts[longest] > MOST_ROW:
+        raise too_long(label, line_number(text, int(starts[longest])))
     names, quoted = _header(text, label, int(starts[head]), cells_end)
     width = len(names)
     rows = np.arange(head + 1, len(counts)) if width == 1 else filled[1:]
@@ -105,6 +114,14 @@ def split_csv(text: bytes, label: str, delimiter: str, *, later: bool = False) -
         bounds[:, j + 1] = lines.separators[lines.last[rows] - (width - 1 - j)] + 1
     header = (int(starts[head]), int(ends[head]), int(lines.following[head]))
     return CsvText(text, label, delimiter, names, bounds, lines.following[rows], header, quoted)
+
+
+def too_long(label: str, line: int) -> TooLarge:
+    """The error of a row beyond MOST_ROW."""
+    return TooLarge(
+        f"{label}: the row that begins on line {line} is longer than {MOST_ROW >> 20} MiB",
+        "is a quote opened there that nothing closes? Leave out columns of whole documents",
+    )
 
 
 def byte_order_marks(text: bytes) -> int:

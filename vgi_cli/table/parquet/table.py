@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from vgi_cli.columns.base import Distinct
 from vgi_cli.columns.numerals import (
@@ -30,7 +29,7 @@ from vgi_cli.columns.numerals import (
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
-from vgi_cli.table.join import check_parquet, concatenate, parquet_errors
+from vgi_cli.table.join import check_parquet, concatenate, opened, parquet_errors
 from vgi_cli.table.pandas_notes import categories
 from vgi_cli.table.parquet.orders import common_order
 from vgi_cli.table.partitions import with_partition
@@ -281,7 +280,7 @@ def parquet_frame(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     empty = []
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            rows = pq.ParquetFile(file).schema_arrow.empty_table()
+            rows = opened(file, one.label).schema_arrow.empty_table()
             empty.append((one.label, with_partition(rows, one.partition, one.label)))
     index = check_parquet(empty)
     return concatenate([table for _, table in empty], files[0].label), index
@@ -292,7 +291,7 @@ def parquet_rows(files: Sequence[TableFile]) -> list[int]:
     rows = []
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            rows.append(int(pq.ParquetFile(file).metadata.num_rows))
+            rows.append(int(opened(file, one.label).metadata.num_rows))
     return rows
 
 
@@ -312,7 +311,7 @@ def _batches(files: Sequence[TableFile], frame: pa.Table, skip: int) -> Iterator
     read."""
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            parquet = pq.ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
+            parquet = opened(file, one.label, buffer_size=1 << 16, pre_buffer=False)
             group, groups = 0, parquet.num_row_groups
             while skip and group < groups and skip >= (rows := parquet.metadata.row_group(group).num_rows):
                 skip, group = skip - rows, group + 1
