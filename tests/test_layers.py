@@ -70,8 +70,8 @@ _ASCENT = {"base", "loop", "optimisation", "gradient", "reweighted", "start"}
 INSIDE: dict[str, set[str]] = {
     # what a folder of a part may import of its own part, besides itself
     "chains.store": set(),
-    "commands.check": {"requests", "dry_run", "pages"},
-    "commands.evaluate": {"requests", "samplers", "impute", "finetune"},
+    "commands.check": {"memory", "requests", "dry_run", "pages"},
+    "commands.evaluate": {"memory", "requests", "samplers", "impute", "finetune"},
     "commands.report": {"deltas", "pages", "requests", "samplers", "impute", "evaluate"},
     "conditionals.families": set(),
     "conditionals.networks": set(),

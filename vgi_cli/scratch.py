@@ -45,21 +45,14 @@ class Scratch:
 
     def zeros(self, *shape: int, dtype: torch.dtype) -> Tensor:
         """Zeros in a new file. FitError where there is no room for it."""
-        size = math.prod(shape) * dtype.itemsize
-        if size == 0:
-            return torch.zeros(shape, dtype=dtype)
         try:
-            with tempfile.TemporaryFile(prefix=".vgi-scratch-", dir=self._folder) as file:
-                _make_room(file.fileno(), size)
-                mapped = mmap.mmap(file.fileno(), size)
+            return zeros_in_file(self._folder, shape, dtype)
         except OSError as error:
+            size = math.prod(shape) * dtype.itemsize
             raise FitError(
                 f"cannot keep {size / 1e9:.3g} GB in a file in '{self._folder}': {error.strerror}",
                 "choose a folder on a larger disk with --out",
             ) from None
-        _MAPPED[:] = [ref for ref in _MAPPED if ref() is not None]
-        _MAPPED.append(weakref.ref(mapped))
-        return torch.frombuffer(mapped, dtype=dtype).view(shape)
 
     def rows(self, values: Tensor, index: Tensor) -> Tensor:
         """values[index] of rows index [n] (int64) in a new file."""
@@ -74,6 +67,19 @@ class Scratch:
         for part in pieces(len(values), values[:1].numel() * values.element_size()):
             out[part] = values[part].to(dtype)
         return out
+
+
+def zeros_in_file(folder: Path, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Zeros in a new file of a folder. OSError where there is no room for it."""
+    size = math.prod(shape) * dtype.itemsize
+    if size == 0:
+        return torch.zeros(*shape, dtype=dtype)
+    with tempfile.TemporaryFile(prefix=".vgi-scratch-", dir=folder) as file:
+        _make_room(file.fileno(), size)
+        mapped = mmap.mmap(file.fileno(), size)
+    _MAPPED[:] = [ref for ref in _MAPPED if ref() is not None]
+    _MAPPED.append(weakref.ref(mapped))
+    return torch.frombuffer(mapped, dtype=dtype).view(*shape)
 
 
 def _make_room(descriptor: int, size: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import vgi_cli
 from tests.program import Vgi
 from tests.program import vgi as vgi
 from vgi_cli import data
@@ -17,6 +18,7 @@ from vgi_cli.commands import memory
 from vgi_cli.encoding.encoder import encode, encode_in_files
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import UsageError
+from vgi_cli.machine import memory as machine
 from vgi_cli.settings.options import size
 from vgi_cli.table import columns, source
 from vgi_cli.table.columns import TableInFiles
@@ -122,6 +124,26 @@ def test_a_fit_from_files_is_the_fit_in_memory(
     assert not list(Path().glob(".vgi-*"))
 
 
+FLOW = [
+    *("--model", "flow", "--threads", "1", "--epochs", "2", "--set", "bootstrap=2", "--set", "model.steps=2"),
+    *("--set", "method.trunk=[4]", "--set", "method.hidden=[4]", "--set", "model.hidden=4", "--set", "model.bins=2"),
+    *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "optim.batch_size=64"),
+]
+
+
+def test_a_flow_is_trained_from_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(frame(160)[["number", "rounded", "count", "colour"]], "data.csv")
+    monkeypatch.setattr(machine, "FOR_CHAINS", 0.0)
+    done = vgi("fit", path, "-o", "disk", *FLOW, "--max-memory", "2G")
+    assert done.code == 0, done.err
+    assert "its rows are kept in files" in done.err
+    assert "kept in a file" in done.err  # the chains, of which the limit leaves none in memory
+    monkeypatch.setattr(memory, "CELL", 1)
+    assert vgi("fit", path, "-o", "held", *FLOW).code == 0
+    for file in ("model.safetensors", "conditionals.safetensors", "imputations.safetensors"):
+        assert Path("disk", file).read_bytes() == Path("held", file).read_bytes(), file
+
+
 def test_models_are_compared_on_rows_in_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(frame(90)[["number", "rounded", "count", "colour"]], "data.csv")
     arguments = ["fit", path, "--threads", "1", "--epochs", "3", "--set", "bootstrap=none"]
@@ -160,7 +182,8 @@ def test_a_table_beyond_the_free_memory_is_kept_in_files(
         ("2G", ["--model", "mixture", "--set", "uncertainty=posterior", "--exclude", "flag"], "posterior"),
         ("2G", ["--model", "mixture", "--holdout-cells", "5%"], "--holdout-cells works in memory only"),
         ("2G", ["--model", "mixture", "--val", "data.csv"], "--val FRACTION is not"),
-        ("2G", ["--method", "impute-then-fit"], "works in memory only (in files: em"),
+        ("2G", ["--model", "vae", "--method", "vgi"], "model vae works in memory only"),
+        ("2G", ["--method", "impute-then-fit"], "works in memory only (in files: em, vgi)"),
     ],
 )
 def test_what_cannot_be_held_is_refused_with_the_number_that_would_do(
@@ -212,3 +235,27 @@ def test_needs_grow_with_the_table() -> None:
     assert small.in_files is not None
     assert large.in_files is not None
     assert small.in_files < large.in_files < large.in_memory
+
+
+def test_checking_and_evaluating_are_refused_with_the_number_that_would_do(vgi: Vgi) -> None:
+    path = write(frame(60), "data.csv")
+    assert vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none").code == 0
+    for command in (["check", "--no-trial", path], ["evaluate", "--checkpoint", "run", path]):
+        done = vgi(*command, "--max-memory", "300M")
+        assert done.code == 2
+        assert done.error.startswith("--max-memory 300M: looking at data.csv (60 rows, 7 columns) takes about ")
+        asked = done.hint.removeprefix("--max-memory ").removesuffix(" would do")
+        assert vgi(*command, "--max-memory", asked).code == 0
+
+
+def test_a_table_in_memory_has_no_limit(vgi: Vgi) -> None:
+    run = vgi_cli.fit(frame(60), out="run", model="mixture", epochs=2, set={"bootstrap": "none"})
+    words = "max_memory holds for tables"
+    with pytest.raises(UsageError, match=words):
+        vgi_cli.fit(frame(60), max_memory="2G")
+    with pytest.raises(UsageError, match=words):
+        vgi_cli.check(frame(60), max_memory="2G")
+    with pytest.raises(UsageError, match=words):
+        run.evaluate(frame(60), max_memory="2G")
+    with pytest.raises(UsageError, match=words):
+        run.impute(frame(60), max_memory="2G")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.fit_plan import fit_plan
 from vgi_cli.commands.holdout import first_fit
-from vgi_cli.commands.memory import Placing, place
+from vgi_cli.commands.memory import Placing, place, require_files
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError
@@ -50,8 +51,8 @@ from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 
-IN_FILES = ("em",)
-"""Methods that work on a table whose rows lie in files."""
+IN_FILES = ("em", "vgi")
+"""Methods that work on a table whose rows lie in files, of models without latent variables."""
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
@@ -116,6 +117,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
     """Refuse what cannot work, read the table, encode it and fit its rows."""
     settings, table = request.settings, request.table
     _check_plugins(settings, work.reporter)
+    require_files(request.max_memory, table)
     recipe = make_plan(settings, from_memory=table is not None)
     check_free(request.folder, request.force)
     set_threads(recipe.threads or 1)
@@ -124,8 +126,6 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         if table is None:
             placing = Placing(request.max_memory, why_in_memory(recipe), (work.folder or Path()).absolute())
             table = place(recipe, placing, ceiling, work.reporter)
-        elif request.max_memory is not None:
-            raise UsageError("max_memory holds for tables in files, and this one is in memory", "name its files")
         stage(READ)
         recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
         apart = held_out(recipe, table.N)
@@ -145,7 +145,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
     )
     if isinstance(table, TableInFiles):
-        keep = _noting(keep, max_memory=ceiling.limit)
+        keep, work = _noting(keep, max_memory=ceiling.limit), replace(work, memory=ceiling.limit)
     run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
     if isinstance(run, RunFolder):
         write_card(run, table, work.reporter)
@@ -172,6 +172,8 @@ def why_in_memory(recipe: Recipe) -> str | None:
     method = recipe.method.name or registry.MODELS[model].traits.method
     if method not in IN_FILES:
         return f"method {method} works in memory only (in files: {', '.join(IN_FILES)})"
+    if "latent" in registry.MODELS[model].provides:
+        return f"model {model} works in memory only"
     if recipe.uncertainty == "posterior":
         return "uncertainty=posterior works in memory only"
     if recipe.holdout_cells is not None:
@@ -199,6 +201,7 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     refits = POSTERIOR if recipe.uncertainty == "posterior" else REFITS
     reporter.plan([READING, TRAINING, *([refits] if refit_count(recipe) else []), SAVING])
     with reporter.stage(READING) as stage:
+        require_files(request.max_memory, table)
         if table is None:
             said = request.max_memory or run.record.max_memory
             table = place(recipe, Placing(said, why_in_memory(recipe), run.path.absolute()), ceiling, reporter)
@@ -217,7 +220,7 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
             with told(latest, request.tensorboard):
                 yield latest
 
-    resume_rows(rows, recipe, again, held, work)
+    resume_rows(rows, recipe, again, held, replace(work, memory=ceiling.limit))
     write_card(latest, table, reporter)
     return latest
 

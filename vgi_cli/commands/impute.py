@@ -19,7 +19,7 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Deltas, record_path
 from vgi_cli.commands.dry_run import ImputePlan
-from vgi_cli.commands.memory import refuse_beyond, to_impute
+from vgi_cli.commands.memory import refuse_beyond, require_files, to_impute
 from vgi_cli.commands.requests import ImputeRequest, RunRequest
 from vgi_cli.commands.samplers import checked_sampler, make_imputer, parameter_uncertainty, sampler_of
 from vgi_cli.encoding.check import Holes
@@ -257,8 +257,7 @@ def _sources(fitted: FittedTable, request: ImputeRequest, keys: RowKeys) -> tupl
 
 def require_memory(origin: Origin, fitted: FittedTable, request: ImputeRequest) -> None:
     """UsageError with the size that would do, where imputing a table would take more memory than it may."""
-    if request.table is not None:
-        raise UsageError("max_memory holds for tables in files, and this one is in memory", "name its files")
+    require_files(request.max_memory, request.table)
     stems = ["model", "conditionals"]
     if registry.SAMPLERS[fitted.sampler(request.sampler)].traits.stored:
         stems.append("imputations")

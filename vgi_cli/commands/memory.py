@@ -6,6 +6,7 @@ The estimates are counts with constants that were measured (docs/scale.md); they
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.tables import open_blocks, read
 from vgi_cli.machine.memory import Ceiling, free_ram
 from vgi_cli.reporting import Reporter
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.inputs import Origin, rough_size
@@ -51,6 +52,24 @@ def needed(origin: Origin, *, in_files: bool) -> Need:
     memory = PROGRAM + cells * (CELL + CSV_CELL * csv)
     files = PROGRAM + WORK + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
     return Need(memory, files if in_files else None)
+
+
+def require_files(said: int | None, table: Table | None) -> None:
+    """UsageError where a limit was said and the table is in memory already."""
+    if said is not None and table is not None:
+        raise UsageError("max_memory holds for tables in files, and this one is in memory", "name its files")
+
+
+def require_memory(
+    said: int | None, data: Sequence[str], mask: str | None, reading: TableSettings, tables: int
+) -> None:
+    """UsageError with the size that would do, where a command that holds so many such tables in memory may not take
+    what they need. `said`: the most bytes it may take; None: nobody said."""
+    if said is None:
+        return
+    origin = open_blocks(data, mask, reading).origin
+    need = needed(origin, in_files=False).in_memory
+    refuse_beyond(said, origin, PROGRAM + tables * (need - PROGRAM), "looking at")
 
 
 def to_impute(origin: Origin, run: int) -> int:

@@ -480,6 +480,7 @@ class EvaluateRequest(ScoringRequest):
     rows          rows that are scored where the likelihood has to be estimated: a number, or `all`
     fail_if       conditions on numbers of the report: refused early where the report will not have them
     json          whether the report itself is all that is wanted: no files without `out`
+    max_memory    most bytes that the evaluation may take
     """
 
     truth: str | None = None
@@ -491,6 +492,7 @@ class EvaluateRequest(ScoringRequest):
     rows: int | Literal["all"] | None = None
     fail_if: Sequence[str] = ()
     json: bool = False
+    max_memory: int | None = None
 
     @property
     def wanted(self) -> int | Literal["all"] | None:

@@ -15,7 +15,7 @@ from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
 from vgi_cli.maths.noise import KeyedNoise, row_keys
-from vgi_cli.scratch import Scratch
+from vgi_cli.scratch import Scratch, pieces
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 
@@ -96,8 +96,9 @@ class Respread:
         """keys [N], places [N]: of the rows, and where they stand in the table. ValueError: no column is rounded."""
         rows, layout = places.numpy(), schema.layout
         pairs = zip(schema.encoded, layout.slices, strict=True)
+        self._scratch = Scratch(table.folder) if isinstance(table, TableInFiles) else None
         self._columns = [
-            (column, layout.names[dims], column.codes(table.column(column.name))[rows])
+            (column, layout.names[dims], self._kept(column.codes(table.column(column.name))[rows]))
             for column, dims in pairs
             if column.noisy
         ]
@@ -107,13 +108,31 @@ class Respread:
         self._dims = torch.tensor([i for part in dims for i in part])
         self._seed, self._keys = seed, keys
 
+    def _kept(self, codes: Floats) -> Floats:
+        """Codes [N], in a file where the table is."""
+        if self._scratch is None:
+            return codes
+        kept = self._scratch.zeros(len(codes), dtype=torch.float64).numpy()
+        kept[:] = codes
+        return kept
+
     def __call__(self, draw: int) -> tuple[Tensor, Tensor]:
-        """Their dimensions [n], and the cells [N, n] float64; anything at missing ones."""
+        """Their dimensions [n], and the cells [N, n] float64 (in a file where the table is); anything at missing
+        ones."""
+        if self._scratch is None:
+            return self._dims, self._spread(draw, slice(0, len(self._keys)))
+        cells = self._scratch.zeros(len(self._keys), len(self._dims), dtype=torch.float64)
+        for rows in pieces(len(cells), 8 * cells.shape[1]):
+            cells[rows] = self._spread(draw, rows)
+        return self._dims, cells
+
+    def _spread(self, draw: int, rows: slice) -> Tensor:
+        """The cells of some rows."""
         parts = []
         for column, names, codes in self._columns:
-            noise = KeyedNoise(self._seed, names, self._keys, torch.tensor([draw]), "dequantise")
-            parts.append(column.encode(codes, noise.uniform()[0].numpy()))
-        return self._dims, torch.from_numpy(np.concatenate(parts, axis=1))
+            noise = KeyedNoise(self._seed, names, self._keys[rows], torch.tensor([draw]), "dequantise")
+            parts.append(column.encode(codes[rows], noise.uniform()[0].numpy()))
+        return torch.from_numpy(np.concatenate(parts, axis=1))
 
 
 class RowKeys:

@@ -273,7 +273,9 @@ def start(job: Job) -> tuple[Job, State]:
     inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any
     if "imputations" in recipe.method.entry.provides:
-        resources = Resources(memory_for_chains(job.device, work.folder), recipe.compile, work.reporter.warn)
+        resources = Resources(
+            memory_for_chains(job.device, work.folder, work.memory), recipe.compile, work.reporter.warn
+        )
         state = method.init(*inputs, resources)
         say_where(state.chains, work.folder, work.reporter)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Self
@@ -16,7 +15,7 @@ from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget, ample
 from vgi_cli.errors import FitError
 from vgi_cli.reporting import Reporter
-from vgi_cli.scratch import release
+from vgi_cli.scratch import release, zeros_in_file
 
 MEMINFO = Path("/proc/meminfo")
 RESIDENT = Path("/proc/self/statm")
@@ -33,6 +32,9 @@ GROUPS = (
     ),
 )
 """Limit and use of a container's memory (both versions of control groups), and what of the use is cached files."""
+
+FOR_CHAINS = 0.3
+"""Of what a limit leaves when a fit begins, for the chains: the rest is for what it computes."""
 
 
 class Ceiling:
@@ -73,13 +75,15 @@ def resident() -> int:
     return int(RESIDENT.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def memory_for_chains(device: torch.device, folder: Path | None) -> MemoryBudget:
+def memory_for_chains(device: torch.device, folder: Path | None, limit: int | None = None) -> MemoryBudget:
     """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists); None:
-    nowhere, they are kept in memory."""
+    nowhere, they are kept in memory. limit: bytes that this process may have in all; None: what there is."""
     if folder is None:
         return ample(device)
-    folder = existing(folder)
-    return MemoryBudget(free_on(device), free_ram(), lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
+    folder, ram = existing(folder), free_ram()
+    if limit is not None:
+        ram = min(ram, max(int(FOR_CHAINS * (limit - resident())), 0)) if RESIDENT.exists() else 0
+    return MemoryBudget(free_on(device), ram, lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))
 
 
 def existing(folder: Path) -> Path:
@@ -117,26 +121,14 @@ def _left(limit: Path, used: Path, cached: str) -> int:
 
 
 def mapped_lines(folder: Path, lines: int, K: int, dtype: torch.dtype) -> Tensor:
-    """Zeros [lines, K] in a new file of a folder, mapped into memory. FitError where there is no room for it.
-
-    The file has its room from the start (a full disk would otherwise end the process in the middle of a fit) and no
-    name: the system frees it when the tensor or the process ends, however it ends.
-    """
-    size = lines * K * dtype.itemsize
+    """Zeros [lines, K] in a new file of a folder, mapped into memory (vgi_cli/scratch.py). FitError where there is no
+    room for it."""
     try:
-        descriptor, name = tempfile.mkstemp(prefix=".vgi-chains-", dir=folder)
-        try:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, size)
-            else:
-                os.ftruncate(descriptor, size)
-            return torch.from_file(name, shared=True, size=lines * K, dtype=dtype).view(lines, K)
-        finally:
-            os.close(descriptor)
-            os.unlink(name)
+        return zeros_in_file(folder, (lines, K), dtype)
     except OSError as error:
         raise FitError(
-            f"cannot keep the chains in a file of {in_words(size)} in '{folder}': {error.strerror}",
+            f"cannot keep the chains in a file of {in_words(lines * K * dtype.itemsize)} in '{folder}': "
+            f"{error.strerror}",
             "choose a folder on a larger disk with --out, or take a smaller --set method.imputations",
         ) from None
 

@@ -164,6 +164,7 @@ class Work:
 
     started  monotonic time at which its command began
     folder   where imputations lie that are too large for the memory; None: they must fit
+    memory   bytes that the process may have, where its table is kept in files for that; None: what there is
     """
 
     reporter: Reporter = field(default_factory=Silent)
@@ -171,6 +172,7 @@ class Work:
     stop: Stop = field(default_factory=Stop)
     started: float = field(default_factory=time.monotonic)
     folder: Path | None = None
+    memory: int | None = None
 
     @property
     def seconds(self) -> float:

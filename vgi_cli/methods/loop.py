@@ -38,6 +38,7 @@ from vgi_cli.methods.optimisation import (
 )
 from vgi_cli.methods.reweighted import AVERAGE, Reweighted, work_of
 from vgi_cli.models.base import Model
+from vgi_cli.scratch import pieces
 
 Config = TypeVar("Config", bound=AscentConfig)
 
@@ -204,10 +205,14 @@ class LoopState(State):
             return
         chains = self.chains
         if not self._own_x:
-            chains.x, self._own_x = chains.x.clone(), True
+            own = chains.x.clone() if chains.scratch is None else chains.scratch.converted(chains.x, chains.x.dtype)
+            chains.x, self._own_x = own, True
         dims, values = self.respread(number)
         dims = dims.to(chains.x.device)
-        chains.x[:, dims] = values.to(chains.x).masked_fill_(chains.missing[:, dims], 0.0)
+        every = [slice(0, len(values))] if chains.scratch is None else pieces(len(values), 16 * values.shape[1])
+        for rows in every:
+            cells = values[rows].to(chains.x)
+            chains.x[rows, dims] = cells.masked_fill_(chains.missing[rows][:, dims], 0.0)
 
     def _rows(self, position: int) -> list[Tensor]:
         """Incomplete and complete rows of the batch at a position of this epoch."""

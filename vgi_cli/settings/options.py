@@ -248,7 +248,7 @@ Checkpoint = Annotated[Path, Option("The run folder that `vgi fit` or `vgi finet
 Epochs = Annotated[int | None, Option("Number of epochs (em: of iterations).", "N", "epochs")]
 _TIME = "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with what there is by then, or with 1."
 TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
-_MEMORY = "Most memory that the command may take, such as 2G; a table that needs more is kept in files (docs/scale.md)."
+_MEMORY = "Most memory that the command may take, such as 2G; what needs more is kept in files, or refused at once."
 MaxMemory = Annotated[str | int | None, Option(_MEMORY, "SIZE", parse=size, accept=size)]
 Force = Annotated[bool, Option("Replace an output that exists.")]
 _MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
@@ -487,6 +487,7 @@ class CheckOptions(TypedDict, total=False):
             parse=lambda left_out: not left_out,
         ),
     ]
+    max_memory: MaxMemory
     id: Ids
     exclude: Exclude
     columns: Kinds
@@ -625,6 +626,7 @@ class EvaluateOptions(CommonOptions, total=False):
     ]
     refit_epochs: RefitEpochs
     time_limit: TimeLimit
+    max_memory: MaxMemory
     force: Force
 
 

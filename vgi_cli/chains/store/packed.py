@@ -57,6 +57,7 @@ class Chains:
     """K chains of an incomplete table. How they are packed shows in `tensors` and in `size` only.
 
     x, missing, layout    those of the table: absent cells of x [N, D] hold 0
+    scratch               where the table lies in files
     parts                 the dimensions by format
     incomplete, complete  indices of the rows with and without holes
     """
@@ -64,7 +65,7 @@ class Chains:
     def __init__(self, table: TensorTable, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
         """All values start at 0. `mapped`: as in MemoryBudget, for `disk`."""
         x, missing, layout = table.x, table.missing, table.layout
-        self.x, self.missing, self.layout = x, missing, layout
+        self.x, self.missing, self.layout, self.scratch = x, missing, layout, table.scratch
         self.K = K
         formats = formats_of(layout, x.dtype)
         make_lines = line_maker(K, place, mapped, x.device)

@@ -14,6 +14,7 @@ from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, redundant_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
+from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.kinds import fixing, kinds_of
@@ -60,11 +61,13 @@ class CheckRequest(Request):
     report a page with pictures to write, too; None: none
     trial  whether each model is tried for a second, to tell what a fit of it would take
     json   whether the JSON object is wanted, not the text
+    max_memory  most bytes that the check may take
     """
 
     report: str | None = None
     trial: bool = True
     json: bool = False
+    max_memory: int | None = None
 
     def carry_out(self, reporter: Reporter) -> Checked:
         """Look at the table; nothing is fitted that is kept. Raises what `fit` raises of settings and tables."""
@@ -83,6 +86,9 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
     recipe = to_recipe(request.settings)
     reporter.plan([READING, CHECKING, *([TRYING] if request.trial else [])])
     with reporter.stage(READING) as stage:
+        require_files(request.max_memory, request.table)
+        if request.table is None:
+            require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, tables=1)
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.6)
         schema, notes = inferred(table, recipe.table)

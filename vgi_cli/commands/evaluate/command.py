@@ -29,6 +29,7 @@ from vgi_cli.commands.evaluate.score import RowScores, row_scores
 from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
+from vgi_cli.commands.memory import require_files, require_memory
 from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.check import check
@@ -248,7 +249,10 @@ def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table
             "--mask scores the hidden cells against DATA, which is read twice: it cannot be standard input",
             "write the table to a file, or name the complete one with --truth",
         )
+    require_files(request.max_memory, table)
     if table is None:
+        tables = 1 + (truth is None and (request.truth is not None or mask is not None))
+        require_memory(request.max_memory, request.said("data"), mask, reading, tables)
         table = read(request.said("data"), mask, reading)
         if request.truth is not None:
             truth = read([request.truth], None, reading)
