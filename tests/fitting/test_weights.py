@@ -131,6 +131,7 @@ def test_evaluate_weighs_its_means(tmp_path: Path) -> None:
     assert part["se"] == pytest.approx(se)
     assert part["per_cell"] == pytest.approx(mean / np.average(scores["observed"][known], weights=weight))
     assert "rows count in the means by column 'w' (--weight of the fit)" in report["notes"]
+    assert vgi_cli.report(run)["runs"][0]["likelihood"]["mean"] == pytest.approx(mean)
     plain = run.evaluate(data.drop(columns="w"))
     assert plain["loglik"]["mean"] == pytest.approx(scores["loglik"].mean()) and "weight" not in plain["loglik"]
     assert "rows count alike: the table has no column 'w' (--weight of the fit)" in plain["notes"]

@@ -40,6 +40,16 @@ class Page(HTMLParser):
             self.pictures.append(given.get("aria-label", ""))
 
 
+def test_five_rows_are_too_few_to_judge_by(vgi: Vgi, tmp_path: Path) -> None:
+    (tmp_path / "five.csv").write_text("a,b,c\n1.5,u,10\n2.5,v,20\n,u,30\n4,,40\n5,v,\n")
+    quick = ("--model", "mixture", "--set", "bootstrap=2", "--set", "trees=none")
+    assert vgi("fit", "five.csv", "--out", "five", *quick, "-q").code == 0
+    done = vgi("report", "five", "--json", "-q")
+    (run,) = checked("report", done.out)["runs"]
+    said = {verdict["about"]: verdict for verdict in run["verdicts"] if "too few to judge" in verdict["text"]}
+    assert said["calibration"]["level"] == "unknown" and run["calibration"]["skill"] is None
+
+
 def test_json_by_its_schema(vgi: Vgi, runs: Path) -> None:
     done = vgi("report", runs / "mix", "--json", "-q")
     assert done.code == 0, done.err

@@ -132,6 +132,7 @@ def test_training(numbers: Numbers, level: Level) -> None:
         (replace(GOOD, calibration=Calibration(100, 200, 19, 0.5, 1.0)), "calibration", "good"),
         (replace(GOOD, calibration=Calibration(100, 200, 19, 0.0, 0.9)), "calibration", "look"),
         (replace(GOOD, holdout=None), "calibration", "unknown"),
+        (replace(GOOD, calibration=Calibration(5, 4, 19, None, None)), "calibration", "unknown"),
         (replace(GOOD, likelihood=Likelihood(9, "exact", -1.0, [OddRow(3, {}, 2, -99.0, 50.0, 20.0)])), "rows", "look"),
         (with_column(pooled=Pooled(0.0, 0.1, 0.7)), "information", "look"),
     ],

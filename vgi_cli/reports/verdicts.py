@@ -258,6 +258,9 @@ def _calibration(numbers: Numbers) -> Iterable[Verdict]:
 
 def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) -> Iterable[Verdict]:
     """How well cells of some sort are told, by column and over all."""
+    if found.skill is None and found.coverage is None:
+        yield Verdict("calibration", "unknown", f"{what} are too few to judge the fit by: {found.cells:,}.")
+        return
     told = {name: own for name, own in columns.items() if own is not None}
     worse = [name for name, own in told.items() if own.cells >= WORSE_CELLS and own.skill < WORSE]
     count = sum(own.cells for own in told.values() if own.coverage is not None)

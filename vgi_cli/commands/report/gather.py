@@ -29,6 +29,7 @@ from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.missingness import missingness
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
+from vgi_cli.fitting.tables import row_weights
 from vgi_cli.machine.work import Stop, TimeLimit, Work, limit_of
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.pooling.rubin import combine
@@ -287,13 +288,14 @@ def _columns(
 
 
 def _pooled(column: ModelledColumn, completed: Floats) -> Pooled | None:
-    """The mean of a column of numbers by Rubin's rules, of its completed cells [m, n]; None for levels, and where no
-    cell varies or there is one draw only."""
+    """The mean of a column of numbers by Rubin's rules for large samples, of its completed cells [m, n] (with degrees
+    of freedom of few rows a column without a hole would lose information, too); None for levels, and where no cell
+    varies or there is one draw only."""
     m, n = completed.shape
     variances = completed.var(1, ddof=1) / n if n > 1 else np.zeros(m)
     if isinstance(column, Levelled) or m < 2 or not bool((variances > 0).all()):
         return None
-    found = combine(completed.mean(1)[:, None], variances[:, None], n - 1)
+    found = combine(completed.mean(1)[:, None], variances[:, None])
     return Pooled(float(found.estimate[0]), float(np.sqrt(found.total[0])), float(found.fmi[0]))
 
 
@@ -378,4 +380,9 @@ def _likelihood(
         )
         for row in unlikely.lowest((values + units)[known], counts, LOWEST)
     ]
-    return Likelihood(len(numbers), scored.loglik.estimator, float(values[known].mean()), lowest)
+    by = fitted.recipe.table.weight
+    weights = None if by is None or by not in table.names else row_weights(table, by)[numbers]
+    if weights is not None and not weights.any():
+        weights = None
+    mean = float(np.average(values[known], weights=weights))
+    return Likelihood(len(numbers), scored.loglik.estimator, mean, lowest)
