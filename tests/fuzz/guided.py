@@ -8,6 +8,7 @@ What ends in anything but an error of the program is printed with its bytes, and
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import itertools
 import sys
@@ -25,6 +26,9 @@ from vgi_cli.table.csv.safe import safe_cells
 from vgi_cli.table.csv.text import split_csv
 from vgi_cli.table.reader import as_delimiter
 from vgi_cli.table.shard import Shard
+
+WATCHED, MODULE = ("vgi_cli", "yaml"), "tests.fuzz.guided"
+"""Packages whose branches guide, and this file."""
 
 
 def csv(data: bytes) -> None:
@@ -110,8 +114,10 @@ SEEDS = {
 def main() -> None:
     import atheris
 
-    target = TARGETS[sys.argv[1]]
-    atheris.instrument_func(target)
+    for name in [name for name in sys.modules if name.partition(".")[0] in WATCHED or name == MODULE]:
+        del sys.modules[name]  # to be loaded once more, under its eyes
+    with atheris.instrument_imports(include=list(WATCHED)):
+        target = importlib.import_module(MODULE).TARGETS[sys.argv[1]]
     folder = Path("seeds") / sys.argv[1]
     folder.mkdir(parents=True, exist_ok=True)
     for number, data in zip(itertools.count(), SEEDS[sys.argv[1]], strict=False):

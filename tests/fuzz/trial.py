@@ -37,6 +37,7 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import VgiError
 from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
+from vgi_cli.table.csv import text as csv_text
 from vgi_cli.table.draws import HeldDraws
 from vgi_cli.table.fills import avoid_codes, find_styles
 from vgi_cli.table.parquet import table as parquet_table
@@ -116,7 +117,10 @@ def read_and_fill(case: Case, seed: int) -> str:
         avoid_codes(draws, whole, schema)
         content = Content(blocks, schema, find_styles((b.table for b in blocks.blocks()), schema), HeldDraws(draws))
         out, told = Path(f"o{Path(case.name).suffix}"), list[str]()
-        write_blocks(content, layout="single", out=out, say=told.append)
+        try:
+            write_blocks(content, layout="single", out=out, say=told.append)
+        except VgiError as error:  # no type of Parquet holds the numbers and such a fill
+            return error.message
         names = {column.name: None for column in (*schema.encoded, *schema.constants)}
         names |= {c["name"]: _fills(c) for c in json.loads(schema.to_json())["columns"] if c["name"] in names}
         if out.suffix == ".parquet":
@@ -154,6 +158,7 @@ def _small_blocks(rows: int) -> Iterator[None]:
     with (
         patch.object(row_blocks, "block_rows", lambda width: rows),
         patch.object(csv_rows, "PIECE", 5),
+        patch.object(csv_text, "SAMPLE", 1),
         patch.object(parquet_table, "BATCH", 2),
         patch.object(write_parquet, "GROUP_CELLS", 20),
     ):

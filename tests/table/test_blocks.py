@@ -299,3 +299,10 @@ def test_a_name_that_looks_like_a_mark_is_written_in_quotes(tmp_path: Path) -> N
     (path,) = write_imputed(source, schema, np.full((1, 4, 2), 2.0), layout="single", out=tmp_path / "o.csv")
     assert path.read_bytes().decode() == '"\ufeffz",b\n1.5,1\n2,2\n2.5,3\n4,4\n'
     assert list(read_table([path]).names) == table.column_names
+
+
+@pytest.mark.parametrize("first", ["a;b", '"x|y"'])
+def test_a_delimiter_in_the_first_row_alone_is_none(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"n;m|k\n{first}\n" + "1\n2\n" * 300)
+    assert open_table([path]).origin.N == read_table([path]).N == 601

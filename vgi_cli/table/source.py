@@ -88,7 +88,7 @@ class Files(Source):
             self._width = parquet_frame(named.files)[0].num_columns
             self._decimals = _single_decimals(named, self._width)
         else:
-            first = next(csv_tables(TableFiles.of(named.files[0]), repeat(1)), None)
+            first = next(csv_tables(TableFiles.of(named.files[0]), repeat(LEAST_ROWS)), None)
             self._width = 1 if first is None else len(first[1].names)
         self.origin = named.origin
         self._starts: list[_Start] = []

@@ -27,6 +27,8 @@ QUOTE, LF, CR = 34, 10, 13
 Bytes = npt.NDArray[np.uint8]
 GUESSES = {";": "';'", "\t": "'\\t'", ",": "','", "|": "'|'"}
 """Delimiters that a one-column file may have been meant to have, as the shell wants them."""
+SAMPLE = 100
+"""Rows that are looked at for one of them."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def check_names(names: Sequence[str], label: str) -> None:
 
 
 def _check_delimiter(text: bytes, label: str, delimiter: str, name: str, starts: Ints, ends: Ints) -> None:
-    sample = [text[int(s) : int(e)].decode() for s, e in zip(starts[:100], ends[:100], strict=True)]
+    sample = [text[int(s) : int(e)].decode() for s, e in zip(starts[:SAMPLE], ends[:SAMPLE], strict=True)]
     for guess, shown in GUESSES.items():
         if guess != delimiter and guess in name and all(guess in row for row in sample):
             raise InputError(
