@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vgi_cli.fitting.mcar import little
+from vgi_cli.fitting.mcar import little, straightened
 from vgi_cli.maths.mcar import little_test
 
 AIRQUALITY = Path(__file__).parents[1] / "data" / "airquality.csv"
@@ -75,6 +75,31 @@ def test_its_size_and_its_power() -> None:
     assert np.mean(null < 0.05) <= 0.15  # binomial: 0.05 and 2.9 standard errors
     assert abs(null.mean() - 0.5) < 0.14  # uniform: 3 standard errors
     assert max(p_values(True, 3)) < 1e-6
+
+
+def test_skewed_columns_enter_by_their_normal_scores() -> None:
+    generator = torch.Generator().manual_seed(3)
+    raw, scored = [], []
+    for _ in range(20):
+        x = torch.randn(150, 2, generator=generator, dtype=torch.float64)
+        x[:, 1] = (6 * x[:, 1]).exp()
+        x[torch.rand(150, 2, generator=generator) < 0.3] = torch.nan
+        straight = straightened(x)
+        assert straight.scored == [1] and bool((straight.x.isnan() == x.isnan()).all())
+        assert torch.equal(straight.x[:, 0].nan_to_num(), x[:, 0].nan_to_num())
+        for found, rows in ((raw, x), (scored, straight.x)):
+            test = little(rows, rows.isnan()).test
+            assert test is not None
+            found.append(test.p_value)
+    assert sum(p < 0.05 for p in scored) <= 4  # binomial of 20 and 0.05: more once in 500
+    assert np.mean(scored) > 0.3
+
+
+def test_normal_scores_keep_order_and_ties() -> None:
+    x = torch.tensor([[1.0], [1.0], [2.0], [1e9], [torch.nan], [3.0], [4.0], [5.0]], dtype=torch.float64)
+    scores = straightened(x).x[:, 0]
+    expected = torch.special.ndtri(torch.tensor([1.0, 1.0, 2.5, 6.5, 3.5, 4.5, 5.5], dtype=torch.float64) / 7)
+    torch.testing.assert_close(scores[[0, 1, 2, 3, 5, 6, 7]], expected)
 
 
 def test_why_it_is_not_made() -> None:

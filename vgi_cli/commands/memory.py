@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vgi_cli.columns.wording import shortened
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.tables import open_blocks, read
-from vgi_cli.machine.memory import Ceiling, free_ram
 from vgi_cli.reporting import Reporter
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 from vgi_cli.table.inputs import Origin, rough_size
+
+if TYPE_CHECKING:
+    from vgi_cli.machine.memory import Ceiling
 
 PROGRAM = 450_000_000
 """Bytes of the program itself, its libraries included."""
@@ -110,6 +112,8 @@ class Placing(NamedTuple):
 def place(recipe: Recipe, placing: Placing, ceiling: Ceiling, reporter: Reporter) -> Table:
     """Read the table: into memory, or, where that would take more than is allowed (of the free memory, where nobody
     said), into files. UsageError with the size that would do where neither is possible."""
+    from vgi_cli.machine.memory import free_ram  # loads torch: `vgi check` does without
+
     said = placing.said
     if said is None and (placing.why_not or recipe.data == ("-",)):
         return read(recipe.data, recipe.mask, recipe.table)

@@ -26,6 +26,9 @@ LEAST = 2.0
 this row itself helped to find."""
 FEW = 5
 """A pattern with fewer rows has a mean that is far from normal, unless the rows are."""
+SKEWED = 2.0
+"""Skewness (third standardised moment) from which on a column is taken by the normal scores of its ranks: a few far
+values make the means of patterns differ by more than the chi-squared law of normal rows knows of."""
 UNPENALISED = Penalty(floor=0.0, pooling=0.0, common=0.0, mean=0.0, weight=0.0)
 
 
@@ -42,6 +45,32 @@ class Little(NamedTuple):
     why_not: str | None = None
     scarce: int = 0
     settled: bool = True
+
+
+class Straight(NamedTuple):
+    """Columns of numbers x [N, D], NaN where missing, and the places of those that are taken by normal scores."""
+
+    x: Tensor
+    scored: list[int]
+
+
+def straightened(x: Tensor) -> Straight:
+    """Columns of numbers [N, D], NaN where missing, with those far from normal replaced by the normal scores of their
+    ranks (van der Waerden), equal values at their mean rank. Cells that are missing completely at random are so in
+    whatever their column is measured."""
+    delta = x - x.nanmean(0)
+    sd = delta.square().nanmean(0).sqrt()
+    skewness = (delta / sd).pow(3).nanmean(0)
+    scored = [j for j, own in enumerate(skewness.tolist()) if abs(own) > SKEWED]
+    if not scored:
+        return Straight(x, [])
+    out = x.clone()
+    for j in scored:
+        seen = ~x[:, j].isnan()
+        _, place, count = x[seen, j].unique(return_inverse=True, return_counts=True)
+        middle = count.cumsum(0) - (count + 1) / 2 + 0.5
+        out[seen, j] = torch.special.ndtri(middle.to(x.dtype) / int(seen.sum()))[place]
+    return Straight(out, scored)
 
 
 def little(x: Tensor, missing: Tensor) -> Little:

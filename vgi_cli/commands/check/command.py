@@ -12,6 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import named
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, redundant_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
@@ -188,14 +189,18 @@ def _mcar(table: Table, schema: Schema, holes: Missingness, twins: Sequence[Redu
         return {**out, "why_not": "it compares columns of numbers, and there is one"}
     import torch
 
-    from vgi_cli.fitting.mcar import FEW, little
+    from vgi_cli.fitting.mcar import FEW, little, straightened
 
     x = np.stack([column.codes(table.column(column.name)) for column in numbers], 1)
-    found = little(torch.from_numpy(x), torch.from_numpy(np.isnan(x)))
+    straight = straightened(torch.from_numpy(x))
+    found = little(straight.x, torch.from_numpy(np.isnan(x)))
     if found.test is None:
         return {**out, "why_not": found.why_not}
     test = found.test
-    caveats = ["it takes rows for draws from one normal distribution; skewed columns make it reject too often"]
+    caveats = ["it takes rows for draws from one normal distribution; long tails make it reject too often"]
+    if straight.scored:
+        skewed = named("column", [names[j] for j in straight.scored])
+        caveats.append(f"far from normal, and taken by the normal scores of the ranks: {skewed}")
     if found.scarce:
         caveats.append(
             f"{found.scarce:,} of {test.patterns:,} patterns have fewer than {FEW} rows, for which the chi-squared law "
