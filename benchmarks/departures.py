@@ -41,6 +41,7 @@ from vgi_cli.chains import moves
 from vgi_cli.chains.scans import Scan, random_scan
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.vgi import warm_ups
+from vgi_cli.ranks import ALONE, Ranks
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "toy-fa.yaml"
 UNEVEN = (0.9, 0.7, 0.5, 0.3, 0.15, 0.05)
@@ -50,10 +51,10 @@ WIDE, FACTORS = 30, 3
 
 
 def rows_alike(
-    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
+    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, order: Tensor, ranks: Ranks = ALONE
 ) -> Tensor:
     """Minus the mean over rows of the mean log q of M observed columns."""
-    scan = random_scan(q.blocks(~missing), moves.uniform((x.shape[0], q.S), x, generator), M)
+    scan = random_scan(q.blocks(~missing), order, M)
     log_q = torch.where(scan.active, q.law(x, ~missing, scan.j, hidden=True).log_prob(q.at(x, scan.j)), 0.0)
     return -(weight * log_q.sum(1) / scan.active.sum(1).clamp(min=1)).sum()
 

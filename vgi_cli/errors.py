@@ -68,6 +68,10 @@ class FitError(VgiError):
     """Training failed; the last good checkpoint is kept (exit code 1)."""
 
 
+class RanksLost(FitError):
+    """Of the processes that share a fit one has ended or cannot be reached; the last good checkpoint is kept."""
+
+
 class HolesLeft(VgiError):
     """`--strict`: a table has holes that no fill reaches; nothing was written (exit code 1)."""
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.mixed import A, B, ExactMixedConditionals, LevelsAndNumbers, rough_conditionals
+from vgi_cli.chains.moves import uniform
 from vgi_cli.chains.scans import random_scan
 from vgi_cli.layout import Layout
 from vgi_cli.methods.vgi.objective import (
@@ -121,7 +122,7 @@ def test_warm_up_loss_is_the_cross_entropy_of_observed_cells():
     q = ExactMixedConditionals(model)
     j = torch.arange(4).expand(400, 4)
     expected = -q.law(x, missing, j).log_prob(x).mean()
-    got = warm_up_loss(q, x, missing, x.new_full((400,), 1 / 400), 4, g)
+    got = warm_up_loss(q, x, missing, x.new_full((400,), 1 / 400), 4, uniform((400, q.S), x, g))
     torch.testing.assert_close(got, expected)
 
 

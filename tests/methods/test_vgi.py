@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from tests.oracles import PlainNormal
-from vgi_cli.chains.moves import Moves, OfRows, sweep, sweep_noise
+from vgi_cli.chains.moves import Moves, OfRows, sweep, sweep_noise, uniform
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Conditionals
@@ -139,16 +139,16 @@ def test_warm_up_loss_is_that_of_algorithm_2_whatever_choice_of_columns_estimate
     share = weight[:, None] * ~missing
     expected = -((share * log_q).sum(0) / share.sum(0)).mean()
     for seed in range(3):
-        got = warm_up_loss(q, x, missing, weight, 3, torch.Generator().manual_seed(seed))
+        got = warm_up_loss(q, x, missing, weight, 3, uniform((len(x), 3), x, torch.Generator().manual_seed(seed)))
         torch.testing.assert_close(got, expected)
     for M in (1, 2):
-        some = torch.stack([warm_up_loss(q, x, missing, weight, M, g) for _ in range(2000)])
+        some = torch.stack([warm_up_loss(q, x, missing, weight, M, uniform((len(x), 3), x, g)) for _ in range(2000)])
         assert abs(float(some.mean() - expected)) < 4 * float(some.std() / 2000**0.5)
         assert float(some.std()) > 1e-3
     missing[:, 0] = True  # a column that the batch lacks takes no part
     expected = -((share * log_q).sum(0) / share.sum(0))[1:].mean()
     whole = ~missing.all(1)
-    got = warm_up_loss(q, x[whole], missing[whole], weight[whole], 3, g)
+    got = warm_up_loss(q, x[whole], missing[whole], weight[whole], 3, uniform((int(whole.sum()), 3), x, g))
     torch.testing.assert_close(got, expected)
 
 

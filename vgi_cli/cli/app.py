@@ -21,6 +21,7 @@ from vgi_cli.cli.commands import COMMANDS
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.cli.visible import shown_stdout
 from vgi_cli.errors import UsageError, VgiError, closest, nearest
+from vgi_cli.machine.launch import Launch, launched
 from vgi_cli.version import __version__, said
 
 _ParseError: Any = typer.BadParameter.__mro__[1]
@@ -115,7 +116,9 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
     except VgiError as error:
         if debug:
             console.trace()
-        console.error(error.message, error.hint)
+        launch = _launch()
+        if not launch.leaves_to_others(error.exit_code):
+            console.error(f"rank {launch.rank}: {error.message}" if launch.rank else error.message, error.hint)
         return error.exit_code
     except _ParseError as error:
         console.error(*_parse_text(error))
@@ -161,6 +164,14 @@ def _require_utf8(arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             raise UsageError(f"'{argument}' is not UTF-8", "rename the file") from None
+
+
+def _launch() -> Launch:
+    """How this process was started; alone where that makes no sense, which a command refuses."""
+    try:
+        return launched()
+    except UsageError:
+        return Launch()
 
 
 def _out_of_memory(error: Exception) -> bool:

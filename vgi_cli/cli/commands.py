@@ -18,6 +18,9 @@ from vgi_cli.cli import help
 from vgi_cli.cli.completion import offered
 from vgi_cli.cli.console import Console, is_terminal
 from vgi_cli.cli.visible import visible
+from vgi_cli.errors import UsageError
+from vgi_cli.machine.launch import Launch, launched
+from vgi_cli.reporting import Silent
 from vgi_cli.settings import options
 from vgi_cli.settings.options import Field
 
@@ -133,15 +136,19 @@ class Command:
         def called(context: typer.Context, **typed: Any) -> None:
             from vgi_cli.registry.plugins import plugged
 
+            launch = launched()
             with plugged(typed.get("plugins") or ()):  # what is typed may have their names
                 said = options.read_typed(fields, typed)
-                request = self._request(said, typed, context.obj["started"])
+                request = self._request(said, typed, context.obj["started"], launch)
             reporter = _console(said.values, typed.get("data"))
+            listener = Silent() if launch.rank else reporter
             try:
                 dry = said.values.get("dry_run")
-                result = request.look(reporter) if dry else request.carry_out(reporter)
+                result = request.look(listener) if dry else request.carry_out(listener)
             finally:
                 reporter.close()
+            if launch.rank:
+                return  # rank 0 says what came of it
             if dry:
                 print(visible(result.text()), end="")
             else:
@@ -157,8 +164,8 @@ class Command:
         called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
         return called
 
-    def _request(self, said: options.Said, typed: Mapping[str, Any], started: float) -> Any:
-        """What was asked for. UsageError where it cannot be."""
+    def _request(self, said: options.Said, typed: Mapping[str, Any], started: float, launch: Launch) -> Any:
+        """What was asked for, of this process or of several. UsageError where it cannot be."""
         from vgi_cli.commands import requests
 
         module, _, name = self.request.rpartition(":")
@@ -170,6 +177,14 @@ class Command:
             given = {**said.values, **told}
             own = {field.name for field in dataclasses.fields(kind)}
             return kind(**{name: value for name, value in given.items() if name in own and value is not None})
+        if issubclass(kind, requests.FitRequest):
+            told["launch"] = launch
+        elif not launch.alone:
+            apart = "; vgi impute --shard I/N fills a part of the rows" * issubclass(kind, requests.ImputeRequest)
+            raise UsageError(
+                f"WORLD_SIZE is {launch.world}: of all commands only `vgi fit` can be shared by several processes",
+                f"start this one without torchrun{apart}",
+            )
         data = told.pop("data", None)
         paths = [data] if isinstance(data, str) else data
         return requests.make_request(kind, said, paths, os.environ, started=started, **told)

@@ -11,7 +11,8 @@ TOP = "Fit statistical models on incomplete tables with variational Gibbs infere
 
 FIT = (
     "Fit a model on DATA, a table with holes, and print the run folder. DATA: CSV, TSV, Parquet, a folder of Parquet, "
-    "several files as one table, or - (CSV on stdin). Without --out the run is the next free run1/, run2/, …"
+    "several files as one table, or - (CSV on stdin). Without --out the run is the next free run1/, run2/, … Several "
+    "processes, GPUs or machines share a fit: torchrun --nproc-per-node 2 -m vgi_cli fit … (docs/scale.md)."
 )
 CHECK = (
     "Look at DATA before it is fitted: what each column is taken for and why, what is missing and together with what, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +36,17 @@ from vgi_cli.fitting.rows import (
     rows_of,
     weighted,
 )
+from vgi_cli.fitting.sharing import check_shared
 from vgi_cli.fitting.tensorboard import told
-from vgi_cli.machine.device import set_threads
+from vgi_cli.machine.device import resolve_device, set_threads
 from vgi_cli.machine.memory import Ceiling
+from vgi_cli.machine.ranks import joined
 from vgi_cli.machine.work import Work, limit_of, watch_signals
+from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
+from vgi_cli.runs.elsewhere import RunElsewhere
 from vgi_cli.runs.folder import RunFolder, check_free, claim
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
@@ -65,10 +69,10 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
     """
     out, settings = request.folder, request.settings
     limit = limit_of(settings, request.started)
-    with watch_signals() as stop, Ceiling() as ceiling:
-        run = find_run(out) if request.resume else None
+    run = find_run(out) if request.resume else None
+    with watch_signals() as stop, Ceiling() as ceiling, _ranks(request, run) as ranks:
         if run is not None:
-            return _resume(run, request, Work(reporter, limit, stop, request.started, run.path), ceiling)
+            return _resume(run, request, Work(reporter, limit, stop, request.started, run.path, ranks=ranks), ceiling)
         if request.resume and request.table is None and "data" not in settings:
             raise UsageError(f"--resume: nothing was fitted in {out} yet", "name the table too, to begin a fit there")
         if request.resume:
@@ -77,15 +81,41 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
 
         @contextmanager
         def keep(manifest: Mapping[str, Any]) -> Iterator[RunStore]:
+            if ranks.rank:
+                made.append(RunFolder(Path(ranks.text("")), dict(manifest)))
+                yield RunElsewhere(manifest, made[0].path, ranks)
+                return
             claimed = claim(out, request.force)
             with sole_writer(claimed.path), claimed.undone_if_empty():
                 made.append(RunFolder(claimed.path, dict(manifest), claimed))
+                made[0].ranks = ranks
+                ranks.text(str(claimed.path))
                 with told(made[0], request.tensorboard):
                     yield made[0]
 
         folder = Path().absolute() if out is None else out.absolute().parent
-        _fit(request, keep, Work(reporter, limit, stop, request.started, folder), ceiling)
+        _fit(request, keep, Work(reporter, limit, stop, request.started, folder, ranks=ranks), ceiling)
         return made[0]
+
+
+def _ranks(request: FitRequest, run: RunFolder | None) -> AbstractContextManager[Ranks]:
+    """The processes that share a fit, of which this is one: refused before they wait for each other is what can be.
+    `run`: the one that goes on."""
+    settings, from_memory = request.settings, request.table is not None
+    if request.launch.alone or (run is not None and finished(run, settings)):
+        return nullcontext(ALONE)
+    if run is None:
+        _check_plugins(settings, Silent())
+        recipe = make_plan(settings, from_memory=from_memory)
+        check_free(request.folder, request.force)
+    else:
+        recipe = merge(run, settings)
+    check_shared(recipe)
+    if request.max_memory is not None:
+        raise UsageError(
+            "--max-memory counts for one process, and this is one of several", "leave it out, or start one process"
+        )
+    return joined(request.launch, resolve_device(recipe.device, origin(settings, "device", "--device")))
 
 
 def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
@@ -214,14 +244,20 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     @contextmanager
     def again() -> Iterator[RunStore]:
         nonlocal latest
+        if work.ranks.rank:
+            latest = RunFolder.open(run.path)
+            yield RunElsewhere(latest.manifest, run.path, work.ranks, latest)
+            return
         with sole_writer(run.path):
             latest = RunFolder.open(run.path)
+            latest.ranks = work.ranks
             latest.truncate_metrics()
             with told(latest, request.tensorboard):
                 yield latest
 
     resume_rows(rows, recipe, again, held, replace(work, memory=ceiling.limit))
-    write_card(latest, table, reporter)
+    if not work.ranks.rank:
+        write_card(latest, table, reporter)
     return latest
 
 

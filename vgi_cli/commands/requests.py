@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from vgi_cli.errors import UsageError, nearest
 from vgi_cli.evaluation.fail_if import Condition, parse
 from vgi_cli.fitting import tensorboard
+from vgi_cli.machine.launch import BY_ITSELF, Launch
 from vgi_cli.ranges import MECHANISMS, MOST_IMPUTATIONS, MOST_ROWS
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.plugins import plugged
@@ -96,12 +97,14 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
     """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what would
-    be done; `tensorboard`: a folder for metrics; `max_memory`: most bytes that the fit may take."""
+    be done; `tensorboard`: a folder for metrics; `max_memory`: most bytes that the fit may take; `launch`: with which
+    processes this one shares the fit."""
 
     resume: bool = False
     dry_run: bool = False
     tensorboard: str | None = None
     max_memory: int | None = None
+    launch: Launch = BY_ITSELF
 
     def look(self, reporter: Reporter) -> DryRun:
         """What a fit would take the columns for; nothing is written."""

@@ -25,6 +25,7 @@ from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, State
 from vgi_cli.methods.loop import LoopState
+from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
 from vgi_cli.runs.store import RunStore
 
@@ -86,6 +87,7 @@ class Drive:
     table       what is fitted: for messages
     constant    tensors that every checkpoint carries along
     resume_with the command that continues this fit
+    ranks       the processes that share it: each drives its own part, and all take the same turns
     """
 
     advance: Callable[[Any, Callable[[], bool]], Events]
@@ -101,6 +103,7 @@ class Drive:
     patience: int = 10
     constant: Parts = field(default_factory=dict)
     resume_with: str = ""
+    ranks: Ranks = ALONE
     seconds_before: float = 0.0
     steps: int = 0
     best_score: float = -math.inf
@@ -112,6 +115,7 @@ class Drive:
     measured: Measured = field(default_factory=Measured)
     last_metrics: dict[str, Any] = field(default_factory=dict)
     _epoch_began: float | None = field(default=None, init=False)  # None: in another process
+    _agreed_signal: int = field(default=0, init=False)  # 0: none
 
     def restore(self, parts: Parts, progress: Mapping[str, Any]) -> None:
         """Go back to a checkpoint: the state, the best parameters so far, the counters."""
@@ -141,6 +145,7 @@ class Drive:
         self._epoch_began = started if self.steps == 0 else None
         self.run.start_metrics()
         outcome = "early_stopping" if self._exhausted() else self._limit_reached(started, saving)
+        outcome, _ = self._turn(outcome, False)
         late = asked = False
         stages = self.reporter.stage(TRAINING, until=self.deadline)
 
@@ -167,33 +172,52 @@ class Drive:
                             outcome = "early_stopping"
                     self._tell(stage, started, now)
                     outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
-                    if self.stop.signal is not None or outcome:
+                    due = now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving)
+                    outcome, due = self._turn(outcome, due)
+                    if self._signal is not None or outcome:
                         break
-                    if now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving):
+                    if due:
                         before = time.monotonic()
                         self._checkpoint(now - started)
                         last_saved = time.monotonic()
                         saving = last_saved - before
                     begun = time.monotonic()
-                if outcome is None and self.stop.signal is None:
+                outcome, _ = self._turn(outcome, False)
+                if outcome is None and self._signal is None:
                     ended = "epochs" if self.state.epoch >= self.state.epochs else "converged"
                     outcome = "time_limit" if late else ended
                     unseen = self.state.epoch > self.validated
                     if outcome == "converged" and self.validator is not None and unseen:
                         scored = {"epoch": self.state.epoch, "step": self.steps, **self._scored(self.validator)}
                         self._write(scored, time.monotonic() - started)
-                        outcome = None if self.stop.signal is not None else outcome
+                        outcome = None if self._signal is not None else outcome
                 self._checkpoint(time.monotonic() - started, outcome)
+                self._turn(outcome, False)
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
-        if self.stop.signal is not None:  # also while the last checkpoint was written: no refits after it
+        if self._signal is not None:  # also while the last checkpoint was written: no refits after it
             saved = "" if self.run.address is None else f", saved in {self.run.name},"
             raise self.stop.interrupted(
                 f"stopped after epoch {self.state.epoch}{saved}",
+                self._signal,
                 hint=f"continue with: {self.resume_with}" if self.resume_with else None,
             )
         assert outcome is not None
         return Outcome(outcome, self.state.epoch, self.steps)
+
+    def _turn(self, outcome: str | None, due: bool) -> tuple[str | None, bool]:
+        """How the fit ends here, if it does, and whether a checkpoint is due, agreed among all ranks: each has a clock
+        of its own, and a signal may reach one alone."""
+        if self.ranks.alone:
+            return outcome, due
+        number = 0 if self.stop.signal is None else int(self.stop.signal)
+        self._agreed_signal, late, saving = self.ranks.most(number, int(outcome == "time_limit"), int(due))
+        return (outcome or "time_limit") if late else outcome, bool(saving)
+
+    @property
+    def _signal(self) -> int | None:
+        """The signal that stops the fit: of several ranks the one that all know of."""
+        return self.stop.signal if self.ranks.alone else self._agreed_signal or None
 
     def _limit_reached(self, now: float, ahead: float) -> str | None:
         """Which limit is reached; `ahead`: seconds that the next step and the saving after it will take."""
@@ -241,7 +265,7 @@ class Drive:
         """The score of the present state, by the criterion's name; the best state so far is kept. Nothing where the
         time was over before it was known."""
         try:
-            score = validator.score(self.state, self._over)
+            score = self.ranks.score(lambda: validator.score(self.state, self._over), OutOfTime)
         except OutOfTime:
             return {}
         self.validated = self.state.epoch

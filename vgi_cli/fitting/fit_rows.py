@@ -42,6 +42,7 @@ from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
+from vgi_cli.ranks import Ranks
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
 from vgi_cli.runs.manifest import HINT, new_manifest
@@ -49,6 +50,7 @@ from vgi_cli.runs.store import CHAINS, RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
 from vgi_cli.samplers.starts import in_order
 from vgi_cli.settings import components
+from vgi_cli.settings.gather import read_recipe
 from vgi_cli.settings.problems import Settings
 from vgi_cli.settings.recipe import ModelChoice, Recipe
 
@@ -101,7 +103,7 @@ def fit_rows(
     recipe, layout = choose_blocks(recipe, rows.table, reporter)
     for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
         reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
-    device = resolve_device(recipe.device, "device")
+    device = work.ranks.device(resolve_device(recipe.device, "device"))
     if device.type != "cpu" and not recipe.method.entry.traits.gpu:
         if recipe.device != "auto":
             reporter.say(f"method {recipe.method.name} computes on the CPU")
@@ -118,6 +120,7 @@ def fit_rows(
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     recipe = plateau.settled(recipe, train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
+    recipe = _agreed(recipe, work.ranks)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
     require_time(work.limit, "training could begin")
     if planned is not None:
@@ -135,9 +138,18 @@ def resume_rows(
     recipe, layout = choose_blocks(recipe, rows.table, work.reporter)
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
     require_time(work.limit, "the table had been read")
-    job, state = start(Job(recipe, train, held, resolve_device(recipe.device, "device"), work))
+    device = work.ranks.device(resolve_device(recipe.device, "device"))
+    job, state = start(Job(recipe, train, held, device, work))
     with again() as run:
         return carry_out(run, job, state, resumed=run.fitted)
+
+
+def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
+    """The recipe of rank 0: what a time limit left may differ elsewhere. Each rank has its own device."""
+    if ranks.alone:
+        return recipe
+    text = ranks.text(recipe.text())
+    return read_recipe(text, RECIPE).replace(device=recipe.device) if ranks.rank else recipe
 
 
 @dataclass(frozen=True)
@@ -273,9 +285,8 @@ def start(job: Job) -> tuple[Job, State]:
     inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any
     if "imputations" in recipe.method.entry.provides:
-        resources = Resources(
-            memory_for_chains(job.device, work.folder, work.memory), recipe.compile, work.reporter.warn
-        )
+        room = memory_for_chains(job.device, work.folder, work.memory, work.ranks.beside)
+        resources = Resources(room, recipe.compile if work.ranks.alone else "off", work.reporter.warn)
         state = method.init(*inputs, resources)
         say_where(state.chains, work.folder, work.reporter)
     else:
@@ -284,8 +295,11 @@ def start(job: Job) -> tuple[Job, State]:
         raise UsageError(
             f"--weight: method {recipe.method.name} cannot weigh rows", "leave it out, or take another --method"
         )
+    if isinstance(state, LoopState | EmState):
+        state.divide(work.ranks)
     if isinstance(state, LoopState):
-        state.respread = job.train.respread(recipe.seed)
+        own = job.train if work.ranks.alone else job.train.at(torch.arange(state.share.start, state.share.stop))
+        state.respread = own.respread(recipe.seed)
         weight = table.relative_weight
         state.row_weight = None if weight is None else weight.to(state.chains.x)
     elif isinstance(wanted := recipe.method_settings, AscentConfig) and wanted.optim.schedule == "plateau":
@@ -320,6 +334,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         table=job.train.table,
         reporter=work.reporter,
         stop=work.stop,
+        ranks=work.ranks,
         deadline=work.limit.until(TRAINING_SHARE) if refit_count(recipe) > 0 else work.limit.end,
         stop_after=recipe.stop_after,
         validator=_validator(job, state),
@@ -341,6 +356,7 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
                 raise
             why = str(error).splitlines()[-1].strip()
             raise RunError(f"run '{run.name}' is damaged: its state does not fit its recipe ({why})", HINT) from None
+        work.ranks.any(False)  # all have read the run: from here on rank 0 writes
     if before in DONE and state.epoch >= state.epochs:
         outcome = Outcome(before, state.epoch, drive.steps)
     else:
@@ -381,7 +397,7 @@ def _plateau(job: Job, state: State) -> Plateau | None:
     if not isinstance(state, LoopState) or state.schedule != "plateau":
         return None
     table = job.train.table.to(dtype=next(state.model.parameters()).dtype, device=job.device)
-    return Plateau(job.recipe, job.train, table, state)
+    return Plateau(job.recipe, job.train, table, state, job.work.ranks)
 
 
 def _chain_context(job: Job, state: Any) -> Parts:
@@ -389,7 +405,7 @@ def _chain_context(job: Job, state: Any) -> Parts:
     if "imputations" not in job.recipe.method.entry.provides:
         return {}
     table = job.train.table
-    holes = state.chains.missing.to(table.missing.device)  # those of latents, which come after the data, too
+    holes = state.holes.to(table.missing.device)  # those of latents, which come after the data, too
     return chain_context(job.train.keys, holes, observed_quantiles(table))
 
 
@@ -429,11 +445,13 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
             run.save({"model": {**tensors, **made}}, {})
 
         refits = refit(recipe, Fit(model, job.train.table, drive.state, parameters, kept, keep), work)
-        if refits.tensors and trees.wanted(recipe, job.train.table):
+        if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)
     except Interrupted as error:
         done = f"{error.message} in the {_phase(recipe)}; the fit is saved in {run.name}"
         raise Interrupted(done, error.exit_code, f"continue with: {drive.resume_with}") from None
+    if work.ranks.rank:  # the rest is up to rank 0
+        return fitted_of(run, recipe, job.train.table.layout)
     made = len({name.split("/")[1] for name in refits.tensors})
     if {REFITS, POSTERIOR} & set(limit.cut) or recipe.bootstrap == "auto":
         recipe = recipe.replace(bootstrap=made or "none")

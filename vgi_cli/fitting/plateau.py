@@ -28,9 +28,10 @@ from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, split
-from vgi_cli.machine.work import giving_up
+from vgi_cli.machine.work import OutOfTime, giving_up
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.methods.optimisation import AscentConfig, planned_epochs, prefixed
+from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
@@ -83,9 +84,10 @@ def _check(recipe: Recipe, config: AscentConfig, n: int) -> None:
 class Plateau:
     """What watches the held-out rows of a fit, and says when the learning rate falls."""
 
-    def __init__(self, recipe: Recipe, rows: Rows, table: TensorTable, state: LoopState) -> None:
+    def __init__(self, recipe: Recipe, rows: Rows, table: TensorTable, state: LoopState, ranks: Ranks = ALONE) -> None:
         """rows: of the fit; table: the same where it is computed; state: before its first step, or before it is
-        restored. Where that has a single epoch, nothing is held out and the learning rate falls in it."""
+        restored; ranks: who shares the fit, of whom one scores. Where there is a single epoch, nothing is held out and
+        the learning rate falls in it."""
         used = rows.table.used
         share = min(HELD, MOST_HELD / len(used))
         held = used[split(len(used), share, stream(recipe.seed, "plateau/split"))[1]]
@@ -96,7 +98,7 @@ class Plateau:
         self._table = table.rows(held.to(table.x.device))
         self._keys = rows.keys[held].to(table.x.device)
         self._volume = float(rows.at(held).log_volume().mean())
-        self._seed = recipe.seed
+        self._seed, self._ranks = recipe.seed, ranks
         self.best, self.best_epoch, self.worse, self.due = -math.inf, 0, 0, 1
         self._first: dict[str, Tensor] = {}
         self._best: dict[str, Tensor] = {}
@@ -113,17 +115,7 @@ class Plateau:
         last = max(1, int(state.epochs * (1 - FALL)))
         if state.turn is not None or (state.epoch < self.due and state.epoch < last):
             return None
-        result = observed_log_prob(
-            state.model,
-            getattr(state, "conditionals", None),
-            self._table.x,
-            self._table.missing,
-            budget=BUDGET,
-            seed=self._seed,
-            rows=self._keys,
-            progress=giving_up(over),
-        )
-        score = float(result.values.mean()) + self._volume
+        score = self._ranks.score(lambda: self._score(state, over), OutOfTime)
         state.begin_average()
         self.due = max(math.ceil(self.due * GROWTH), state.epoch + 1)
         if score > self.best + (GAIN if self.best_epoch else 0.0):
@@ -145,6 +137,20 @@ class Plateau:
                 state.fall(self._best, min(math.ceil(self.best_epoch * FALL / (1 - FALL)), left))
             self._first, self._best = {}, {}
         return score
+
+    def _score(self, state: LoopState, over: Callable[[], bool]) -> float:
+        """Of the held-out rows under the published model, nats a row."""
+        result = observed_log_prob(
+            state.model,
+            getattr(state, "conditionals", None),
+            self._table.x,
+            self._table.missing,
+            budget=BUDGET,
+            seed=self._seed,
+            rows=self._keys,
+            progress=giving_up(over),
+        )
+        return float(result.values.mean()) + self._volume
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""

@@ -26,6 +26,7 @@ from vgi_cli.machine.work import Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
+from vgi_cli.methods.em.bootstrap import Size as EmSize
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.posterior import components, draws
 from vgi_cli.methods.em.posterior import size_of as size_of_chain
@@ -119,14 +120,36 @@ def named(number: int, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
-    tensors: dict[str, Tensor] = {}
-    done = unsettled = 0
-    count = refit_count(recipe)
-    for made in made_refits(recipe, fit.model, fit.table, range(count), work):
-        tensors |= named(done, made.parameters)
+    """Where several ranks share a fit, each makes some of the refits, and rank 0 gets them all."""
+    ranks, count = work.ranks, refit_count(recipe)
+    numbers = range(count)[ranks.rank :: ranks.world]
+    own: dict[str, Tensor] = {}
+    made = made_refits(recipe, fit.model, fit.table, numbers, work)
+    unsettled = done = 0
+    for one, number in zip(made, numbers, strict=False):
+        own |= named(number, one.parameters)
         done += 1
-        unsettled += not made.settled
-    return _enough(Refitted(tensors, "em", unsettled), done, count, work)
+        unsettled += not one.settled
+    if ranks.alone:
+        return _enough(Refitted(own, "em", unsettled), done, count, work)
+    handed_in = ranks.collect({**own, "counts": torch.tensor([done, unsettled])})
+    if ranks.rank:
+        return Refitted(own, "em", unsettled)
+    done, unsettled = (int(n) for n in torch.stack([each.pop("counts") for each in handed_in]).sum(0))
+    _say_unsettled(
+        unsettled, done, size_of(cast(GaussianFamily, fit.model), fit.table.rows(fit.table.used).missing), work
+    )
+    every = {name: value for each in handed_in for name, value in each.items()}
+    return _enough(Refitted(every, "em", unsettled), done, count, work)
+
+
+def _say_unsettled(unsettled: int, done: int, size: EmSize, work: Work) -> None:
+    """A line where some refits did not settle."""
+    if unsettled:
+        work.reporter.say(
+            f"{unsettled} of {done} bootstrap refits were stopped after {size.steps} EM steps, before they had "
+            "settled: standard errors from the imputations may be a little too small"
+        )
 
 
 def _posterior(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
@@ -282,7 +305,7 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
             state, events = refit(fit.state, asked)
             begun = number - len(kept) + 1
             for event in events:
-                if work.limit.over():
+                if work.limit and work.ranks.any(work.limit.over()):
                     return
                 if isinstance(event, EpochEnd):
                     stage((begun + event.epoch / size.epochs) / total, max(number, 0), size.refits)
@@ -334,11 +357,8 @@ def made_refits(
             yield one
             done += 1
             stage(done / len(numbers), done, len(numbers))
-    if unsettled:
-        reporter.say(
-            f"{unsettled} of {done} bootstrap refits were stopped after {size.steps} EM steps, before they had "
-            "settled: standard errors from the imputations may be a little too small"
-        )
+    if work.ranks.alone:
+        _say_unsettled(unsettled, done, size, work)
 
 
 def em_settings(recipe: Recipe) -> EmConfig:

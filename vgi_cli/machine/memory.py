@@ -75,12 +75,15 @@ def resident() -> int:
     return int(RESIDENT.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def memory_for_chains(device: torch.device, folder: Path | None, limit: int | None = None) -> MemoryBudget:
+def memory_for_chains(
+    device: torch.device, folder: Path | None, limit: int | None = None, processes: int = 1
+) -> MemoryBudget:
     """What is free now; `folder`: where a file of chains may lie (it, or its nearest parent that exists); None:
-    nowhere, they are kept in memory. limit: bytes that this process may have in all; None: what there is."""
+    nowhere, they are kept in memory. limit: bytes that this process may have in all; None: what there is. So many
+    `processes` on this machine share its memory."""
     if folder is None:
         return ample(device)
-    folder, ram = existing(folder), free_ram()
+    folder, ram = existing(folder), free_ram() // processes
     if limit is not None:
         ram = min(ram, max(int(FOR_CHAINS * (limit - resident())), 0)) if RESIDENT.exists() else 0
     return MemoryBudget(free_on(device), ram, lambda lines, K, dtype: mapped_lines(folder, lines, K, dtype))

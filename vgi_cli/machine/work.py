@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from vgi_cli.errors import Interrupted, VgiError
+from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import Reporter, Silent
 from vgi_cli.settings.gather import parse_duration
 from vgi_cli.settings.problems import Settings
@@ -165,6 +166,7 @@ class Work:
     started  monotonic time at which its command began
     folder   where imputations lie that are too large for the memory; None: they must fit
     memory   bytes that the process may have, where its table is kept in files for that; None: what there is
+    ranks    the processes that share it
     """
 
     reporter: Reporter = field(default_factory=Silent)
@@ -173,6 +175,7 @@ class Work:
     started: float = field(default_factory=time.monotonic)
     folder: Path | None = None
     memory: int | None = None
+    ranks: Ranks = ALONE
 
     @property
     def seconds(self) -> float:

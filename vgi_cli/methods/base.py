@@ -11,6 +11,7 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from vgi_cli.chains.store.formats import NAMES
 from vgi_cli.chains.store.placement import MemoryBudget
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
@@ -19,6 +20,10 @@ from vgi_cli.models.base import Model
 
 Parts: TypeAlias = dict[str, dict[str, Tensor]]
 """File stem (`model`, `conditionals`, `imputations`, `state`) -> named tensors: what a run folder keeps."""
+
+
+LINES = NAMES
+"""Tensors of `imputations` whose lines lie row by row: where processes share the rows, each has some of them."""
 
 
 class Unusable(NamedTuple):

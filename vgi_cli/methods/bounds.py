@@ -84,8 +84,10 @@ def relaxed_bound(state: GradientState, batch: Batch, generator: torch.Generator
 
 def normals(theta: Latent, batch: Batch, generator: torch.Generator, *count: int) -> Tensor:
     """Standard normal noise [*count, R, L] for the latents of a batch."""
-    x = batch.x
-    return torch.randn(*count, len(x), theta.latents, generator=generator, dtype=x.dtype, device=x.device)
+    x, whole = batch.x, batch.whole
+    R = len(x) if whole is None else whole.R
+    noise = torch.randn(*count, R, theta.latents, generator=generator, dtype=x.dtype, device=x.device)
+    return noise if whole is None else noise.index_select(-2, whole.own.to(x.device))
 
 
 def tune(

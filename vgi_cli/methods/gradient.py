@@ -112,9 +112,9 @@ def run(state: GradientState, stop: Callable[[], bool] = never) -> Events:
         yield from _refreshed(state)
         for batch in batches(state):
             state.set_rates()
-            objective = state.objective(state, batch, state.step_generator())
-            ascend(objective, optim.clip, state.optim_theta)
-            state.total += objective.detach()
+            g = state.step_generator()
+            objective = state.objective(state, batch, g) if len(batch.x) else batch.x.new_zeros(())
+            state.total += ascend(objective, optim.clip, state.optim_theta, ranks=state.ranks)
             state.average(optim.average)
             yield state.step_end()
         yield state.epoch_end()
@@ -137,6 +137,7 @@ def refit(state: GradientState, of: Reweighted) -> Tuning:
     theta, objective, refresh = state.model_for(of), state.objective, state.refresh
     short = GradientState(theta, chains, config, of.seed, objective, refresh=refresh, keeps=False)
     short.row_weight = of.weight.to(chains.x)
+    short.divide(state.ranks)
     return short, run(short)
 
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.chains.store.packed import Batch, Chains
+from vgi_cli.chains.store.packed import Batch, Chains, Whole
+from vgi_cli.data import TensorTable
 from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import EpochEnd, Parts, Standing, State, StepEnd
 from vgi_cli.methods.optimisation import (
@@ -38,6 +39,7 @@ from vgi_cli.methods.optimisation import (
 )
 from vgi_cli.methods.reweighted import AVERAGE, Reweighted, work_of
 from vgi_cli.models.base import Model
+from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.scratch import pieces
 
 Config = TypeVar("Config", bound=AscentConfig)
@@ -61,6 +63,9 @@ class LoopState(State):
     total       of the objective, over the steps of this epoch
     counts      other sums over the steps of this epoch, by their names in a checkpoint
     keeps       whether the imputations are a part of the run
+    ranks       who else fits these rows, and `share`, which of them are this process's own: `chains` are those of its
+                rows, all other numbers of rows are the table's
+    holes       [N, D] of the whole table, latents included
     row_weight  [N] what each row of the table counts in the objective, mean 1; None: all the same
     respread    number -> (dimensions [n], values [N, n]): the observed cells of rounded columns, spread over their
                 steps by noise of that number; 0 is the noise that the table came with. Every epoch of a fit takes its
@@ -79,6 +84,8 @@ class LoopState(State):
         self.chains = chains
         self.seed = seed
         self.keeps = keeps
+        self.ranks, self.share = ALONE, slice(0, len(chains.x))
+        self.holes = chains.missing
         self.row_weight: Tensor | None = None
         self.respread: Callable[[int], tuple[Tensor, Tensor]] | None = None
         self._own_x = False  # whether the chains have a copy of the table's cells, which may be written
@@ -110,9 +117,25 @@ class LoopState(State):
         self.rows_per_epoch = len(incomplete) + len(complete)
         self.batches = max(1, -(-self.rows_per_epoch // self.batch_size))
 
+    def divide(self, ranks: Ranks) -> None:
+        """Keep the chains of a share of the rows, where several processes fit these rows; before the first step. A row
+        costs as much as it is flattened to, so that each has as much to do."""
+        if ranks.alone:
+            return
+        chains = self.chains
+        costs = torch.ones(len(chains.x))
+        costs[chains.incomplete.to("cpu", torch.int64)] = float(chains.K)
+        edges = cuts(costs, ranks.world)
+        self.ranks, self.share = ranks, slice(edges[ranks.rank], edges[ranks.rank + 1])
+        self.holes = chains.missing.cpu()
+        self.chains, self._own_x = chains.part(self.share.start, self.share.stop), chains.scratch is None
+        modules = (self.theta, *self.networks.values())
+        ranks.agree(*(value for module in modules for value in module.state_dict().values()))
+        self.publish()
+
     def hold_out(self, rows: Tensor) -> None:
         """Keep rows (numbers of the table's) out of every step until `fall`; before the first step."""
-        apart = torch.zeros(self.chains.missing.shape[0], dtype=torch.bool)
+        apart = torch.zeros(len(self.holes), dtype=torch.bool)
         apart[rows] = True
         parts = (part[~apart.to(part.device)[part]] for part in (self.incomplete, self.complete))
         self._enter(*parts)
@@ -149,9 +172,19 @@ class LoopState(State):
         return work_of(self.epoch, self.batches, len(self.complete) + self.chains.K * len(self.incomplete))
 
     def chains_for(self, of: Reweighted) -> Chains:
-        """The chains of a refit: of its rows, the first of each."""
+        """The chains of a refit: of its rows, the first of each, whoever has them."""
         self.spread(0)
-        return self.chains.one_chain(0, of.rows.to(self.chains.x.device))
+        rows = of.rows.to(self.chains.x.device)
+        if self.ranks.alone:
+            return self.chains.one_chain(0, rows)
+        own = self._own(rows)
+        filled = self.chains.x.new_zeros(len(rows), self.chains.x.shape[1])
+        filled[own] = self.chains.completed(0, rows[own] - self.share.start)
+        (filled,) = self.ranks.total(filled)
+        missing = self.holes[of.rows.to(self.holes.device)].to(filled.device)
+        chains = Chains(TensorTable(filled.masked_fill(missing, 0.0), missing, self.chains.layout), 1)
+        chains.set_chain(0, filled)
+        return chains
 
     def model_for(self, of: Reweighted) -> Model:
         """The model of a refit, before its first step."""
@@ -192,12 +225,33 @@ class LoopState(State):
                 order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
                 self._order.append(part[order].to(self.chains.rows_on))
         rows = self._rows(self.position)
-        batch = self.chains.batch(*rows)
+        ahead = self._rows(self.position + 1)[0] if self.position + 1 < self.batches else None
+        if self.ranks.alone:
+            incomplete, complete = rows
+            batch = self.chains.batch(incomplete, complete)
+        else:
+            rows, batch = self._part_of_batch(rows)
+            ahead = None if ahead is None else ahead[self._own(ahead)] - self.share.start
         if self.row_weight is not None:
             batch = batch._replace(weight=batch.weight * self._weights(self.row_weight, *rows))
-        if self.position + 1 < self.batches:
-            self.chains.prefetch(self._rows(self.position + 1)[0])
+        if ahead is not None:
+            self.chains.prefetch(ahead)
         return batch
+
+    def _own(self, rows: Tensor) -> Tensor:
+        """Which of some rows are this process's own."""
+        return ((rows >= self.share.start) & (rows < self.share.stop)).nonzero()[:, 0]
+
+    def _part_of_batch(self, rows: Sequence[Tensor]) -> tuple[list[Tensor], Batch]:
+        """Of the incomplete and the complete rows of a batch those that are this process's own, and their batch."""
+        K, (n, others) = self.chains.K, map(len, rows)
+        places = [self._own(part) for part in rows]
+        own = [part[place] for part, place in zip(rows, places, strict=True)]
+        incomplete, complete = (part - self.share.start for part in own)
+        batch = self.chains.batch(incomplete, complete, n + others)
+        flattened = (places[0][:, None] * K + torch.arange(K, device=places[0].device)).view(-1)
+        there = torch.cat([flattened, n * K + places[1]])
+        return own, batch._replace(whole=Whole(n * K, n * K + others, there, len(flattened)))
 
     def spread(self, number: int) -> None:
         """Spread the observed cells of rounded columns by the noise of a number."""
@@ -300,12 +354,17 @@ class LoopState(State):
             x = self.chains.x
             rows = self.model.sample(len(self.empty) * self.chains.K, self.generator(-1)).to(x.dtype)
             latents = rows.new_zeros(len(rows), self.chains.layout.L)  # never read
-            self.chains.store(self.empty, torch.cat([rows, latents], 1))
+            drawn, empty = torch.cat([rows, latents], 1), self.empty
+            if not self.ranks.alone:
+                own = self._own(empty)
+                drawn = drawn.view(len(empty), self.chains.K, -1)[own].flatten(0, 1)
+                empty = empty[own] - self.share.start
+            self.chains.store(empty, drawn)
 
     def parts(self) -> Parts:
         self.publish()
         counters = [self.seed, int(self.stage), self.stage_epoch, self.position, self.averaged]
-        state = {"counters": torch.tensor(counters, dtype=torch.int64), self.TOTAL: self.total, **self.counts}
+        state = {"counters": torch.tensor(counters, dtype=torch.int64), self.TOTAL: self.total, **self.counted()}
         if self.schedule == "plateau":
             state["turn"] = torch.tensor([-1 if self.turn is None else self.turn, self.epochs, self._most])
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()} | self.more()
@@ -333,11 +392,18 @@ class LoopState(State):
             network.load_state_dict(parts[stem])
         for name, value in {self.TOTAL: self.total, **self.counts}.items():
             value.copy_(state[name])
+        if self.ranks.rank:  # what all have counted so far is in rank 0
+            for value in self.counts.values():
+                value.zero_()
         if self.keeps:
             self.chains.restore(parts["imputations"])
         for name, optimiser in self.optimisers.items():
             restore_optimiser(name, optimiser, state)
         self.restore_more(state)
+
+    def counted(self) -> dict[str, Tensor]:
+        """`counts` of all ranks."""
+        return dict(zip(self.counts, self.ranks.total(*self.counts.values()), strict=True)) if self.counts else {}
 
     def more(self) -> dict[str, Tensor]:
         """What else a method has to remember, by its names in a checkpoint."""

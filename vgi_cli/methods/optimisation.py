@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vgi_cli.chains.store.placement import Setting
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.ranges import Clip, Epochs, Imputations, Rate, Rows, ShareBelow1
+from vgi_cli.ranks import ALONE, Ranks
 
 STEPS, FEWEST_EPOCHS = 4000, 5  # of the main stage where no number of epochs is given
 
@@ -104,15 +105,36 @@ class held_fixed:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
-def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optimizer) -> None:
-    """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own."""
+def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optimizer, ranks: Ranks = ALONE) -> Tensor:
+    """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own. The
+    objective, without its gradient.
+
+    ranks  who has the other terms of the objective: values and gradients are those of the sum
+    """
     for optimiser in optimisers:
         optimiser.zero_grad(set_to_none=True)
-    (-objective).backward()
+    if ranks.alone:
+        (-objective).backward()
+    else:
+        objective = _together(objective, [p for o in optimisers for p in parameters_of(o)], ranks)
     for optimiser in optimisers:
         if clip is not None:
             nn.utils.clip_grad_norm_(parameters_of(optimiser), clip)
         optimiser.step()
+    return objective.detach()
+
+
+def _together(objective: Tensor, parameters: Sequence[nn.Parameter], ranks: Ranks) -> Tensor:
+    """The sum of an objective over all ranks, each of which may have no rows for it; its gradient, by one message,
+    where some rank has any, else none."""
+    if objective.requires_grad:
+        (-objective).backward()
+    given = objective.new_tensor([p.grad is not None for p in parameters])
+    none = (torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
+    whole, given, *gradients = ranks.total(objective, given, *none)
+    for parameter, has, gradient in zip(parameters, given.tolist(), gradients, strict=True):
+        parameter.grad = gradient if has else None
+    return whole
 
 
 def adam(module: nn.Module, lr: float, *, amsgrad: bool) -> torch.optim.Adam:

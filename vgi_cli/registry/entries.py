@@ -36,6 +36,8 @@ class MethodTraits(NamedTuple):
     like        the method whose settings suit a model for it too
     blocks      `table.blocks` where nobody says
     own_blocks  capabilities of models for which the method has blocks of its own
+    shared      whether several processes can share the rows of a fit
+    unshared    capabilities of models for which they cannot
     """
 
     precision: str = "float32"
@@ -44,6 +46,8 @@ class MethodTraits(NamedTuple):
     like: str | None = None
     blocks: str | None = None
     own_blocks: frozenset[str] = frozenset()
+    shared: bool = False
+    unshared: frozenset[str] = frozenset()
 
 
 class SamplerTraits(NamedTuple):

@@ -74,7 +74,7 @@ METHODS = ExtensionPoint(
         "em": Entry(
             "expectation maximisation, exact, for fa and mixture",
             "vgi_cli.methods.em.em:METHOD",
-            MethodTraits(precision="float64", gpu=False),
+            MethodTraits(precision="float64", gpu=False, shared=True),
             needs=frozenset({"gaussian"}),
         ),
         "em-factorised": Entry(
@@ -86,21 +86,21 @@ METHODS = ExtensionPoint(
         "vgi": Entry(
             "variational Gibbs inference, for every model",
             "vgi_cli.methods.vgi.vgi:METHOD",
-            MethodTraits(),
+            MethodTraits(shared=True, unshared=frozenset({"latent"})),
             needs=frozenset({"bound"}),
             provides=frozenset({"conditionals", "imputations"}),
         ),
         "vbgi": Entry(
             "variational Gibbs inference by blocks: columns missing together; latents and missing cells of a vae",
             "vgi_cli.methods.vgi.vgi:VBGI",
-            MethodTraits(like="vgi", blocks="auto", own_blocks=frozenset({"latent"})),
+            MethodTraits(like="vgi", blocks="auto", own_blocks=frozenset({"latent"}), shared=True),
             needs=frozenset({"bound"}),
             provides=frozenset({"conditionals", "imputations"}),
         ),
         "vbgi-m": Entry(
             "variational Gibbs inference by blocks with the missing cells integrated out of the decoder, for vae",
             "vgi_cli.methods.vgi.vgi:VBGI_M",
-            MethodTraits(like="vgi"),
+            MethodTraits(like="vgi", shared=True),
             needs=frozenset({"bound", "latent"}),
             provides=frozenset({"imputations"}),
         ),
@@ -121,31 +121,31 @@ METHODS = ExtensionPoint(
         "complete": Entry(
             "maximum likelihood by gradients, for tables without holes",
             "vgi_cli.methods.gradient:COMPLETE",
-            MethodTraits(),
+            MethodTraits(shared=True, unshared=frozenset({"latent"})),
             needs=frozenset({"bound"}),
         ),
         "mvae": Entry(
             "evidence lower bound of the observed cells, for vae",
             "vgi_cli.methods.bounds:MVAE",
-            MethodTraits(),
+            MethodTraits(shared=True),
             needs=frozenset({"latent"}),
         ),
         "miwae": Entry(
             "importance-weighted bound of the observed cells, for vae",
             "vgi_cli.methods.bounds:MIWAE",
-            MethodTraits(),
+            MethodTraits(shared=True),
             needs=frozenset({"latent"}),
         ),
         "hivae": Entry(
             "evidence lower bound of the observed cells with a mixture as prior, its category relaxed, for vae",
             "vgi_cli.methods.bounds:HIVAE",
-            MethodTraits(),
+            MethodTraits(shared=True),
             needs=frozenset({"relaxable"}),
         ),
         "partial-vae": Entry(
             "evidence lower bound whose encoder sees the set of observed cells, for vae",
             "vgi_cli.methods.bounds:PARTIAL_VAE",
-            MethodTraits(),
+            MethodTraits(shared=True),
             needs=frozenset({"latent"}),
         ),
         "impute-then-fit": Entry(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said
     from torch import Tensor
 
     from vgi_cli.methods.base import Parts
+    from vgi_cli.ranks import Ranks
 
 METRICS = "metrics.jsonl"
 CARD = "README.md"
@@ -155,6 +156,7 @@ class RunFolder(RunStore):
         self.address = str(path.resolve())
         self.manifest = manifest
         self._claimed = claimed
+        self.ranks: Ranks | None = None  # who else has a part of the imputations that are kept here
         self.listeners: list[Callable[[Mapping[str, Any]], None]] = []  # each is told every line of metrics
 
     @classmethod
@@ -235,7 +237,8 @@ class RunFolder(RunStore):
         def write(folder: Path) -> None:
             for stem, tensors in parts.items():
                 if tensors or stem == "model":
-                    hashes[f"{stem}.safetensors"] = write_tensors(folder / f"{stem}.safetensors", tensors)
+                    ranks = self.ranks if stem == "imputations" else None
+                    hashes[f"{stem}.safetensors"] = write_tensors(folder / f"{stem}.safetensors", tensors, ranks)
             for name, text in (texts or {}).items():
                 write_synced(folder / name, text.encode())
                 hashes[name] = sha256(text.encode())

@@ -131,8 +131,8 @@ class RunStore(ABC):
 class RunInMemory(RunStore):
     """A run of this process alone: no file is written."""
 
-    name = "memory"
-    address = None
+    name: str = "memory"
+    address: str | None = None
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self.manifest = dict(manifest)

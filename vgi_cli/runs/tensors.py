@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from vgi_cli.errors import RunError
+from vgi_cli.methods.base import LINES
+from vgi_cli.ranks import ALONE, Ranks
 
 _DTYPES = {
     torch.bool: "BOOL",
@@ -37,14 +40,25 @@ CHUNK = 1 << 24
 """Bytes of a tensor that are written at a time: what saving needs beside the tensor itself."""
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write a new safetensors file, wait until it is on the disk and return its SHA-256; no tensor is copied whole."""
-    kinds = list(_DTYPES)
-    names = sorted(tensors, key=lambda name: (-kinds.index(tensors[name].dtype), name))
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], ranks: Ranks | None = None) -> str:
+    """Write a new safetensors file, wait until it is on the disk and return its SHA-256; no tensor is copied whole.
+
+    ranks  where several share a fit: of a tensor among LINES each has some lines, and sends them (`send_tensors`)
+    """
+    ranks = ALONE if ranks is None else ranks
+    names = _in_order(tensors)
+    shapes = {name: list(tensors[name].shape) for name in names}
+    for name in _lines(names):
+        shapes[name][0] = ranks.lines(tensors[name])
     digest = hashlib.sha256()
     with open(path, "wb") as file:
-        chunks = (data for name in names for data in _chunks(tensors[name]))
-        for data in itertools.chain([_header(names, tensors)], chunks):
+        chunks = (
+            data
+            for name in names
+            for piece in (ranks.pieces(tensors[name]) if name in LINES else [tensors[name]])
+            for data in _chunks(piece)
+        )
+        for data in itertools.chain([_header(names, tensors, shapes)], chunks):
             digest.update(data)
             file.write(data)
         file.flush()
@@ -52,13 +66,34 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _header(names: Sequence[str], tensors: Mapping[str, Tensor]) -> bytes:
+def send_tensors(tensors: Mapping[str, Tensor], ranks: Ranks) -> None:
+    """Send this rank's lines to rank 0, which writes them by `write_tensors`."""
+    names = _lines(_in_order(tensors))
+    for name in names:
+        ranks.lines(tensors[name])
+    for name in names:
+        for _ in ranks.pieces(tensors[name]):
+            pass  # it gets nothing
+
+
+def _in_order(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The names in the order in which a file has the tensors."""
+    kinds = list(_DTYPES)
+    return sorted(tensors, key=lambda name: (-kinds.index(tensors[name].dtype), name))
+
+
+def _lines(names: Sequence[str]) -> list[str]:
+    """Of these names those among LINES."""
+    return [name for name in names if name in LINES]
+
+
+def _header(names: Sequence[str], tensors: Mapping[str, Tensor], shapes: Mapping[str, list[int]]) -> bytes:
     """Length (8 bytes) and JSON: type, shape and place of each tensor, padded to 8 bytes."""
     entries, end = {}, 0
     for name in names:
-        tensor = tensors[name]
-        start, end = end, end + tensor.numel() * tensor.element_size()
-        entries[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+        tensor, shape = tensors[name], shapes[name]
+        start, end = end, end + math.prod(shape) * tensor.element_size()
+        entries[name] = {"dtype": _DTYPES[tensor.dtype], "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -17,6 +17,23 @@ PIECE = 4096
 """Rows that `completed` fills at a time."""
 
 
+Noise = TypeVar("Noise", bound=tuple[Tensor, ...])
+
+
+class Whole(NamedTuple):
+    """A batch that several processes share (vgi_cli/ranks.py), of which each has some rows.
+
+    n, R  flattened rows of all of it: incomplete ones, and all
+    own   [r] where those of this process stand among them; the first m are incomplete
+    m     how many of those are
+    """
+
+    n: int
+    R: int
+    own: Tensor
+    m: int
+
+
 class Batch(NamedTuple):
     """A batch of rows, flattened: an incomplete row K times (chains of a row next to each other), a complete row once.
 
@@ -24,12 +41,32 @@ class Batch(NamedTuple):
     missing  [R, D]
     weight   [R] 1/K or 1, divided by the number of rows of the batch: objectives are sums of weight * term
     rows     [B'] table indices of the incomplete rows of the batch
+    whole    of which batch these rows are a part; None: they are all of it
     """
 
     x: Tensor
     missing: Tensor
     weight: Tensor
     rows: Tensor
+    whole: Whole | None = None
+
+    def sizes(self, K: int) -> tuple[int, int]:
+        """Flattened rows of the whole batch, of K chains each: incomplete ones, and all. Its randomness is drawn for so
+        many, whoever has them."""
+        return (len(self.rows) * K, len(self.x)) if self.whole is None else (self.whole.n, self.whole.R)
+
+    def own(self, noise: Noise) -> Noise:
+        """Of randomness for the whole batch what belongs to these rows: of each of its tensors."""
+        return noise if self.whole is None else type(noise)(*map(self.own_lines, noise))
+
+    def own_lines(self, lines: Tensor) -> Tensor:
+        """Of a tensor with a line for every flattened row of the whole batch, or for every incomplete one, or with none
+        at all, what belongs to these rows."""
+        if self.whole is None or not len(lines):
+            return lines
+        n, R, own, m = self.whole
+        index = {R: own, n: own[:m]}[len(lines)]
+        return lines.index_select(0, index.to(lines.device))
 
 
 class Part(NamedTuple):
@@ -60,11 +97,14 @@ class Chains:
     scratch               where the table lies in files
     parts                 the dimensions by format
     incomplete, complete  indices of the rows with and without holes
+
+    They may be those of some rows of a larger table (`part`): what is restored is then looked for among all its lines.
     """
 
     def __init__(self, table: TensorTable, K: int, place: Place = "device", mapped: Mapped = no_file) -> None:
         """All values start at 0. `mapped`: as in MemoryBudget, for `disk`."""
         x, missing, layout = table.x, table.missing, table.layout
+        self._mapped = mapped
         self.x, self.missing, self.layout, self.scratch = x, missing, layout, table.scratch
         self.K = K
         formats = formats_of(layout, x.dtype)
@@ -84,6 +124,7 @@ class Chains:
         rows = torch.arange(len(x), dtype=index_type(len(x)), device=x.device)
         self.incomplete = rows[holes]
         self.complete = rows[~holes]
+        self._before = dict.fromkeys((form.name for form in formats), 0)
 
     @property
     def C(self) -> int:
@@ -139,11 +180,11 @@ class Chains:
             cells.index_copy_(2, cast(Tensor, part.dims), own)
         return cells
 
-    def batch(self, incomplete: Tensor, complete: Tensor) -> Batch:
-        """The batch of these rows (indices into the table, on `rows_on`)."""
+    def batch(self, incomplete: Tensor, complete: Tensor, rows: int | None = None) -> Batch:
+        """The batch of these rows (indices into the table, on `rows_on`), or this part of a batch of so many `rows`."""
         x, missing = self.load(incomplete)
         complete = complete.to(self.x.device, non_blocking=True)
-        n = len(incomplete) + len(complete)
+        n = len(incomplete) + len(complete) if rows is None else rows
         weight = x.new_full((len(x),), 1.0 / (self.K * n))
         if len(complete):
             weight = torch.cat([weight, x.new_full((len(complete),), 1.0 / n)])
@@ -175,6 +216,20 @@ class Chains:
             values = part.lines.values
             values[:-1, chain] = part.format.pack(own[holes]).to(values.device)
 
+    def part(self, start: int, stop: int) -> Chains:
+        """The rows from `start` to `stop` as a table of their own, with their chains; copied, but for a table that lies
+        in files."""
+        x, missing = self.x[start:stop], self.missing[start:stop]
+        if self.scratch is None:
+            x, missing = x.clone(), missing.clone()
+        table = TensorTable(x, missing, self.layout, scratch=self.scratch)
+        own = Chains(table, self.K, self.place, self._mapped)
+        for mine, whole in zip(own.parts, self.parts, strict=True):
+            before = int(whole.first[start])
+            own._before[mine.format.name] = self._before[mine.format.name] + before
+            mine.lines.values[:-1] = whole.lines.values[before : before + mine.C]
+        return own
+
     def tensors(self) -> dict[str, Tensor]:
         """The K imputations of each missing cell, row by row: [C, K] for each format, by its name, not copied."""
         return {part.format.name: written(part.lines.values[:-1]) for part in self.parts}
@@ -185,11 +240,12 @@ class Chains:
             self._restore_floats(tensors[VALUES])
             return
         for part in self.parts:
-            part.lines.values[:-1] = read(tensors[part.format.name])
+            before = self._before[part.format.name]
+            part.lines.values[:-1] = read(tensors[part.format.name][before : before + part.C])
 
     def _restore_floats(self, values: Tensor) -> None:
         """Take up lines [C, K] of all dimensions."""
-        line = 0
+        line = sum(self._before.values())
         for rows in torch.arange(len(self.x), device=self.x.device).split(PIECE):
             missing = self.missing[rows]
             n = int(missing.sum())

@@ -43,6 +43,7 @@ from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows
+from vgi_cli.ranks import Ranks
 
 STARTING_CELLS = 1 << 22
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
@@ -98,6 +99,11 @@ class EmState(State):
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
         self.nearness = Nearness(self.tolerance)
+
+    def divide(self, ranks: Ranks) -> None:
+        """Keep a share of the rows, where several processes fit these rows; before the first step."""
+        self.table = self.table.divided(ranks)
+        ranks.agree(*self.model.state_dict().values())
 
     def chosen(self) -> dict[str, Any]:
         return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
@@ -155,7 +161,7 @@ def completed(table: TensorTable, generator: torch.Generator) -> Tensor:
 
 def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
-    rows = state.table.weights.sum()
+    rows = state.table.total
     while state.epoch < state.epochs and not state.converged:
         value = iteration(state.model, state.table, state.penalty, state.config.accelerate, state.step)
         if not bool(torch.isfinite(value.objective)):

@@ -66,7 +66,7 @@ def climb(
 ) -> EmValue:
     """Iterate in place until an iteration gains less than `tolerance` nats a row, at most `epochs` times. `each` is
     told after every iteration how many are done; what it raises ends the climb."""
-    rows = table.weights.sum()
+    rows = table.total
     value = iteration(model, table, penalty, accelerate)
     for done in range(1, epochs):
         each(done)

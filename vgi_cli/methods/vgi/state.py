@@ -110,7 +110,8 @@ class VgiState(LoopState):
             self.draw_empty_rows()
             if len(self.incomplete):
                 layout = self.chains.layout
-                rate = (self.counts["tally/accepted"] / self.counts["tally/tried"])[self.q.block_of]
+                counts = self.counted()
+                rate = (counts["tally/accepted"] / counts["tally/tried"])[self.q.block_of]
                 metrics["acceptance"] = [_shown(r) for r in layout.of_columns(rate).tolist()]  # that of its block
                 if rate.shape[0] > layout.d:
                     metrics["acceptance_latents"] = _shown(float(rate[layout.d]))  # they are one block
@@ -164,16 +165,17 @@ class Ascent:
 
     def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
         state, clip, of = self.state, self.state.config.optim.clip, self.state.inference
-        phi = [] if self.phi is None else [self.phi]
+        phi, ranks = [] if self.phi is None else [self.phi], self.state.ranks
+        nothing = x.new_zeros(())  # where another rank has all rows of this step
         if state.config.gradient == "objective":
-            objective = self.objective(of, x, missing, weight, noise)
-            ascend(objective, clip, self.theta, *phi)
-            return objective.detach()
+            objective = self.objective(of, x, missing, weight, noise) if len(x) else nothing
+            return ascend(objective, clip, self.theta, *phi, ranks=ranks)
         with held_fixed(state.theta):  # phi at the fresh draw
-            objective = self.objective(of, x, missing, weight, noise)
-            if objective.requires_grad:
-                ascend(objective, clip, *phi)
-        ascend(state.target.likelihood(of, x, missing, weight), clip, self.theta)  # theta at the state of the chain
+            objective = self.objective(of, x, missing, weight, noise) if len(x) else nothing
+            if objective.requires_grad or not ranks.alone:
+                objective = ascend(objective, clip, *phi, ranks=ranks)
+        likelihood = state.target.likelihood(of, x, missing, weight) if len(x) else nothing
+        ascend(likelihood, clip, self.theta, ranks=ranks)  # theta at the state of the chain
         return objective.detach()
 
 

@@ -51,9 +51,10 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
     yield from warm_up_model(state)  # 3: warm up theta, by Algorithm 4
     for _ in epochs(state, Stage.MAIN):  # 4: for t in [1, max_epochs]
         for batch in batches(state):  # 5: for mini-batch B_K in D_K
-            g, n = state.step_generator(), len(batch.rows) * D_K.K
-            moves = target.sweep_noise(state.inference, n, batch.x, g)
-            fresh = target.draw_noise(state.inference, n, len(batch.x), batch.x, g)
+            g, (n, R) = state.step_generator(), batch.sizes(D_K.K)
+            moves = batch.own(target.sweep_noise(state.inference, n, batch.x, g))
+            fresh = batch.own(target.draw_noise(state.inference, n, R, batch.x, g))
+            n = len(batch.rows) * D_K.K
             state.set_rates()
             x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
             if n:
@@ -120,6 +121,7 @@ def refit(state: VgiState, of: Reweighted) -> Tuning:
     q.load_state_dict(of.conditionals or state.q.state_dict())
     short = VgiState(state.model_for(of), q, chains, config, of.seed, state.target, stage=Stage.MAIN)
     short.row_weight = of.weight.to(chains.x)
+    short.divide(state.ranks)
     return short, run(short)
 
 

@@ -15,6 +15,7 @@ from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend, held_fixed
 from vgi_cli.methods.vgi.objective import Estimate
 from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.ranks import ALONE, Ranks
 
 ALL_UP_TO = 16
 """Blocks of which each step of the conditionals' warm-up scores all."""
@@ -27,9 +28,10 @@ def warm_up_conditionals(state: VgiState) -> Events:
     for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
         for batch in batches(state):  # 2
             x, missing = layout.data(batch.x), layout.data(batch.missing)
-            loss = warm_up_loss(state.q, x, missing, batch.weight, M, state.step_generator())  # 3-6, of M columns a row
-            ascend(-loss, config.optim.clip, *state.optimisers_q)  # 7
-            state.total -= loss.detach()
+            order = uniform((batch.sizes(state.chains.K)[1], state.q.S), x, state.step_generator())
+            order = batch.own_lines(order)
+            loss = warm_up_loss(state.q, x, missing, batch.weight, M, order, state.ranks)  # 3-6, of M columns a row
+            state.total += ascend(-loss, config.optim.clip, *state.optimisers_q, ranks=state.ranks)  # 7
             yield state.step_end()
         yield state.epoch_end()
 
@@ -46,31 +48,36 @@ def warm_up_model(state: VgiState) -> Events:
     learning = state.optimisers.values() if target.together else [state.optim_theta]
     for _ in epochs(state, Stage.WARM_MODEL, config.optim.warmup_model):  # 1
         for batch in batches(state):  # 2
-            n = len(batch.rows) * state.chains.K
-            of = state.inference
-            noise = target.draw_noise(of, n, len(batch.x), batch.x, state.step_generator())
+            of, inputs = state.inference, (batch.x, batch.missing, batch.weight)
+            noise = target.draw_noise(of, *batch.sizes(state.chains.K), batch.x, state.step_generator())
             with nullcontext() if target.together else held_fixed(state.q):
-                objective = target.objective(of, batch.x, batch.missing, batch.weight, noise)  # 3: Algorithm 3
-                ascend(objective, config.optim.clip, *learning)  # 4
-            state.total += objective.detach()
+                nothing = batch.x.new_zeros(())
+                objective = (
+                    target.objective(of, *inputs, batch.own(noise)) if len(batch.x) else nothing
+                )  # 3: Algorithm 3
+                state.total += ascend(objective, config.optim.clip, *learning, ranks=state.ranks)  # 4
             yield state.step_end()
         yield state.epoch_end()
 
 
 def warm_up_loss(
-    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, generator: torch.Generator
+    q: Conditionals, x: Tensor, missing: Tensor, weight: Tensor, M: int, order: Tensor, ranks: Ranks = ALONE
 ) -> Tensor:
     """Minus log q(x_j | rest) of observed blocks, averaged over the rows that have each, then over blocks: the
     J_phi of Algorithm 2, divided by the number of blocks; scalar, nats. Of each row M blocks are scored, which stand
     for all that are observed: its mean over these choices is J_phi, and where M is S so is each.
 
     The block is hidden from its own input in both kernels. Missing inputs hold imputations; weight [R] of the rows.
+    order [R, S] are uniforms on (0, 1), by which blocks are chosen. Where `ranks` share the rows, the sum of what each
+    gets is the loss.
     """
     observed = q.blocks(~missing)
-    scan = random_scan(observed, uniform((x.shape[0], q.S), x, generator), M)
+    (total,) = ranks.total((weight[:, None] * observed).sum(0))  # of the rows in which a block is observed
+    if not len(x):
+        return x.new_zeros(())
+    scan = random_scan(observed, order, M)
     law = q.law(x, ~missing, scan.j, hidden=True)
     log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
-    total = (weight[:, None] * observed).sum(0)  # of the rows in which a block is observed
     stand = weight * observed.sum(1) / scan.active.sum(1).clamp(min=1)
     scored = torch.where(scan.active, stand[:, None] / total[scan.j], 0.0) * log_q
     return -scored.sum() / (total > 0).sum().clamp(min=1)

@@ -15,6 +15,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
+from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.scratch import Scratch, pieces
 
 REACH = 9.0
@@ -32,6 +33,7 @@ class EmTable(NamedTuple):
     weights   [N] row weights (1, those of the rows, or those of a bootstrap sample)
     scale     units of the penalties: the same for every bootstrap sample
     scratch   where x lies in a file; None: in memory
+    ranks     who has the other rows of the table, where these are a share of it: sums over rows are then over all
     """
 
     x: Tensor
@@ -40,6 +42,30 @@ class EmTable(NamedTuple):
     weights: Tensor
     scale: Scale
     scratch: Scratch | None = None
+    ranks: Ranks = ALONE
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of all weights."""
+        return self.ranks.total(self.weights.sum())[0]
+
+    def divided(self, ranks: Ranks) -> EmTable:
+        """The share that one of several processes has. A pattern costs about as many rows as the table has columns, so
+        that each has as much to do. Where there are fewer rows than processes, some have a row without weight."""
+        if ranks.alone:
+            return self
+        new = torch.ones_like(self.patterns.of_row)
+        new[1:] = (self.patterns.of_row[1:] != self.patterns.of_row[:-1]).to(new.dtype)
+        edges = cuts(1 + new * self.x.shape[1], ranks.world)
+        start, stop = edges[ranks.rank], edges[ranks.rank + 1]
+        rows, weights = slice(start, stop), self.weights[start:stop]
+        if start == stop:
+            rows, weights = slice(0, 1), torch.zeros_like(self.weights[:1])
+        of_row = self.patterns.of_row[rows]
+        first, last = int(of_row[0]), int(of_row[-1]) + 1
+        patterns = Patterns(self.patterns.missing[first:last], of_row - first)
+        x = self.x[rows] if self.scratch is not None else self.x[rows].clone()
+        return EmTable(x, self.order[rows], patterns, weights, self.scale, self.scratch, ranks)
 
     def reweighted(self, weights: Tensor) -> EmTable:
         """The same table with other weights [N], in the order of the table that was given; rows without any are left
@@ -276,6 +302,7 @@ class GaussianFamily(Marginal):
         for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
             joint = self.gaussians.observe(table.x[rows], patterns).log_prob + log_weights
             loglik = loglik + (torch.logsumexp(joint, -1) * table.weights[rows]).sum()
+        (loglik,) = table.ranks.total(loglik)
         return EmValue(self._penalised(loglik, log_weights, table, penalty), loglik)
 
     def _penalised(self, loglik: Tensor, log_weights: Tensor, table: EmTable, penalty: Penalty) -> Tensor:
@@ -284,7 +311,17 @@ class GaussianFamily(Marginal):
     @torch.no_grad()
     def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:
         """One exact EM step in place; returns the value at the parameters *before* it, which it never lowers."""
-        log_weights = self.log_weights()
+        log_weights, ranks = self.log_weights(), table.ranks
+        loglik, weights, *totals = ranks.total(*possible(lambda: self._expected(table, log_weights), ranks))
+        objective = self._penalised(loglik, log_weights, table, penalty)
+        self.gaussians.maximise(tuple(totals), table.scale, penalty)
+        self.set_weights(weights + penalty.weight)
+        ranks.agree(objective, *self.parameters())
+        return EmValue(objective, loglik)
+
+    def _expected(self, table: EmTable, log_weights: Tensor) -> tuple[Tensor, ...]:
+        """The log-likelihood of the rows of a table, the weights [K] of the components in them, and what else the next
+        parameters are learnt from."""
         loglik = table.x.new_zeros(())
         totals: tuple[Tensor, ...] = ()
         weights = torch.zeros_like(log_weights)
@@ -297,10 +334,21 @@ class GaussianFamily(Marginal):
             weights = weights + responsibility.sum(0)
             statistics = observed.statistics(responsibility)
             totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
-        objective = self._penalised(loglik, log_weights, table, penalty)
-        self.gaussians.maximise(totals, table.scale, penalty)
-        self.set_weights(weights + penalty.weight)
-        return EmValue(objective, loglik)
+        return loglik, weights, *totals
+
+
+def possible(work: Callable[[], tuple[Tensor, ...]], ranks: Ranks) -> tuple[Tensor, ...]:
+    """What some work on a share of the rows gives. LinAlgError in all ranks where one meets a matrix that is not
+    positive definite."""
+    if ranks.alone:
+        return work()
+    try:
+        found = work()
+    except torch.linalg.LinAlgError:
+        found = ()
+    if ranks.any(not found):
+        raise torch.linalg.LinAlgError("a matrix is not positive definite")
+    return found
 
 
 def step_work(model: GaussianFamily, N: int) -> float:

@@ -17,6 +17,7 @@ from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.categories import Categories
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
+from vgi_cli.ranks import ALONE, Ranks
 
 COUNTED = 4096
 """Rows whose pairs of levels are counted at a time: bounds the memory."""
@@ -112,9 +113,10 @@ class Mixed(Gaussians):
         return self.whole(numbers, levels)
 
     @torch.no_grad()
-    def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float) -> None:
+    def learn_levels(self, x: Tensor, missing: Tensor, weight: Tensor, pull: float, ranks: Ranks = ALONE) -> None:
         """The forest and the tables of rows x [R, D] that belong to the components with weights [R, k], k of the first
-        components at most, in place; of a pair of dimensions the rows count that have both."""
+        components at most, in place; of a pair of dimensions the rows count that have both. `ranks`: who has more rows.
+        """
         marginals, pairs = [], []
         for rows in torch.arange(len(x)).split(COUNTED):
             own = torch.nn.functional.pad(weight[rows], (0, self.categories.K - weight.shape[1]))
@@ -122,7 +124,8 @@ class Mixed(Gaussians):
             one_hot = self.one_hot(levels, x.dtype)
             marginals.append(own.mT @ one_hot)
             pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in own.unbind(1)]))
-        self.categories.learn(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0), pull, edges=self.edges)
+        single, double = ranks.total(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0))
+        self.categories.learn(single, double, pull, edges=self.edges)
 
     def spread(self, x: Tensor) -> Tensor:
         """[R, F] the levels of rows x [R, D] as indicators, in such units that those of each dimension together have

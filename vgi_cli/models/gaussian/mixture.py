@@ -201,7 +201,7 @@ class GaussianMixture(GaussianFamily):
         before, value = copy.deepcopy(self.state_dict()), self.objective(table, penalty)
         missing = table.patterns.missing[table.patterns.of_row]
         weight = self.responsibilities(table).mul_(table.weights[:, None])
-        mixed.learn_levels(table.x, missing, weight, penalty.tables)
+        mixed.learn_levels(table.x, missing, weight, penalty.tables, table.ranks)
         if bool(self.objective(table, penalty).objective < value.objective):
             self.load_state_dict(before)
 

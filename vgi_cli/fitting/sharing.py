@@ -1,0 +1,45 @@
+"""Whether several processes can share a fit: refused before they wait for each other."""
+
+from __future__ import annotations
+
+from vgi_cli.errors import UsageError
+from vgi_cli.registry.names import METHODS, MODELS
+from vgi_cli.settings.recipe import Recipe
+
+FIRST = "a single process (without torchrun)"
+
+
+def check_shared(recipe: Recipe) -> None:
+    """UsageError for what only one process can do, and for what would depend on the number of processes."""
+    model = recipe.model.name
+    if model == "auto":
+        raise UsageError(
+            "--model auto compares models in one process, and this is one of several",
+            f"name a model; vgi fit in {FIRST}, on a sample of the rows, says which",
+        )
+    method = recipe.method.name or MODELS[model].traits.method
+    traits, provides = METHODS[method].traits, MODELS[model].provides
+    if not traits.shared:
+        shared = {name: entry for name, entry in METHODS.items() if entry.traits.shared and entry.needs <= provides}
+        working = [name for name, entry in shared.items() if not entry.traits.unshared & provides]
+        raise UsageError(
+            f"several processes cannot share a fit by method '{method}'", f"--method {' or '.join(working)}, or {FIRST}"
+        )
+    if traits.unshared & provides:
+        raise UsageError(
+            f"several processes cannot share a fit of model '{model}' by method '{method}', whose noise goes by the "
+            "place of a row in its step",
+            f"--method {MODELS[model].traits.method}, or {FIRST}",
+        )
+    if recipe.model.settings.get("dropout"):
+        raise UsageError(
+            "several processes cannot share a fit with model.dropout, which goes by the place of a row in its step",
+            f"leave it out, or take {FIRST}",
+        )
+    for key, said, there in (
+        ("holdout_cells", "--holdout-cells makes a first fit", recipe.holdout_cells is not None),
+        ("uncertainty", "uncertainty=posterior draws one chain", recipe.uncertainty == "posterior"),
+        ("compile", "--compile on captures the steps", recipe.compile == "on"),
+    ):
+        if there:
+            raise UsageError(f"{said} in one process, and this is one of several", f"leave out {key}, or take {FIRST}")
