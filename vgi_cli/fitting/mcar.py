@@ -11,6 +11,7 @@ from torch import Tensor
 from vgi_cli.layout import Layout
 from vgi_cli.maths.gaussian import patterns_of
 from vgi_cli.maths.mcar import LittleTest, little_test
+from vgi_cli.maths.mechanisms import mean_ranks
 from vgi_cli.methods.em.steps import settle
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.full import FullGaussians
@@ -67,9 +68,7 @@ def straightened(x: Tensor) -> Straight:
     out = x.clone()
     for j in scored:
         seen = ~x[:, j].isnan()
-        _, place, count = x[seen, j].unique(return_inverse=True, return_counts=True)
-        middle = count.cumsum(0) - (count + 1) / 2 + 0.5
-        out[seen, j] = torch.special.ndtri(middle.to(x.dtype) / int(seen.sum()))[place]
+        out[seen, j] = torch.special.ndtri((mean_ranks(x[seen, j]) - 0.5) / int(seen.sum()))
     return Straight(out, scored)
 
 

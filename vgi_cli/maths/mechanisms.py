@@ -88,11 +88,16 @@ def ranks(values: Tensor) -> Tensor:
     out = torch.zeros_like(values)
     for j, column in enumerate(values.T):
         seen = ~column.isnan()
-        _, place, count = column[seen].unique(return_inverse=True, return_counts=True)
-        if len(count) > 1:
-            middle = (count.cumsum(0) - (count - 1) / 2).to(values.dtype)[place]
+        middle = mean_ranks(column[seen])
+        if len(middle) and bool((middle != middle[0]).any()):
             out[seen, j] = (middle - middle.mean()) / middle.std(correction=0)
     return out
+
+
+def mean_ranks(values: Tensor) -> Tensor:
+    """[n] the ranks of values [n] float64 from 1, equal ones at their mean rank."""
+    _, place, count = values.unique(return_inverse=True, return_counts=True)
+    return (count.cumsum(0) - (count - 1) / 2).to(values.dtype)[place]
 
 
 def _kept(rate: float, noise: KeyedNoise) -> Tensor:
