@@ -48,8 +48,16 @@ class TensorTable(NamedTuple):
 
     @property
     def relative_weight(self) -> Tensor | None:
-        """[N] the weights, with mean 1 over the rows with an observed cell; None: all rows count the same."""
-        return None if self.weight is None else self.weight / self.weight[~self.missing.all(1)].mean()
+        """[N] the weights, with mean 1 over the rows with an observed cell; None: all rows count the same, which those
+        of a part of a table do whose rows above 0 lack a column that others have."""
+        if self.weight is None or bool((self.uncounted & ~self.missing.all(0)).any()):
+            return None
+        return self.weight / self.weight[~self.missing.all(1)].mean()
+
+    @property
+    def uncounted(self) -> Tensor:
+        """[D] bool: where no row that counts (all do without weights, else those above 0) has an observed cell."""
+        return (self.missing if self.weight is None else self.missing[self.weight > 0]).all(0)
 
     def rows(self, index: Tensor) -> TensorTable:
         """The rows that `index` (int64 or bool, [n]) names."""

@@ -15,7 +15,7 @@ import vgi_cli
 import vgi_cli.errors
 from tests.program import Vgi, vgi
 from vgi_cli.data import make_table
-from vgi_cli.fitting import fit_rows
+from vgi_cli.fitting import contest, fit_rows
 from vgi_cli.fitting import refits as of_fits
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import Size, refits
@@ -184,3 +184,87 @@ def test_methods_that_cannot_are_refused_by_name(tmp_path: Path, monkeypatch: py
     with pytest.raises(vgi_cli.errors.UsageError, match="--weight: method em cannot weigh rows"):
         vgi_cli.fit(frame(), weight="w", out=tmp_path / "run", **FA)
     assert not (tmp_path / "run").exists()
+
+
+def few(counting: list[int], N: int = 60) -> pd.DataFrame:
+    """Rows of weight 0 but for some."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 1)) + 0.5 * rng.normal(size=(N, 3))
+    data = pd.DataFrame(x, columns=["a", "b", "c"]).mask(rng.random((N, 3)) < 0.2)
+    return data.assign(w=np.isin(np.arange(N), counting).astype(float))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "fa", "set": {"bootstrap": 3}},  # its size is chosen by folds, in some of which no row counts
+        {"model": "mixture", "val": 0.3, "seed": 3, "set": {"bootstrap": 3}},
+        {"set": {"bootstrap": 3}},  # models are compared by folds, too
+        {
+            "model": "flow",
+            "epochs": 2,
+            "set": {"bootstrap": 2, "model.steps": 1, "optim.warmup_conditionals": 1, "optim.warmup_model": 1},
+        },
+    ],
+)
+def test_where_few_rows_count_a_fit_is_finite(tmp_path: Path, options: dict[str, Any]) -> None:
+    run = vgi_cli.fit(few([0, 1, 5]), weight="w", out=tmp_path / "run", threads=1, **options)
+    for own in run.impute(m=3):  # by as many refits
+        assert np.isfinite(own[["a", "b", "c"]].to_numpy()).all()
+
+
+def test_rows_that_weigh_nothing_cannot_be_fitted_alone(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    hint = "give more rows a weight above 0; rows that --val holds out are not fitted"
+    with pytest.raises(vgi_cli.errors.InputError) as caught:
+        vgi_cli.fit(few([0]), weight="w", model="fa", val=0.3, seed=1, out=out)  # row 0 is held out
+    assert caught.value.message == "--weight w: every row that would be fitted weighs 0"
+    assert caught.value.hint == hint and not out.exists()
+    data = few([0, 1, 2])
+    data.loc[[0, 1, 2], "b"] = np.nan
+    with pytest.raises(vgi_cli.errors.InputError) as caught:
+        vgi_cli.fit(data, weight="w", model="fa", out=out)
+    assert caught.value.message == ("--weight w: of the rows that would be fitted those with 'b' observed all weigh 0")
+    assert caught.value.hint == f"--exclude b carries the column; or {hint}" and not out.exists()
+
+
+def test_whatever_wins_the_comparison_of_models_is_weighted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its transform is another than the one that the rows came in."""
+    seen: dict[str, bool] = {}
+    coded = contest._Contest._coded
+
+    def watched(self: Any, recipe: Any) -> Any:
+        found = coded(self, recipe)
+        seen[str(recipe.table.transform)] = torch.equal(found.table.weight, self._rows.table.weight)
+        return found
+
+    monkeypatch.setattr(contest._Contest, "_coded", watched)
+    vgi_cli.fit(frame(), weight="w", out=tmp_path / "run", set={"bootstrap": 0}, threads=1)
+    assert seen == {"normal": True, "linear": True}
+
+
+def test_a_part_in_which_no_row_counts_counts_alike() -> None:
+    missing = torch.tensor([[False, False], [False, True], [True, False]])
+    table = make_table(torch.zeros(3, 2), missing, Layout.plain(2))
+    assert table.relative_weight is None and table.uncounted.tolist() == [False, False]
+    for weight, uncounted, relative in (
+        ([0.0, 1.0, 3.0], [False, False], [0.0, 0.75, 2.25]),
+        ([0.0, 0.0, 3.0], [True, False], None),
+        ([0.0, 0.0, 0.0], [True, True], None),
+    ):
+        own = table._replace(weight=torch.tensor(weight))
+        assert own.uncounted.tolist() == uncounted
+        found = own.relative_weight
+        assert found is None if relative is None else found is not None and found.tolist() == relative
+    empty = make_table(torch.zeros(2, 2), torch.tensor([[False, True], [False, True]]), Layout.plain(2))
+    assert empty._replace(weight=torch.tensor([1.0, 3.0])).relative_weight is not None  # no row has the second column
+
+
+def test_check_and_report_say_that_rows_count_once(tmp_path: Path, vgi: Vgi) -> None:
+    frame().to_csv("t.csv", index=False)
+    done = vgi("check", "t.csv", "--weight", "w", "--no-trial")
+    assert "weights (column 'w') count in a fit; here every row counts once" in done.out
+    assert "- every row counts once, whatever its weight" in done.out
+    assert "counts once" not in vgi("check", "t.csv", "--no-trial").out
+    run = vgi_cli.fit("t.csv", weight="w", out="run", **FA)
+    assert run.report()["runs"][0]["facts"]["weight"] == "w"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
-from vgi_cli.errors import Interrupted, RunError, UsageError
+from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
@@ -208,7 +208,24 @@ def training_and_held(recipe: Recipe, rows: Rows, held: Rows | None) -> tuple[Ro
     apart = held_out(recipe, rows.table.N)
     if apart is not None:
         rows, held = rows.at(apart[0]), rows.at(apart[1])
+    if recipe.table.weight is not None:
+        _require_weight(rows.table, recipe.table.weight)
     return training_rows(rows, keep_empty="imputations" in recipe.method.entry.provides), held
+
+
+def _require_weight(table: TensorTable, name: str) -> None:
+    """InputError where the rows that count by the weights in column `name` lack a column that is modelled."""
+    unknown = (table.uncounted & ~table.missing.all(0)).nonzero()[:, 0].tolist()
+    if not unknown:
+        return
+    hint = "give more rows a weight above 0; rows that --val holds out are not fitted"
+    if bool(table.uncounted.all()):
+        raise InputError(f"--weight {name}: every row that would be fitted weighs 0", hint)
+    column = table.layout.label(unknown[0])
+    raise InputError(
+        f"--weight {name}: of the rows that would be fitted those with '{column}' observed all weigh 0",
+        f"--exclude {column} carries the column; or {hint}",
+    )
 
 
 def _manifest(job: Job, said: Settings, rows: Rows) -> dict[str, Any]:

@@ -284,6 +284,9 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
     assert refit is not None
     kept = fit.kept[: size.refits]
     yield from kept
+    if fit.table.weight is not None:  # rows that weigh 0 are left out
+        there = there[(fit.table.weight[there] > 0).to(there.device)]
+        size = size._replace(rows=min(size.rows, len(there)))
     order = torch.randperm(len(there), generator=stream(recipe.seed, "bootstrap/rows"))
     rows = there[order[: size.rows].sort().values]
     counts = None if fit.table.weight is None else fit.table.weight[rows].to("cpu", torch.float64)

@@ -290,7 +290,7 @@ class Tipping:
 @dataclass(frozen=True)
 class Facts:
     """What was fitted, on what, in how long. `settings`: of the model and the method; `chosen`: which of all settings
-    the fit chose by itself."""
+    the fit chose by itself; `weight`: the column by which rows count in the fit (in the report each counts once)."""
 
     run: str
     table: str
@@ -306,6 +306,7 @@ class Facts:
     device: str
     version: str
     seed: int
+    weight: str | None = None
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,12 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         values, holes, twins = _described(table, schema, recipe, notes)
         stage(0.5)
         values["mcar"] = _mcar(table, schema, holes, twins)
+        if recipe.table.weight is not None:
+            values["notes"].append(
+                f"weights (column '{recipe.table.weight}') count in a fit; here every row counts once"
+            )
+            if "caveats" in values["mcar"]:
+                values["mcar"]["caveats"].insert(0, "every row counts once, whatever its weight")
     if request.trial and schema.modelled:
         values["models"] = _models(table, schema, recipe, reporter)
     if request.report is not None:

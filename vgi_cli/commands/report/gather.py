@@ -142,6 +142,7 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         device=record.device,
         version=record.version,
         seed=record.seeds["fit"],
+        weight=fitted.recipe.table.weight,
     )
     lines = run.metrics()
     told = None

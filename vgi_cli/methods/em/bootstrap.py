@@ -121,6 +121,8 @@ def refits(
     N = len(x)
     fitted = copy.deepcopy(model).double()
     size = size_of(fitted, missing) if size is None else size
+    if own is not None and int((~missing[own > 0]).sum(0).min()) < SCARCE:
+        size = size._replace(kind="bayesian")
     penalty = fitted.penalty(config.pooling, config.floor)
     base = em_table(x, missing, own, table.scratch)
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
@@ -131,7 +133,10 @@ def refits(
         generator = stream(number)
         refit = copy.deepcopy(fitted)
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
-        weights = weights if own is None else weights * own
+        if own is not None:
+            if not bool(((weights > 0) & (own > 0)).any()):  # no row that counts was drawn: all of them, smoothly
+                weights = row_weights(N, "bayesian", generator)
+            weights = weights * own
         if all_rows and (refit.take_turn(number) or several):
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)

@@ -78,6 +78,7 @@ def warm_up_loss(
     scan = random_scan(observed, order, M)
     law = q.law(x, ~missing, scan.j, hidden=True)
     log_q = torch.where(scan.active, law.log_prob(q.at(x, scan.j)), 0.0)
+    share = torch.where(total > 0, total, 1.0)  # of a block whose rows all weigh 0 nothing is scored
     stand = weight * observed.sum(1) / scan.active.sum(1).clamp(min=1)
-    scored = torch.where(scan.active, stand[:, None] / total[scan.j], 0.0) * log_q
+    scored = torch.where(scan.active, stand[:, None] / share[scan.j], 0.0) * log_q
     return -scored.sum() / (total > 0).sum().clamp(min=1)
