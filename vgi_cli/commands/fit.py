@@ -19,7 +19,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, place, require_files
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, load, used_names
@@ -47,7 +47,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
 from vgi_cli.runs.elsewhere import RunElsewhere
-from vgi_cli.runs.folder import RunFolder, check_free, claim
+from vgi_cli.runs.folder import CARD, RunFolder, check_free, claim
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -221,6 +221,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     if finished(run, settings):
         ended = how_it_ended(run.record.epochs, run.record.stopped_by)
         reporter.say(f"{run.path} is finished, nothing to do: {ended}")
+        if not (run.path / CARD).exists():
+            _write_missing_card(run, recipe, table, reporter)
         return run
     if not run.fitted:
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
@@ -259,6 +261,17 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     if not work.ranks.rank:
         write_card(latest, table, reporter)
     return latest
+
+
+def _write_missing_card(run: RunFolder, recipe: Recipe, table: Table | None, reporter: Reporter) -> None:
+    """The model card of a fit that was killed after its end and before its card."""
+    try:
+        table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
+        check_same_data(run, table)
+    except VgiError as error:
+        reporter.warn(f"the run is whole, but its model card cannot be written: {error.message}")
+    else:
+        write_card(run, table, reporter)
 
 
 def _encode(

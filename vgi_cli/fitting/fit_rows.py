@@ -475,7 +475,6 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if TREES in limit.cut:
         recipe = recipe.replace(trees="none")
     entries: dict[str, Any] = {
-        "status": "finished",
         "stopped_by": outcome.stopped_by,
         "bootstrap": made,
         "bootstrap_by": refits.by,
@@ -499,7 +498,7 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if found is not None:
         work.reporter.warn(found)
     fitted = fitted_of(run, recipe, job.train.table.layout)
-    run.save({CHAINS: measured_chains(fitted, job.train, outcome.steps, work)}, {})
+    run.save({CHAINS: measured_chains(fitted, job.train, outcome.steps, work)}, {"status": "finished"})
     return fitted
 
 

@@ -72,6 +72,8 @@ class Lock:
         try:
             with open(made, "w", encoding="utf-8") as file:
                 json.dump(self.owner(), file, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
             try:
                 os.link(aside, LOCK, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
             except FileExistsError:
