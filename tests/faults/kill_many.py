@@ -8,6 +8,7 @@ third of the trials kill the command that goes on, too; in the end everything mu
 from __future__ import annotations
 
 import argparse
+import errno
 import random
 import sys
 import tempfile
@@ -49,8 +50,39 @@ def kill(trial: Trial, choose: random.Random, seconds: float) -> tuple[int, list
     return kills, trial.at_the_end()
 
 
-def run(kills: int, seed: int, names: Sequence[str], work: Path, seconds: float = 3600.0) -> tuple[Counter[str], list]:
-    """So many kills, or as many as there is time for: how many of each scenario, and what failed."""
+ERRORS = {
+    "EIO once": (Action.FAIL, errno.EIO),
+    "a full disk once": (Action.FAIL, errno.ENOSPC),
+    "a full disk": (Action.LASTING, errno.ENOSPC),
+    "a disk that turns read-only": (Action.LASTING, errno.EROFS),
+    "a short write": (Action.SHORT, 0),
+}
+
+
+def starve(trial: Trial, fault: Fault) -> list[str]:
+    """What is wrong after a command whose file call fails, and after it is said again without the fault: it ends well,
+    or with exit code 1 and a message; files are whole or absent."""
+    trial.begin()
+    done = trial.run(fault)
+    wrong = trial.between()
+    if done.code not in (0, 1) or "Traceback" in done.err or "unexpected" in done.err:
+        wrong.append(f"exit code {done.code}: {done.err[-500:]}")
+    elif done.code == 1 and "error: " not in done.err:
+        wrong.append("it fails without a word")
+    elif done.code == 0 and "warning: " not in done.err:  # else a part that may be missing was, and is said to be
+        return [f"{line} ({fault})" for line in wrong + trial.at_the_end()]
+    if fault.action == Action.SHORT and done.code != 0:
+        wrong.append(f"it does not go on writing: {done.err[-500:]}")
+    if not wrong and (done := trial.run(again=True)).code != 0:
+        wrong.append(f"said again, it ends with {done.code}: {done.err[-500:]}")
+    return [f"{line} ({fault})" for line in wrong or trial.at_the_end()]
+
+
+def run(
+    kills: int, seed: int, names: Sequence[str], work: Path, seconds: float = 3600.0, errors: bool = False
+) -> tuple[Counter[str], list[str]]:
+    """So many kills, or file calls that fail (`errors`), or as many as there is time for: how many of each scenario,
+    and what was wrong."""
     choose = random.Random(seed)
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -66,9 +98,16 @@ def run(kills: int, seed: int, names: Sequence[str], work: Path, seconds: float 
         weights = [WEIGHTS.get(name, 1) for name in names]
         while counts.total() < kills and time.monotonic() < end:
             [name] = choose.choices(names, weights)
-            done, wrong = kill(trials[name][0], choose, trials[name][1])
-            counts[name] += done
-            failures += [f"{name}: {line}" for line in wrong]
+            trial, seconds = trials[name]
+            if errors:
+                what = choose.choice(list(ERRORS))
+                done, key = 1, f"{name}: {what}"
+                wrong = starve(trial, Fault(choose.randint(1, trial.calls), *ERRORS[what]))
+            else:
+                done, wrong = kill(trial, choose, seconds)
+                key = name
+            counts[key] += done
+            failures += [f"{key}: {line}" for line in wrong]
     return counts, failures
 
 
@@ -79,13 +118,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=3600.0, help="stop then, however many kills there were")
     parser.add_argument("--only", action="append", choices=sorted(SCENARIOS), help="these scenarios (repeatable)")
+    parser.add_argument("--errors", action="store_true", help="let file calls fail, instead of kills")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as work:
         names = args.only or list(SCENARIOS)
-        counts, failures = run(args.kills, args.seed, names, Path(work) / "work", args.seconds)
+        counts, failures = run(args.kills, args.seed, names, Path(work) / "work", args.seconds, args.errors)
     for name, count in counts.items():
-        print(f"{count:6} kills of {name}")
-    print(f"{counts.total():6} kills, {len(failures)} failures")
+        print(f"{count:6} of {name}")
+    print(f"{counts.total():6} {'errors' if args.errors else 'kills'}, {len(failures)} failures")
     for line in failures:
         print(line)
     return 1 if failures else 0

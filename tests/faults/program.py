@@ -98,6 +98,8 @@ class Program:
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait()
+        assert self._server.stdout is not None
+        self._server.stdout.close()
 
     def __enter__(self) -> Self:
         return self

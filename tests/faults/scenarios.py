@@ -1,5 +1,5 @@
-"""What is killed and starved: each command that writes, on a tiny table; what it must have made at its end, and what may
-be there on the way."""
+"""What is killed and starved: each command that writes, on a tiny table; what it must have made at its end, and what
+may be there on the way."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class Trial:
         return self.program(self.work, *(self.scenario.again if again else self.scenario.command), fault=fault)
 
     def between(self) -> list[str]:
-        """What is wrong after a command was cut off: a file that is there and not whole, a run that cannot be opened, an
-        input that changed."""
+        """What is wrong after a command was cut off: a file that is there and not whole, a run that cannot be opened,
+        an input that changed."""
         wrong = [f"{name} is not whole" for name in self.scenario.made if not self._absent_or_same(name)]
         for path in sorted(self.ready.rglob("*")):
             if path.is_file() and not _same(path, self.work / path.relative_to(self.ready)):

@@ -6,6 +6,7 @@ before the C library; reads one JSON object a line and answers with one.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -15,19 +16,15 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet  # noqa: F401 (loaded once for all)
 import torch
 
-import vgi_cli.api
-import vgi_cli.commands.evaluate.command
-import vgi_cli.commands.fit
-import vgi_cli.commands.hide
-import vgi_cli.commands.sample
 from vgi_cli.cli.app import main
 from vgi_cli.fitting import driver
 from vgi_cli.methods import reweighted
 from vgi_cli.registry import names
 
+LOADED = ["pyarrow.parquet", "vgi_cli.api", "vgi_cli.commands.evaluate.command", "vgi_cli.commands.hide"]
+"""Loaded once for all commands, beside what they need."""
 FAULTS = ctypes.CDLL(None)
 REFIT = {"EPOCHS": 1, "STEPS": 2, "COMMON": 2}
 """Short refits, as in all tests."""
@@ -57,6 +54,8 @@ def child(order: dict[str, Any]) -> None:
 def serve() -> None:
     """One command after the other, until nobody asks."""
     torch.set_num_threads(1)
+    for name in LOADED:
+        importlib.import_module(name)
     driver.CHECKPOINT_SECONDS = 0.0
     for name, value in REFIT.items():
         setattr(reweighted, name, value)

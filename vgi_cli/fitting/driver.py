@@ -236,6 +236,13 @@ class Drive:
 
     def _log(self, event: EpochEnd, seconds: float) -> None:
         self._refuse_non_finite(event.metrics)
+        if healed := event.metrics.get("healed"):
+            factor = event.metrics["rate_factor"]
+            self.reporter.warn(
+                f"{healed} step{'s' * (healed > 1)} of epoch {event.epoch} had numbers that are not finite: training "
+                f"went back to where it was good, and the learning rate is {factor:g} of the planned one from here; "
+                f"the most extreme column is '{most_extreme(self.table)[0]}'"
+            )
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
             line |= self._scored(self.validator)

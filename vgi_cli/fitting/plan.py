@@ -10,7 +10,7 @@ import torch
 from vgi_cli.errors import UsageError
 from vgi_cli.machine.device import resolve_device
 from vgi_cli.maths.noise import hash64
-from vgi_cli.runs.files import COMMITTED
+from vgi_cli.runs.files import COMMITTED, PREVIOUS
 from vgi_cli.runs.folder import RunFolder, vacant
 from vgi_cli.runs.manifest import MANIFEST
 from vgi_cli.settings import components
@@ -55,7 +55,7 @@ def find_run(out: Path | None) -> RunFolder | None:
         raise UsageError("--resume needs the run to continue", "say --out RUN")
     if not out.exists() or (out.is_dir() and vacant(out)):
         return None
-    if out.is_dir() and not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
+    if out.is_dir() and not any((out / name).exists() for name in (MANIFEST, COMMITTED, PREVIOUS)):
         raise UsageError(f"--resume: '{out}' is not a run: it has no {MANIFEST}", "say --out RUN")
     run = RunFolder.open(out)
     if run.record.command != "fit":

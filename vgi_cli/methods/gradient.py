@@ -111,11 +111,12 @@ def run(state: GradientState, stop: Callable[[], bool] = never) -> Events:
     for _ in epochs(state, Stage.MAIN):
         yield from _refreshed(state)
         for batch in batches(state):
-            state.set_rates()
-            g = state.step_generator()
-            objective = state.objective(state, batch, g) if len(batch.x) else batch.x.new_zeros(())
-            state.total += ascend(objective, optim.clip, state.optim_theta, ranks=state.ranks)
-            state.average(optim.average)
+            with state.healing(batch):
+                state.set_rates()
+                g = state.step_generator()
+                objective = state.objective(state, batch, g) if len(batch.x) else batch.x.new_zeros(())
+                state.total += ascend(objective, optim.clip, state.optim_theta, ranks=state.ranks)
+                state.average(optim.average)
             yield state.step_end()
         yield state.epoch_end()
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, ClassVar, TypeVar
 
@@ -23,10 +24,12 @@ from torch import Tensor, nn
 
 from vgi_cli.chains.store.packed import Batch, Chains, Whole
 from vgi_cli.data import TensorTable
+from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import EpochEnd, Parts, Standing, State, StepEnd
 from vgi_cli.methods.optimisation import (
     AscentConfig,
+    StepFailed,
     adam,
     batch_size_of,
     default_batch_size,
@@ -52,6 +55,14 @@ class Stage(IntEnum):
     WARM_MODEL = 1
     MAIN = 2
     FINETUNE = 3
+
+
+MOST_HEALED = 5
+"""Steps that may fail in a fit: each halves the learning rates, and the next one after these ends it."""
+STEPS_BETWEEN = 20
+"""The state that a failed step goes back to is copied after at least so many steps, at the start of an epoch."""
+RUNAWAY = 1e12
+"""An imputation (encoded) beyond this has run away."""
 
 
 class LoopState(State):
@@ -109,6 +120,9 @@ class LoopState(State):
         self.averaged = 0  # steps in the average; minus these where the next step begins a new one
         self.total = chains.x.new_zeros(())
         self.counts: dict[str, Tensor] = {}
+        self.healed = 0  # steps that failed
+        self._healed_before = 0  # those of whole epochs
+        self._good: dict[str, Tensor] = {}  # what a failed step goes back to
         self._order: list[Tensor] = []  # of this epoch: incomplete rows, complete rows; derived, never saved
 
     def _enter(self, incomplete: Tensor, complete: Tensor) -> None:
@@ -147,6 +161,7 @@ class LoopState(State):
         for stem, network in self.networks.items():
             network.load_state_dict(prefixed(parameters, f"{stem}/"))
         self.turn, self.epochs, self.averaged = self.stage_epoch, self.stage_epoch + epochs, 0
+        self._good = {}
         self._enter(*self._all)
 
     def snapshot(self) -> dict[str, Tensor]:
@@ -200,6 +215,7 @@ class LoopState(State):
     def enter(self, stage: Stage) -> None:
         """Begin a stage. What the optimisers remember of a warm-up belongs to its own loss."""
         self.stage, self.stage_epoch = stage, 0
+        self._good = {k: v for k, v in self._good.items() if k.partition("/")[0] not in self.optimisers}
         for optimiser in self.optimisers.values():
             optimiser.state.clear()
 
@@ -284,7 +300,72 @@ class LoopState(State):
             falls = self.schedule == "cosine" or self.turn is not None
             factor = rate_factor(self.descent()) if falls else 1.0
         for name, optimiser in self.optimisers.items():
-            set_rate(optimiser, self.rates[name] * factor)
+            set_rate(optimiser, self.rates[name] * factor * self.damping)
+
+    @property
+    def damping(self) -> float:
+        """What failed steps have left of the learning rates."""
+        return 0.5**self.healed
+
+    @contextmanager
+    def healing(self, batch: Batch) -> Iterator[None]:
+        """Around a step: one that fails is not taken. The model, the networks and the optimisers go back to where an
+        earlier epoch began, the batch's imputations stay as they were, and the learning rates are halved for good.
+        FitError, with the column, where that happened more than MOST_HEALED times."""
+        due = self.position == 0 and self.stage_epoch % -(-STEPS_BETWEEN // self.batches) == 0
+        here = self._copied() if due else {}
+        try:
+            yield
+        except torch.linalg.LinAlgError:
+            if not self.ranks.alone:  # the others do not hear of it
+                raise
+            self._heal(StepFailed("a covariance"), batch)
+        except StepFailed as error:  # of a sum over all ranks: each has it
+            self._heal(error, batch)
+        else:
+            self._good = here or self._good  # good is what a step could be taken from
+
+    def watch(self, x: Tensor) -> None:
+        """StepFailed where an imputation in rows [R, D] is not finite, or has run away; of one process alone, since
+        others do not hear of it."""
+        if self.ranks.alone and x.device.type == "cpu" and len(x) and not bool(x.abs().amax() <= RUNAWAY):
+            raise StepFailed("an imputation", int((~(x.abs() <= RUNAWAY)).sum(0).argmax()))
+
+    def _heal(self, error: StepFailed, batch: Batch) -> None:
+        """After a step that failed."""
+        self.healed += 1
+        if self.healed > MOST_HEALED:
+            layout, x = self.chains.layout, batch.x if len(batch.x) else self.chains.x
+            dimension = error.dimension
+            if dimension is None or dimension >= layout.D:
+                dimension = int(layout.data(x).abs().nan_to_num(torch.inf).amax(0).argmax())
+            raise FitError(
+                f"{error.what} is no longer finite in epoch {self.epoch + 1}, for the {self.healed}th time, though each "
+                "time training went back and halved its steps; the last good checkpoint is kept. Look at column "
+                f"'{layout.label(dimension)}', the most extreme there",
+                f"--column {layout.label(dimension)}=carry leaves it out; or take a smaller --set optim.lr",
+            )
+        if self._good:
+            self._go_back(self._good)
+        for name, optimiser in self.optimisers.items():
+            set_rate(optimiser, self.rates[name] * self.damping)
+
+    def _copied(self) -> dict[str, Tensor]:
+        """Copies of what a step changes beside the chains."""
+        modules = {"model": self.model, "theta": self.theta, **self.networks}
+        values = {f"{stem}/{k}": v for stem, part in modules.items() for k, v in part.state_dict().items()}
+        for name, optimiser in self.optimisers.items():
+            values |= optimiser_tensors(name, optimiser)
+        values["averaged"] = torch.tensor(self.averaged)
+        return {name: value.detach().clone() for name, value in values.items()}
+
+    def _go_back(self, good: Mapping[str, Tensor]) -> None:
+        """Take up what `_copied` gave."""
+        for stem, part in {"model": self.model, "theta": self.theta, **self.networks}.items():
+            part.load_state_dict(prefixed(good, f"{stem}/"))
+        for name, optimiser in self.optimisers.items():
+            restore_optimiser(name, optimiser, good)
+        self.averaged = int(good["averaged"])
 
     def descent(self) -> float:
         """Share of the epochs in which the learning rate falls that is done, 0 to 1; all of them are the main stage but
@@ -299,7 +380,13 @@ class LoopState(State):
     def epoch_end(self) -> EpochEnd:
         """Close an epoch: publish, say what it was like, and set the counters to the next."""
         self.publish()
+        healed = self.healed - self._healed_before
+        if 0 < healed < self.batches:
+            self.total *= self.batches / (self.batches - healed)  # the mean is that of the steps that were taken
         metrics = self.close_epoch()
+        if healed:
+            metrics |= {"healed": healed, "rate_factor": self.damping}
+            self._healed_before = self.healed
         for value in (self.total, *self.counts.values()):
             value.zero_()
         self.stage_epoch, self.position = self.stage_epoch + 1, 0
@@ -368,6 +455,10 @@ class LoopState(State):
         if self.schedule == "plateau":
             state["turn"] = torch.tensor([-1 if self.turn is None else self.turn, self.epochs, self._most])
         state |= {f"theta/{k}": v for k, v in self.theta.state_dict().items()} | self.more()
+        if self.healed:
+            state["healed"] = torch.tensor([self.healed, self._healed_before])
+        if self.position or self.epoch < self.epochs:  # more steps come, which may fail
+            state |= {f"good/{k}": v for k, v in self._good.items()}
         for name, optimiser in self.optimisers.items():
             state |= optimiser_tensors(name, optimiser)
         parts = {"model": self.model.state_dict(), "state": state}
@@ -399,6 +490,11 @@ class LoopState(State):
             self.chains.restore(parts["imputations"])
         for name, optimiser in self.optimisers.items():
             restore_optimiser(name, optimiser, state)
+        self.healed, self._healed_before = state["healed"].tolist() if "healed" in state else (0, 0)
+        self._good = prefixed(state, "good/")
+        if self.healed:
+            for name, optimiser in self.optimisers.items():
+                set_rate(optimiser, self.rates[name] * self.damping)
         self.restore_more(state)
 
     def counted(self) -> dict[str, Tensor]:

@@ -105,9 +105,20 @@ class held_fixed:  # noqa: N801 (reads like a keyword)
             parameter.requires_grad_(required)
 
 
+class StepFailed(Exception):
+    """A step that was not taken, because a number in it is not finite or an imputation ran away."""
+
+    def __init__(self, what: str, dimension: int | None = None) -> None:
+        """`dimension` of the rows in which it is, where that is known."""
+        super().__init__(what)
+        self.what = what
+        self.dimension = dimension
+
+
 def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optimizer, ranks: Ranks = ALONE) -> Tensor:
     """One gradient step up the objective with each optimiser; the gradient of each is clipped on its own. The
-    objective, without its gradient.
+    objective, without its gradient. StepFailed, with no step taken, where it or a gradient is not finite (on a CPU: a
+    GPU is not waited for).
 
     ranks  who has the other terms of the objective: values and gradients are those of the sum
     """
@@ -117,9 +128,17 @@ def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optim
         (-objective).backward()
     else:
         objective = _together(objective, [p for o in optimisers for p in parameters_of(o)], ranks)
+    watched = objective.device.type == "cpu"
+    if watched and not bool(objective.isfinite()):
+        raise StepFailed("the objective")
     for optimiser in optimisers:
         if clip is not None:
-            nn.utils.clip_grad_norm_(parameters_of(optimiser), clip)
+            norm = nn.utils.clip_grad_norm_(parameters_of(optimiser), clip)
+        elif watched:
+            norm = nn.utils.get_total_norm([p.grad for p in parameters_of(optimiser) if p.grad is not None])
+        if watched and not bool(norm.isfinite()):
+            raise StepFailed("a gradient")
+    for optimiser in optimisers:
         optimiser.step()
     return objective.detach()
 

@@ -2,7 +2,8 @@
 
 All files of a checkpoint are written into `.checkpoint.tmp/` and synced; renaming that folder to `.checkpoint/` is the
 moment of the commit; then the files move to the top of the run, the manifest last. Whoever opens a run first finishes a
-move that was cut off. A kill at any instant therefore leaves the old set or the new one.
+move that was cut off. A kill at any instant therefore leaves the old set or the new one. The set that a checkpoint
+replaces may stay as `.previous/`, in case the disk damages the new one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 PENDING = ".checkpoint.tmp"
 COMMITTED = ".checkpoint"
+PREVIOUS = ".previous"
 LAST = "manifest.json"
 
 
@@ -71,8 +73,9 @@ def json_bytes(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def commit(run: Path, write: Callable[[Path], None]) -> None:
-    """Add a set of files to a run folder, all or none. `write(folder)` writes them, synced."""
+def commit(run: Path, write: Callable[[Path], None], before: Callable[[], None] | None = None) -> None:
+    """Add a set of files to a run folder, all or none. `write(folder)` writes them, synced; `before()` is called when
+    they are written and have not replaced anything yet."""
     finish_commit(run)
     pending = run / PENDING
     if pending.exists():
@@ -81,6 +84,8 @@ def commit(run: Path, write: Callable[[Path], None]) -> None:
         pending.mkdir()
         write(pending)
         sync_folder(pending)
+        if before is not None:
+            before()
         os.rename(pending, run / COMMITTED)
     except OSError:
         shutil.rmtree(pending, ignore_errors=True)
@@ -106,3 +111,28 @@ def finish_commit(run: Path) -> None:
         # ENOTEMPTY: the next set was committed meanwhile, its writer moves it
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTEMPTY):
             raise
+
+
+def keep_previous(run: Path, lengths: Mapping[str, int | None]) -> None:
+    """Keep the files of a checkpoint that is about to be replaced as `.previous/`: large ones (tensors) as second
+    names, others as copies of so many first bytes (None: all). None are kept where that is not possible: on a file
+    system without hard links, or a full one."""
+    aside = run / f"{PREVIOUS}.tmp"
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir()
+        for name, length in lengths.items():
+            if name.endswith(".safetensors"):
+                os.link(run / name, aside / name)
+            else:
+                write_synced(aside / name, (run / name).read_bytes()[:length])
+        sync_folder(aside)
+        os.rename(aside, run / PREVIOUS)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def drop_previous(run: Path) -> None:
+    """Remove what `keep_previous` kept."""
+    for name in (PREVIOUS, f"{PREVIOUS}.tmp"):
+        shutil.rmtree(run / name, ignore_errors=True)

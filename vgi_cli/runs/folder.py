@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,10 +17,13 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.runs.files import (
     COMMITTED,
     PENDING,
+    PREVIOUS,
     commit,
+    drop_previous,
     file_sha256,
     finish_commit,
     json_bytes,
+    keep_previous,
     sha256,
     write_atomic,
     write_synced,
@@ -166,6 +170,14 @@ class RunFolder(RunStore):
             raise RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed")
         if not path.is_dir():
             raise RunError(f"'{path}' is a file, not a run folder", "give the folder that `vgi fit` printed")
+        try:
+            return cls._opened(path, verify)
+        except RunError as error:
+            raise _offering(error, path) from None
+
+    @classmethod
+    def _opened(cls, path: Path, verify: bool) -> RunFolder:
+        """The run, once its manifest and its files are of the same checkpoint."""
         while True:
             finish_commit(path)
             run = cls(path, _read_manifest(path))
@@ -246,8 +258,19 @@ class RunFolder(RunStore):
             write_synced(folder / MANIFEST, json_bytes(sealed(manifest)))
 
         check_held(self.path)
-        commit(self.path, write)
+        before = None
+        if "state" in parts:  # a step of the training, not what comes after it
+            drop_previous(self.path)  # first, so that no more room is needed than for two
+            before = self._keep_previous if self.holds("state.safetensors") else None
+        commit(self.path, write, before)
         self.manifest = sealed(manifest)
+        if self.finished:
+            drop_previous(self.path)
+
+    def _keep_previous(self) -> None:
+        """Keep the checkpoint that is about to be replaced."""
+        lengths = dict.fromkeys([*self.manifest["files"], MANIFEST])
+        keep_previous(self.path, lengths | {METRICS: self.manifest["metrics_bytes"]})
 
     def truncate_metrics(self) -> None:
         """Drop lines that were logged after the last checkpoint."""
@@ -301,6 +324,23 @@ class RunFolder(RunStore):
             for line in lines:
                 last |= json.loads(line)
         return last
+
+
+def _offering(error: RunError, path: Path) -> RunError:
+    """The error for a damaged run, with the way back to the checkpoint before, where that is whole."""
+    previous = path / PREVIOUS
+    if not previous.is_dir():
+        return error
+    try:
+        before = RunFolder(previous, _read_manifest(previous))
+        before.verify()
+    except (RunError, OSError):
+        return error
+    kept, moved = (shlex.quote(str(path / name)) for name in (PREVIOUS, COMMITTED))
+    hint = f"the checkpoint before it is whole (epoch {before.manifest.get('epochs')}): mv {kept} {moved}"
+    if before.manifest.get("command") == "fit":
+        hint += f" && vgi fit --resume --out {shlex.quote(str(path))}"
+    return RunError(error.message, hint)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -75,22 +75,24 @@ def run(state: VgiState, inside: Tensor, stop: Callable[[], bool] = never) -> Ev
     config, target = state.config, state.target
     for t in epochs(state, Stage.FINETUNE, state.epochs):  # 4
         for batch in batches(state):  # 5
-            g, n, x = state.step_generator(), len(batch.rows) * state.chains.K, batch.x
-            of = state.inference
-            if t == 1:
-                of = of._replace(moves=of.moves._replace(path=False, G=whole_sweep(x.shape[1], of.moves.B)))
-            if n:
-                for _ in range(WARM_UP_SWEEPS if t == 1 else 1):  # 6, 8
-                    noise = target.sweep_noise(of, n, x, g)
-                    x = state.swept(of, x, batch.missing, noise, inside if t == 1 else None)  # 7, 9
-                state.chains.store(batch.rows, x[:n])  # 10
-            state.set_rates(1.0 - state.stage_epoch / state.epochs)
-            fresh = target.draw_noise(of, n, len(x), x, g)
-            state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: with the noise of its bound
-            objective = target.objective(of, x, batch.missing, batch.weight, fresh)  # 11: Algorithm 3
-            if objective.requires_grad:  # else complete rows, and no encoder
-                ascend(objective, config.optim.clip, *state.optimisers.values())  # 12
-            state.theta.eval()
-            state.total += objective.detach()
+            with state.healing(batch):
+                g, n, x = state.step_generator(), len(batch.rows) * state.chains.K, batch.x
+                of = state.inference
+                if t == 1:
+                    of = of._replace(moves=of.moves._replace(path=False, G=whole_sweep(x.shape[1], of.moves.B)))
+                if n:
+                    for _ in range(WARM_UP_SWEEPS if t == 1 else 1):  # 6, 8
+                        noise = target.sweep_noise(of, n, x, g)
+                        x = state.swept(of, x, batch.missing, noise, inside if t == 1 else None)  # 7, 9
+                    state.watch(x[:n])
+                    state.chains.store(batch.rows, x[:n])  # 10
+                state.set_rates(1.0 - state.stage_epoch / state.epochs)
+                fresh = target.draw_noise(of, n, len(x), x, g)
+                state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: with the noise of its bound
+                objective = target.objective(of, x, batch.missing, batch.weight, fresh)  # 11: Algorithm 3
+                if objective.requires_grad:  # else complete rows, and no encoder
+                    ascend(objective, config.optim.clip, *state.optimisers.values())  # 12
+                state.theta.eval()
+                state.total += objective.detach()
             yield state.step_end()
         yield state.epoch_end()

@@ -51,21 +51,23 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
     yield from warm_up_model(state)  # 3: warm up theta, by Algorithm 4
     for _ in epochs(state, Stage.MAIN):  # 4: for t in [1, max_epochs]
         for batch in batches(state):  # 5: for mini-batch B_K in D_K
-            g, (n, R) = state.step_generator(), batch.sizes(D_K.K)
-            moves = batch.own(target.sweep_noise(state.inference, n, batch.x, g))
-            fresh = batch.own(target.draw_noise(state.inference, n, R, batch.x, g))
-            n = len(batch.rows) * D_K.K
-            state.set_rates()
-            x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
-            if n:
-                D_K.store(batch.rows, x[:n])  # 7: store them for use in the next epoch
-            state.total += state.ascend(
-                target.objective,  # 8: compute J, by Algorithm 3
-                state.optim_theta,  # 9: theta <- theta + alpha_theta grad J
-                state.optim_q,  # 10: phi <- phi + alpha_phi grad J
-                *(x, batch.missing, batch.weight, fresh),
-            )
-            state.average(config.optim.average)
+            with state.healing(batch):
+                g, (n, R) = state.step_generator(), batch.sizes(D_K.K)
+                moves = batch.own(target.sweep_noise(state.inference, n, batch.x, g))
+                fresh = batch.own(target.draw_noise(state.inference, n, R, batch.x, g))
+                n = len(batch.rows) * D_K.K
+                state.set_rates()
+                x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
+                state.watch(x[:n])
+                if n:
+                    D_K.store(batch.rows, x[:n])  # 7: store them for use in the next epoch
+                state.total += state.ascend(
+                    target.objective,  # 8: compute J, by Algorithm 3
+                    state.optim_theta,  # 9: theta <- theta + alpha_theta grad J
+                    state.optim_q,  # 10: phi <- phi + alpha_phi grad J
+                    *(x, batch.missing, batch.weight, fresh),
+                )
+                state.average(config.optim.average)
             yield state.step_end()
         yield state.epoch_end()
 

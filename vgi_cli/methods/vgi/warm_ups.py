@@ -27,11 +27,12 @@ def warm_up_conditionals(state: VgiState) -> Events:
     M = scored(state.q.S, state.estimate)
     for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
         for batch in batches(state):  # 2
-            x, missing = layout.data(batch.x), layout.data(batch.missing)
-            order = uniform((batch.sizes(state.chains.K)[1], state.q.S), x, state.step_generator())
-            order = batch.own_lines(order)
-            loss = warm_up_loss(state.q, x, missing, batch.weight, M, order, state.ranks)  # 3-6, of M columns a row
-            state.total += ascend(-loss, config.optim.clip, *state.optimisers_q, ranks=state.ranks)  # 7
+            with state.healing(batch):
+                x, missing = layout.data(batch.x), layout.data(batch.missing)
+                order = uniform((batch.sizes(state.chains.K)[1], state.q.S), x, state.step_generator())
+                order = batch.own_lines(order)
+                loss = warm_up_loss(state.q, x, missing, batch.weight, M, order, state.ranks)  # 3-6, of M columns a row
+                state.total += ascend(-loss, config.optim.clip, *state.optimisers_q, ranks=state.ranks)  # 7
             yield state.step_end()
         yield state.epoch_end()
 
@@ -48,14 +49,15 @@ def warm_up_model(state: VgiState) -> Events:
     learning = state.optimisers.values() if target.together else [state.optim_theta]
     for _ in epochs(state, Stage.WARM_MODEL, config.optim.warmup_model):  # 1
         for batch in batches(state):  # 2
-            of, inputs = state.inference, (batch.x, batch.missing, batch.weight)
-            noise = target.draw_noise(of, *batch.sizes(state.chains.K), batch.x, state.step_generator())
-            with nullcontext() if target.together else held_fixed(state.q):
-                nothing = batch.x.new_zeros(())
-                objective = (
-                    target.objective(of, *inputs, batch.own(noise)) if len(batch.x) else nothing
-                )  # 3: Algorithm 3
-                state.total += ascend(objective, config.optim.clip, *learning, ranks=state.ranks)  # 4
+            with state.healing(batch):
+                of, inputs = state.inference, (batch.x, batch.missing, batch.weight)
+                noise = target.draw_noise(of, *batch.sizes(state.chains.K), batch.x, state.step_generator())
+                with nullcontext() if target.together else held_fixed(state.q):
+                    nothing = batch.x.new_zeros(())
+                    objective = (
+                        target.objective(of, *inputs, batch.own(noise)) if len(batch.x) else nothing
+                    )  # 3: Algorithm 3
+                    state.total += ascend(objective, config.optim.clip, *learning, ranks=state.ranks)  # 4
             yield state.step_end()
         yield state.epoch_end()
 

@@ -1,0 +1,185 @@
+"""Steps with numbers that are not finite: training goes back, halves its steps, and stops by name if they return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.fitting.fakes import FakeModel
+from tests.tensors import same_tensors
+from vgi_cli.data import TensorTable, make_table
+from vgi_cli.errors import FitError
+from vgi_cli.layout import Layout
+from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.gradient import GradientState, chains_of, log_likelihood, run
+from vgi_cli.methods.loop import MOST_HEALED, RUNAWAY
+from vgi_cli.methods.optimisation import AscentConfig, ascend
+from vgi_cli.methods.vgi import vgi
+from vgi_cli.methods.vgi.config import VgiConfig
+from vgi_cli.methods.vgi.state import VgiState
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+
+EPOCHS, BATCHES = 12, 4
+
+
+def table(holes: float = 0.0) -> TensorTable:
+    g = torch.Generator().manual_seed(3)
+    x = torch.randn(64, 3, generator=g, dtype=torch.float64)
+    x[5, 1] = 40.0
+    missing = torch.rand(64, 3, generator=g) < holes
+    missing[5, 1] = False
+    return make_table(x.masked_fill(missing, 0.0), missing, Layout.of(["a", "b", "c"]))
+
+
+def gradient_state(objective: Any) -> GradientState:
+    config = AscentConfig(epochs=EPOCHS, optim={"batch_size": 16, "lr": 0.05})
+    model = FakeModel(3)
+    return GradientState(model, chains_of(table(), config), config, 7, objective, keeps=False)
+
+
+def failing(steps: set[int], how: str) -> Callable[[GradientState, Any, torch.Generator], Tensor]:
+    """The log-likelihood; in some steps it is NaN itself, or its gradient is, at a value that is finite."""
+
+    def objective(state: GradientState, batch: Any, generator: torch.Generator) -> Tensor:
+        value = log_likelihood(state, batch, generator)
+        if state.stage_epoch * BATCHES + state.position not in steps:
+            return value
+        if how == "objective":
+            return value * math.nan
+        mean = state.theta.mean[0]  # type: ignore[union-attr]
+        return value + torch.sqrt((mean - mean.detach()) ** 2)  # 0, with gradient 0 / 0
+
+    return objective
+
+
+def metrics_of(events: Any) -> list[dict[str, Any]]:
+    return [event.metrics for event in events if isinstance(event, EpochEnd)]
+
+
+@pytest.mark.parametrize("how", ["objective", "gradient"])
+@pytest.mark.parametrize("steps", [{0}, {9}, {20, 21, 33}])
+def test_a_step_that_is_not_finite_is_not_taken_and_is_counted(how: str, steps: set[int]) -> None:
+    state = gradient_state(failing(steps, how))
+    metrics = metrics_of(run(state))
+    assert len(metrics) == EPOCHS
+    assert state.healed == len(steps)
+    for epoch, line in enumerate(metrics):
+        here = [step for step in steps if step // BATCHES == epoch]
+        so_far = [step for step in steps if step // BATCHES <= epoch]
+        assert math.isfinite(line["objective"])
+        assert line.get("healed", 0) == len(here)
+        if here:
+            assert line["rate_factor"] == 0.5 ** len(so_far)
+    assert all(value.isfinite().all() for value in state.theta.state_dict().values())
+
+
+def test_training_goes_back_to_where_a_step_could_be_taken_and_goes_on_with_half_the_rate() -> None:
+    state = gradient_state(failing({23}, "objective"))
+    seen: list[Tensor] = []
+    for _ in run(state):
+        seen.append(state.theta.mean.detach().clone())  # type: ignore[union-attr]
+        if state.healed:
+            break
+    assert torch.equal(seen[-1], seen[5 * (BATCHES + 1) - 1])  # copied at the start of epoch 6, 20 steps from the first
+    state.set_rates(1.0)
+    assert state.optim_theta.param_groups[0]["lr"] == 0.5 * state.lr
+
+
+@pytest.mark.parametrize("cut", [3, 24, 26, 27, 41, 44])
+def test_a_fit_that_healed_resumes_bit_for_bit(cut: int) -> None:
+    objective = failing({19, 20, 34}, "gradient")
+    whole = gradient_state(objective)
+    first = gradient_state(objective)
+    lines = metrics_of(run(whole))
+    found = []
+    for count, event in enumerate(run(first), 1):
+        found += [event.metrics] if isinstance(event, EpochEnd) else []
+        if count == cut:
+            break
+    second = gradient_state(objective)
+    second.restore(first.parts())
+    found += metrics_of(run(second))
+    assert found == lines
+    a, b = whole.parts(), second.parts()
+    assert all(same_tensors(a[stem], b[stem]) for stem in a)
+    assert not any(name.startswith("good/") for name in a["state"])
+
+
+def test_a_fit_without_trouble_keeps_nothing_of_it() -> None:
+    state = gradient_state(log_likelihood)
+    assert all("healed" not in line for line in metrics_of(run(state)))
+    assert not any(name.startswith(("good/", "healed")) for name in state.parts()["state"])
+
+
+def test_trouble_that_returns_ends_the_fit_by_name() -> None:
+    state = gradient_state(failing(set(range(10, 1000)), "objective"))
+    with pytest.raises(
+        FitError, match=f"the objective is no longer finite in epoch 4, for the {MOST_HEALED + 1}th"
+    ) as e:
+        metrics_of(run(state))
+    assert "Look at column '" in e.value.message and "the last good checkpoint is kept" in e.value.message
+    assert e.value.hint is not None and "optim.lr" in e.value.hint
+
+
+def vgi_state() -> VgiState:
+    config = VgiConfig(
+        epochs=6, trunk=(4,), hidden=(4,), optim={"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1}
+    )
+    data = table(0.2)
+    model = FactorAnalysis.build(FaConfig(factors=1), data.layout).double()
+    return vgi.METHOD.init(model, data, config, torch.Generator().manual_seed(1))  # type: ignore[return-value]
+
+
+def test_a_conditional_that_dies_comes_back() -> None:
+    """Its parameters are no numbers any more in the middle of a fit."""
+    state, done = vgi_state(), False
+    for event in vgi.run(state):
+        if isinstance(event, EpochEnd) and state.epoch == 3 and not done:
+            done = True
+            with torch.no_grad():
+                next(iter(state.q.parameters())).fill_(math.nan)
+        if isinstance(event, EpochEnd):
+            assert math.isfinite(event.metrics["objective"])
+    assert done and state.healed == 1 and state.epoch == 6
+    for part in (state.q, state.theta, state.model):
+        assert all(value.isfinite().all() for value in part.parameters())
+    assert all(v.isfinite().all() for v in state.chains.tensors().values() if v.is_floating_point())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 10 * RUNAWAY])
+@pytest.mark.parametrize("always", [False, True])
+def test_a_chain_that_runs_away_is_not_stored(monkeypatch: pytest.MonkeyPatch, value: float, always: bool) -> None:
+    plain, calls = VgiState.update, 0
+
+    def update(state: VgiState, x: Tensor, missing: Tensor, noise: Any) -> Tensor:
+        nonlocal calls
+        calls += 1
+        x = plain(state, x, missing, noise)
+        if always or calls == 4:
+            x = x.clone()
+            x[:, 2] = torch.where(missing[:, 2], value, x[:, 2])
+        return x
+
+    monkeypatch.setattr(VgiState, "update", update)
+    state = vgi_state()
+    if always:
+        with pytest.raises(FitError, match=r"an imputation is no longer finite .* Look at column 'c'"):
+            metrics_of(vgi.run(state))
+    else:
+        metrics_of(vgi.run(state))
+        assert state.healed == 1
+    assert all(v.isfinite().all() for v in state.chains.tensors().values() if v.is_floating_point())
+
+
+def test_a_step_without_clipping_is_watched_too() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimiser = torch.optim.Adam(model.parameters())
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(Exception, match="a gradient"):
+        ascend(torch.sqrt((model.weight - model.weight.detach()).square().sum()), None, optimiser)
+    assert same_tensors(before, model.state_dict())
