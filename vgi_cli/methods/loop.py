@@ -340,8 +340,8 @@ class LoopState(State):
             if dimension is None or dimension >= layout.D:
                 dimension = int(layout.data(x).abs().nan_to_num(torch.inf).amax(0).argmax())
             raise FitError(
-                f"{error.what} is no longer finite in epoch {self.epoch + 1}, for the {self.healed}th time, though each "
-                "time training went back and halved its steps; the last good checkpoint is kept. Look at column "
+                f"{error.what} is no longer finite in epoch {self.epoch + 1}, for the {self.healed}th time, though "
+                "each time training went back and halved its steps; the last good checkpoint is kept. Look at column "
                 f"'{layout.label(dimension)}', the most extreme there",
                 f"--column {layout.label(dimension)}=carry leaves it out; or take a smaller --set optim.lr",
             )
