@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -57,12 +57,7 @@ def _read(text: str, schema: Schema) -> Delta:
     cuts = [(text[:at], text[at + 1 :]) for at, letter in enumerate(text) if letter == "="]
     if not cuts:
         raise UsageError(f"--delta: expected COL=SHIFT, got '{text}'", FORMS)
-    name, by = next(((name, by) for name, by in cuts if name in schema.modelled), cuts[0])
-    if name not in schema.modelled:
-        known = name in (column.name for column in schema.columns)
-        what = "the column is not modelled, so nothing fills it" if known else "the run has no such column"
-        raise UsageError(f"--delta {text}: {what}", nearest(name, schema.modelled))
-    place = schema.modelled.index(name)
+    place, by = place_of(f"--delta {text}", cuts, schema)
     column = schema.encoded[place]
     if isinstance(column, Levelled):
         return _of_levels(text, by, place, column)
@@ -73,6 +68,20 @@ def _read(text: str, schema: Schema) -> Delta:
     if match is None or not math.isfinite(value):
         raise UsageError(f"--delta {text}: expected a number, or a number and sd, got '{by}'", FORMS)
     return Delta(text, place, value * column.deviation if match[2] else value)
+
+
+Said = TypeVar("Said", str, str | None)
+
+
+def place_of(flag: str, cuts: Sequence[tuple[str, Said]], schema: Schema) -> tuple[int, Said]:
+    """The place of the modelled column that a flag names, and what it says of it, of the ways to cut its text (a name
+    may hold a `=`) the first that names one. UsageError where none does."""
+    name, said = next(((name, said) for name, said in cuts if name in schema.modelled), cuts[-1])
+    if name not in schema.modelled:
+        known = name in (column.name for column in schema.columns)
+        what = "the column is not modelled, so nothing fills it" if known else "the run has no such column"
+        raise UsageError(f"{flag}: {what}", nearest(name, schema.modelled))
+    return schema.modelled.index(name), said
 
 
 def _of_levels(text: str, by: str, place: int, column: Levelled) -> Delta:

@@ -97,7 +97,8 @@ def ranks(values: Tensor) -> Tensor:
 def mean_ranks(values: Tensor) -> Tensor:
     """[n] the ranks of values [n] float64 from 1, equal ones at their mean rank."""
     _, place, count = values.unique(return_inverse=True, return_counts=True)
-    return (count.cumsum(0) - (count - 1) / 2).to(values.dtype)[place]
+    middle: Tensor = count.cumsum(0) - (count - 1) / 2
+    return middle.to(values.dtype)[place]
 
 
 def _kept(rate: float, noise: KeyedNoise) -> Tensor:

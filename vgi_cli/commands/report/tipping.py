@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.datetime import Moment
-from vgi_cli.columns.deltas import unit_of
+from vgi_cli.columns.deltas import place_of, unit_of
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.deltas import Tip, means_over_shifts
-from vgi_cli.errors import UsageError, nearest
+from vgi_cli.errors import UsageError
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.reports.cells import spelled
 from vgi_cli.reports.tipping import STEPS, WIDEST, tips
@@ -43,14 +43,10 @@ def read_tipping(texts: Sequence[str], schema: Schema) -> list[Asked]:
 
 
 def _read(text: str, schema: Schema) -> Asked:
-    cuts = [(text, None), *((text[:at], text[at + 1 :]) for at in range(len(text)) if text[at] == "=")]
-    name, value = next(((name, value) for name, value in cuts if name in schema.modelled), cuts[-1])
-    if name not in schema.modelled:
-        known = name in (column.name for column in schema.columns)
-        what = "the column is not modelled, so nothing fills it" if known else "the run has no such column"
-        raise UsageError(f"--tipping {text}: {what}", nearest(name, schema.modelled))
-    place = schema.modelled.index(name)
+    split = [(text[:at], text[at + 1 :]) for at in range(len(text)) if text[at] == "="]
+    place, value = place_of(f"--tipping {text}", [(text, None), *split], schema)
     column = schema.encoded[place]
+    name = column.name
     if isinstance(column, Levelled):
         raise UsageError(
             f"--tipping {text}: '{name}' has levels, which have no mean to shift",
