@@ -360,3 +360,11 @@ def test_the_first_checkpoint_of_another_fit_is_left_alone(tmp_path: Path) -> No
     with sole_writer(path), pytest.raises(UsageError, match=r"is being written by process \d+ on host"):
         claim(path)
     assert (path / PENDING / "recipe.yaml").exists()
+
+
+def test_what_a_kill_left_of_a_card_goes_with_the_next(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run")
+    (run.path / ".README.md.77.tmp").write_text("ha")
+    assert run.keep_card("card")
+    assert (run.path / "README.md").read_text() == "card"
+    assert [path.name for path in run.path.iterdir() if path.name.startswith(".")] == []

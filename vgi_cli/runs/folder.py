@@ -295,6 +295,8 @@ class RunFolder(RunStore):
         if path.exists() and file_sha256(path) != self.manifest.get("card"):
             return False
         with sole_writer(self.path):
+            for left in self.path.glob(f".{CARD}.*.tmp"):  # by a process that was killed while it wrote one
+                left.unlink(missing_ok=True)
             self.save({}, {"card": sha256(data)})
             write_atomic(path, data)
         return True
