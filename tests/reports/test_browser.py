@@ -88,7 +88,7 @@ def luminance(colour: str) -> float:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory, chained: Path) -> dict[str, Path]:
-    """Of penguins (mixed), of 560 columns, of a flow, and of two runs side by side."""
+    """Of penguins (mixed), of 560 columns, of a flow, and of two runs side by side; and of two checks."""
     folder = tmp_path_factory.mktemp("pages")
     draw = np.random.default_rng(0)
     x = draw.normal(size=(600, 6)) @ draw.normal(size=(6, 560)) + 0.7 * draw.normal(size=(600, 560))
@@ -103,18 +103,25 @@ def pages(tmp_path_factory: pytest.TempPathFactory, chained: Path) -> dict[str, 
     flow = vgi_cli.load(chained)
     found = {"penguins": penguins, "wide": many, "flow": flow, "both": [penguins, flow]}
     for name, runs in found.items():
-        vgi_cli.report(runs, out=folder / f"{name}.html")
+        vgi_cli.report(runs, out=folder / f"{name}.html", tipping=["bill_length_mm"] if name == "penguins" else [])
+    for name, table in (("check", SAMPLES / "penguins.csv"), ("check-wide", folder / "wide.csv")):
+        vgi_cli.check(table, trial=False, report=folder / f"{name}.html")
+        found[name] = []
     return {name: folder / f"{name}.html" for name in found}
 
 
 @pytest.mark.parametrize("width", [1200, 420])
-@pytest.mark.parametrize("name", ["penguins", "wide", "flow", "both"])
+@pytest.mark.parametrize("name", ["penguins", "wide", "flow", "both", "check", "check-wide"])
 def test_page(name: str, width: int, pages: dict[str, Path]) -> None:
     assert pages[name].stat().st_size < 5_000_000
     found = look(pages[name], width)
     assert found["overlaps"] == [] and found["wider"] <= 0
     assert 0 < found["milliseconds"] < 2000
-    assert found["pictures"] >= 5 and found["unnamed"] == 0 and found["focusable"] > 10
+    assert (
+        found["pictures"] >= (2 if name.startswith("check") else 5)
+        and found["unnamed"] == 0
+        and found["focusable"] > (5 if name.startswith("check") else 10)
+    )
 
 
 @pytest.mark.parametrize("name", ["penguins", "flow"])
