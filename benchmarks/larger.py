@@ -83,12 +83,12 @@ def measured(command: list[str]) -> tuple[float, float, float]:
 
 
 def run(data: Path, out: Path, rows: int, limit: list[str], more: list[str], m: int) -> None:
-    """Fit and impute, and print what that took."""
+    """Fit and impute (m draws; 0: not), and print what that took."""
     vgi = [sys.executable, "-m", "vgi_cli"]
     name = "on disk" if limit else "in memory"
     fit = [*vgi, "fit", str(data), "-o", str(out), "--force", *more, *limit]
     impute = [*vgi, "impute", "--checkpoint", str(out), "--m", str(m), "-o", str(out / "filled.parquet"), *limit]
-    for what, command in (("fit", fit), ("impute", [*impute, "--force"])):
+    for what, command in (("fit", fit), *([("impute", [*impute, "--force"])] if m else [])):
         wall, seconds, peak = measured(command)
         print(
             f"{what:6} {name:9} {wall:8.1f} s wall {seconds:8.1f} s processor {1e6 * seconds / rows:9.2f} µs a row "
@@ -97,16 +97,16 @@ def run(data: Path, out: Path, rows: int, limit: list[str], more: list[str], m: 
         )
 
 
-def main() -> None:
+def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--max-memory", default="2G")
     parser.add_argument("--both", action="store_true", help="also without a limit")
-    parser.add_argument("--m", type=int, default=1)
+    parser.add_argument("--m", type=int, default=1, help="draws of a hole; 0: the fit alone")
     parser.add_argument("--folder", type=Path, default=None, help="where table and runs lie; default: a temporary one")
     parser.add_argument("fit", nargs="*", help="more of `vgi fit`, after --")
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="larger-", dir=args.folder) as folder:
         data = Path(folder) / "table"
         start = time.monotonic()
@@ -123,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import vgi_cli
 from tests.program import Vgi
 from tests.program import vgi as vgi
+from tests.scripts import script
 from vgi_cli import data
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands import memory
@@ -229,7 +231,7 @@ def test_sizes_are_rounded_up(bytes: int, words: str) -> None:
 
 
 def test_needs_grow_with_the_table() -> None:
-    few, many = (Origin("t", ".csv", "t", "", "csv", ("a", "b"), n) for n in (10, 10**8))
+    few, many = (Origin("t", ".csv", "t", "", "csv", tuple("abcdefgh"), n) for n in (10, 10**8))
     assert memory.needed(few, in_files=False).in_files is None
     small, large = memory.needed(few, in_files=True), memory.needed(many, in_files=True)
     assert small.in_files is not None
@@ -240,7 +242,8 @@ def test_needs_grow_with_the_table() -> None:
 def test_checking_and_evaluating_are_refused_with_the_number_that_would_do(vgi: Vgi) -> None:
     path = write(frame(60), "data.csv")
     assert vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none").code == 0
-    for command in (["check", "--no-trial", path], ["evaluate", "--checkpoint", "run", path]):
+    dry = ["fit", path, "--dry-run", "-o", "other"]
+    for command in (["check", "--no-trial", path], ["evaluate", "--checkpoint", "run", path], dry):
         done = vgi(*command, "--max-memory", "300M")
         assert done.code == 2
         assert done.error.startswith("--max-memory 300M: looking at data.csv (60 rows, 7 columns) takes about ")
@@ -259,3 +262,14 @@ def test_a_table_in_memory_has_no_limit(vgi: Vgi) -> None:
         run.evaluate(frame(60), max_memory="2G")
     with pytest.raises(UsageError, match=words):
         run.impute(frame(60), max_memory="2G")
+
+
+@pytest.mark.slow
+def test_the_system_saw_no_more_memory_than_was_allowed(tmp_path: Path) -> None:
+    arguments = ["--rows", 400_000, "--columns", 10, "--max-memory", "1G", "--folder", tmp_path, "--"]
+    done = script("larger", *arguments, *MIXTURE, "--epochs", "2", "--set", "bootstrap=2")
+    assert done.code == 0, done.err
+    peaks = [float(found) for found in re.findall(r"on disk .* peak +([0-9.]+) GB", done.out)]
+    assert len(peaks) == 2
+    assert max(peaks) <= 1.0
+    assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from vgi_cli.commands.card import write_card
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.fit_plan import fit_plan
 from vgi_cli.commands.holdout import first_fit
-from vgi_cli.commands.memory import Placing, place, require_files
+from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError, VgiError
@@ -125,8 +125,11 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
     _check_plugins(settings, reporter)
     recipe = _choose_transform(make_plan(settings, from_memory=table is not None))
     check_free(request.folder, request.force)
+    require_files(request.max_memory, table)
     reporter.plan([READING, TRYING])
     with reporter.stage(READING) as stage:
+        if table is None:
+            require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, tables=1)
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
         apart = held_out(recipe, table.N)
         schema = new_schema(table, recipe, reporter, None if apart is None else apart[0])
@@ -176,7 +179,8 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
     )
     if isinstance(table, TableInFiles):
         keep, work = _noting(keep, max_memory=ceiling.limit), replace(work, memory=ceiling.limit)
-    run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
+    with in_pieces(ceiling):
+        run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
     if isinstance(run, RunFolder):
         write_card(run, table, work.reporter)
     return run
@@ -257,7 +261,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
             with told(latest, request.tensorboard):
                 yield latest
 
-    resume_rows(rows, recipe, again, held, replace(work, memory=ceiling.limit))
+    with in_pieces(ceiling):
+        resume_rows(rows, recipe, again, held, replace(work, memory=ceiling.limit))
     if not work.ranks.rank:
         write_card(latest, table, reporter)
     return latest

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,12 +32,14 @@ ROW, CSV_ROW = 160, 260
 and those of the text of CSV on top."""
 FILE_CELL = 5
 """Bytes of a cell of a table in files: what is missing, and the distinct patterns of it."""
-WORK = 400_000_000
-"""Bytes of what is computed on a piece of a table in files."""
+STARTING, WORK_SHARE = 150_000_000, 0.3
+"""Bytes of the rows that a fit starts from; and the share of the limit of what is computed on a piece of the rows."""
 IMPUTING, IMPUTED_ROW = 200_000_000, 150
 """Bytes of what is computed on a block of rows, and of what is kept of each row."""
-EXPANDED = 12
+EXPANDED = 50
 """Bytes in memory of a byte of a file, at most: from here on the rows of a table are counted before it is read."""
+PIECE = 200
+"""Bytes of the limit for each number of the systems of equations that EM solves at a time."""
 CACHE_SHARE, FREE_SHARE = 0.1, 0.8
 """Of the limit, what columns in memory may take; and of the free memory, what a command takes that has no limit."""
 
@@ -52,8 +55,8 @@ def needed(origin: Origin, *, in_files: bool) -> Need:
     """What a fit takes of a table of so many rows and columns; a pure function of these."""
     csv, cells = origin.format == "csv", origin.N * len(origin.names)
     memory = PROGRAM + cells * (CELL + CSV_CELL * csv)
-    files = PROGRAM + WORK + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
-    return Need(memory, files if in_files else None)
+    files = PROGRAM + STARTING + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
+    return Need(memory, int(files / (1 - WORK_SHARE)) if in_files else None)
 
 
 def require_files(said: int | None, table: Table | None) -> None:
@@ -94,6 +97,13 @@ def in_words(size: float) -> str:
         if size >= unit:
             return f"{math.ceil(10 * size / unit) / 10:g}{name}"
     return f"{math.ceil(size / 1e3)}k"
+
+
+def in_pieces(ceiling: Ceiling) -> AbstractContextManager[None]:
+    """In this context EM computes on pieces of the rows that the limit leaves room for."""
+    from vgi_cli.models.gaussian.gaussians import within  # loads torch
+
+    return nullcontext() if ceiling.limit is None else within(ceiling.limit // PIECE)
 
 
 class Placing(NamedTuple):

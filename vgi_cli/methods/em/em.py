@@ -45,7 +45,7 @@ from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows
 from vgi_cli.ranks import Ranks
 
-STARTING_CELLS = 1 << 22
+STARTING_CELLS = 1 << 20
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
 

@@ -14,7 +14,7 @@ from vgi_cli.maths.gaussian import LOG_2PI, Patterns, patterns_of
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
-from vgi_cli.models.gaussian.gaussians import MEMORY, Footprint, Gaussians, Observed, Penalty, Scale, draw_noise
+from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale, allowed, draw_noise
 from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.scratch import Scratch, pieces
 
@@ -357,10 +357,11 @@ def step_work(model: GaussianFamily, N: int) -> float:
 
 
 def sorted_chunks(patterns: Patterns, footprint: Footprint) -> Iterator[tuple[slice, Patterns]]:
-    """Rows sorted by pattern, in pieces whose systems fit in MEMORY, and so do their rows."""
+    """Rows sorted by pattern, in pieces whose systems hold no more numbers than are allowed, and so do their rows."""
+    most_numbers = allowed()
     U, R = patterns.missing.shape[0], patterns.of_row.shape[0]
-    step = max(1, MEMORY // max(footprint.pattern, 1))
-    most = min(64 * step, max(1, MEMORY // footprint.row))
+    step = max(1, most_numbers // max(footprint.pattern, 1))
+    most = min(64 * step, max(1, most_numbers // footprint.row))
     if step >= U and most >= R:
         yield slice(0, R), patterns
         return

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
 from vgi_cli.models.gaussian.gaussians import (
-    MEMORY,
     Footprint,
     Gaussians,
     Moments,
@@ -15,6 +14,7 @@ from vgi_cli.models.gaussian.gaussians import (
     Penalty,
     Scale,
     ShiftSystem,
+    allowed,
     by_component,
     normal_log_prob,
 )
@@ -180,7 +180,7 @@ class FullObserved(Observed):
         free = by_component(self.factor, columns, component)
         pull = by_component(self.precision, torch.where(self.missing, 0.0, free), component)
         drawn = self.x.clone()
-        for rows in torch.arange(len(self.x)).split(max(1, MEMORY // self.covariance[0].numel())):
+        for rows in torch.arange(len(self.x)).split(max(1, allowed() // self.covariance[0].numel())):
             k, of_row = component[rows], self.patterns.of_row[rows]
             moved = (self.holes.padded[k, of_row] @ pull[rows][:, :, None])[:, :, 0]
             away = torch.stack([delta[rows] for delta in self.delta])[k, torch.arange(len(rows))]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple, Self
 
 import torch
@@ -12,7 +15,24 @@ from vgi_cli.maths.gaussian import LOG_2PI, Patterns
 from vgi_cli.maths.noise import KeyedNoise, numbered
 
 MEMORY = 2**24
-"""How many numbers (not bytes) the systems of a batch of rows may hold."""
+"""How many numbers (not bytes) the systems of a batch of rows may hold, unless `within` says fewer."""
+_ALLOWED: ContextVar[int] = ContextVar("numbers", default=MEMORY)
+
+
+def allowed() -> int:
+    """How many they may hold now."""
+    return _ALLOWED.get()
+
+
+@contextmanager
+def within(numbers: int) -> Iterator[None]:
+    """In this context the systems hold so many numbers at most: sums over rows are then taken in more pieces, so that
+    their last digits may differ."""
+    token = _ALLOWED.set(min(MEMORY, max(numbers, 1)))
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
 
 
 class Penalty(NamedTuple):
