@@ -13,6 +13,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import column_law, em_table, sorted_chunks
+from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
 
@@ -194,28 +195,28 @@ def test_samples_have_the_mixture_moments(covariance: str) -> None:
     assert (torch.cov(rows.mT) - covariance_all).abs().max() < 0.05 * covariance_all.diagonal().max()
 
 
-def test_chunks_of_patterns_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_patterns_change_nothing() -> None:
     model, x, missing = model_and_rows("full")
     whole = model.marginal_log_prob(x, missing)
-    monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 2 * K * D * D)
-    torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
+    with within(2 * K * D * D):
+        torch.testing.assert_close(model.marginal_log_prob(x, missing), whole, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str) -> None:
     """Their number is bounded by what a row holds, and an EM step over pieces is that over all."""
     model, x, missing = model_and_rows(covariance)
     x, missing = x.repeat(20, 1), missing[2:3].expand(20 * len(missing), -1)
     table = em_table(x, missing)
     row = model.gaussians.footprint().row
-    monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", 50 * row)
-    pieces = list(sorted_chunks(table.patterns, model.gaussians.footprint()))
+    with within(50 * row):
+        pieces = list(sorted_chunks(table.patterns, model.gaussians.footprint()))
     assert len(pieces) == -(-len(x) // 50) and max(len(patterns.of_row) for _, patterns in pieces) == 50
     values = []
     for memory in (50 * row, 2**24):
-        monkeypatch.setattr("vgi_cli.models.gaussian.family.MEMORY", memory)
         stepped = copy.deepcopy(model)
-        values.append((stepped.em_step(table, stepped.penalty(None, 1e-3)).objective, *stepped.parameters()))
+        with within(memory):
+            values.append((stepped.em_step(table, stepped.penalty(None, 1e-3)).objective, *stepped.parameters()))
     for a, b in zip(*values, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
