@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import random
 import shutil
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.fuzz import runs
 from tests.program import Result, Vgi, vgi
@@ -115,6 +117,30 @@ def test_a_few_damaged_runs_of_older_versions(vgi: Vgi) -> None:
 def test_a_few_hostile_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_settings(seed=0, cases=150)
+
+
+def test_a_run_that_was_changed_and_sealed_is_refused_before_it_goes_on(vgi: Vgi) -> None:
+    reference(vgi)
+    recipe, q = Path("run/recipe.yaml"), Path("run/conditionals.safetensors")
+    named = recipe.read_text()
+    assert "\n  name: vgi\n" in named
+    recipe.write_text(named.replace("\n  name: vgi\n", "\n"))
+    check_refused(vgi, "run 'run' is damaged: recipe.yaml names no method")
+    recipe.write_text(named)
+    tensors = load_file(q)
+    name = next(iter(tensors))
+    tensors[name].view(-1)[0] = math.nan
+    save_file(tensors, q)
+    check_refused(vgi, f"run 'run' is damaged: its parameter '{name}' holds a number that no fit has")
+
+
+def check_refused(vgi: Vgi, message: str) -> None:
+    """Resuming the run, sealed as it is, is refused, and changes no file of it."""
+    runs.seal(Path("run"))
+    before = {path.name: path.read_bytes() for path in Path("run").iterdir() if path.is_file()}
+    done = vgi(*COMMANDS["resume"], "--epochs", "2")
+    assert done.code == 2 and done.error == message
+    assert before == {path.name: path.read_bytes() for path in Path("run").iterdir() if path.is_file()}
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
-from vgi_cli.fitting.fitted import FittedTable, load, used_names
+from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
 from vgi_cli.fitting.plan import absolute, find_run, finished, make_plan, merge
 from vgi_cli.fitting.refits import refit_count
 from vgi_cli.fitting.rows import (
@@ -232,6 +232,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
         reporter.say(f"nothing was fitted in {run.path} yet: the fit starts at the beginning")
     names = used_names(recipe, kinds_in(run.text(SCHEMA)))
     used = plugins.require(recipe.plugins, names, f"run '{run.path}'", reporter)
+    if run.fitted:
+        check_settings(run.recipe(), run.name)
     recipe = make_plan(as_settings(recipe.replace(plugins=used)), from_memory=table is not None, resumed=True)
     set_threads(recipe.threads or 1)
     refits = POSTERIOR if recipe.uncertainty == "posterior" else REFITS

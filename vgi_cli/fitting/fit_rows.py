@@ -18,8 +18,8 @@ from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.contest import League
-from vgi_cli.fitting.driver import Drive, Outcome, Validator, how_it_ended
-from vgi_cli.fitting.fitted import Fitted, build_model, fitted_of, used_names
+from vgi_cli.fitting.driver import PUBLISHED, Drive, Outcome, Validator, how_it_ended
+from vgi_cli.fitting.fitted import Fitted, build_model, check_numbers, fitted_of, used_names
 from vgi_cli.fitting.plan import DONE, stream
 from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.fitting.refits import (
@@ -366,6 +366,8 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
     if resumed:
         parts = run.parts()
         parts["model"], _ = split_bootstrap(parts["model"])
+        for stem in PUBLISHED:
+            check_numbers(parts.get(stem, {}), run.name)
         try:
             drive.restore(parts, run.manifest["progress"])
         except (RuntimeError, ValueError, LookupError, TypeError) as error:  # tensors of other names, shapes or types

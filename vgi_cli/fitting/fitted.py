@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -146,7 +146,7 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
     if schema.modelled:
         used = plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
         recipe = recipe.replace(plugins=used)
-        _check_settings(recipe, run.name)
+        check_settings(recipe, run.name)
     fitted = FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
     latest = run.latest()  # of a fit that goes on a checkpoint may have come while this one was read
     return fitted if latest is run else load(latest, reporter)
@@ -167,7 +167,7 @@ def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
     return Fitted(run, recipe, layout, model, models, conditionals, trees_in(kept))
 
 
-def _check_settings(recipe: Recipe, name: str) -> None:
+def check_settings(recipe: Recipe, name: str) -> None:
     """RunError where the run's recipe leaves its model or method open, or has settings for them that this version does
     not take."""
     wrong = []
@@ -214,12 +214,17 @@ def target_of(recipe: Recipe) -> Any:
     return None if method.target is None else method.target(recipe.model.family, recipe.method_settings)
 
 
-def _load(module: Any, tensors: dict[str, Tensor], name: str) -> None:
+def check_numbers(tensors: Mapping[str, Tensor], name: str) -> None:
+    """RunError where a parameter of a run is not finite, or larger than any that a fit comes to."""
     for key, tensor in tensors.items():
         if tensor.is_floating_point() and not bool((tensor.abs() <= LARGEST).all()):  # NaN neither
             raise RunError(
                 f"run '{name}' is damaged: its parameter '{key}' holds a number that no fit has", "fit again"
             )
+
+
+def _load(module: Any, tensors: dict[str, Tensor], name: str) -> None:
+    check_numbers(tensors, name)
     dtype = next((t.dtype for t in tensors.values() if t.is_floating_point()), None)
     try:
         module.to(dtype)
