@@ -109,7 +109,7 @@ def close(one: Path, other: Path, within: float | None) -> None:
     ("rows", "within", "said"),
     [
         (7, 1e-4, "--model fa --method em"),
-        (120, 1e-4, "--model mixture --set model.components=2"),
+        (120, 1e-4, "--model mixture --set model.components=2 --set trees=none"),
         (7, None, "--model fa --set model.factors=1 --method vgi --epochs 3 --set bootstrap=2"),
         (120, 2e-3, "--model fa --set model.factors=1 --method vgi --epochs 3 --set bootstrap=2"),
         (120, None, "--model mixture --set model.components=1 --method vgi --epochs 1 --set bootstrap=none --val 0.2"),
@@ -146,7 +146,7 @@ def test_a_rank_is_killed_and_any_number_of_them_goes_on(victim: int, tmp_path: 
     every time, two and four the same to rounding."""
     table(tmp_path / "t.csv", 120)
     said = ["t.csv", "--model", "fa", "--set", "model.factors=1", "--method", "vgi", "--set", "bootstrap=none"]
-    processes = started(2, [*FIT, *said, "--epochs", "60", "-o", "run"], tmp_path)
+    processes = started(2, [*FIT, *said, "--epochs", "15", "-o", "run"], tmp_path)
     kept = tmp_path / "run" / "state.safetensors"
     until = time.monotonic() + 120
     while not kept.exists() and time.monotonic() < until:
