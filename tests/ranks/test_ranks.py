@@ -25,9 +25,11 @@ from tests.ranks.numbers import CASES
 from tests.ranks.together import ROOT, Ended, ended, started, together
 from tests.tensors import same_tensors
 from vgi_cli.chains.store.packed import Batch, Whole
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.fitting.sharing import check_same_table
 from vgi_cli.machine.launch import BY_ITSELF, Launch, launch_of
-from vgi_cli.ranks import cuts
+from vgi_cli.ranks import ALONE, Ranks, cuts
+from vgi_cli.table.frames import from_frame
 
 __all__ = ["vgi"]
 
@@ -245,6 +247,19 @@ def test_what_cannot_be_shared_is_refused_once(
         assert result.error.startswith(error) and "process" in result.hint
     else:
         assert result.err == ""
+
+
+def test_ranks_that_read_other_tables_are_refused() -> None:
+    class Other(Ranks):
+        world = 2
+
+        def text(self, text: str) -> str:
+            return "of rank 0"
+
+    rows = from_frame(pd.DataFrame({"a": [1.0, None]}))
+    check_same_table(rows, ALONE)
+    with pytest.raises(InputError, match=r"^the 2 processes that share this fit have not read the same table: "):
+        check_same_table(rows, Other())
 
 
 def test_other_commands_are_refused(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from vgi_cli.fitting.rows import (
     rows_of,
     weighted,
 )
-from vgi_cli.fitting.sharing import check_shared
+from vgi_cli.fitting.sharing import check_same_table, check_shared
 from vgi_cli.fitting.tensorboard import told
 from vgi_cli.machine.device import resolve_device, set_threads
 from vgi_cli.machine.memory import Ceiling
@@ -159,6 +159,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         if table is None:
             placing = Placing(request.max_memory, why_in_memory(recipe), (work.folder or Path()).absolute())
             table = place(recipe, placing, ceiling, work.reporter)
+        check_same_table(table, work.ranks)
         stage(READ)
         recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
         apart = held_out(recipe, table.N)

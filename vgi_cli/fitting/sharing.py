@@ -1,10 +1,12 @@
-"""Whether several processes can share a fit: refused before they wait for each other."""
+"""Whether several processes can share a fit: what cannot is refused before anything is fitted."""
 
 from __future__ import annotations
 
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import InputError, UsageError
+from vgi_cli.ranks import Ranks
 from vgi_cli.registry.names import METHODS, MODELS
 from vgi_cli.settings.recipe import Recipe
+from vgi_cli.table.base import Table
 
 FIRST = "a single process (without torchrun)"
 
@@ -43,3 +45,12 @@ def check_shared(recipe: Recipe) -> None:
     ):
         if there:
             raise UsageError(f"{said} in one process, and this is one of several", f"leave out {key}, or take {FIRST}")
+
+
+def check_same_table(table: Table, ranks: Ranks) -> None:
+    """InputError, in every rank, where one has read another table than rank 0."""
+    if not ranks.alone and ranks.any(ranks.text(table.sha256) != table.sha256):
+        raise InputError(
+            f"the {ranks.world} processes that share this fit have not read the same table: {table.label} differs",
+            "name a file that all machines see, or copy the same bytes to each",
+        )
