@@ -171,7 +171,7 @@ def test_a_table_beyond_the_free_memory_is_kept_in_files(
     vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(frame(), "data.csv")
-    monkeypatch.setattr(memory, "free_ram", lambda: 5)
+    monkeypatch.setattr(machine, "free_ram", lambda: 5)
     done = vgi("fit", path, "-o", "run", *MIXTURE, "--set", "bootstrap=none")
     assert done.code == 0, done.err
     assert "are free, so its rows are kept in files" in done.err
