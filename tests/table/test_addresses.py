@@ -16,8 +16,9 @@ import pytest
 from tests.cli.test_refusals import refused
 from tests.program import Vgi, vgi
 from vgi_cli.errors import InputError
-from vgi_cli.table.addresses import Section, is_address, name_of, require_address
-from vgi_cli.table.inputs import find_files, stem_of
+from vgi_cli.table import inputs
+from vgi_cli.table.addresses import Found, Section, is_address, name_of, require_address
+from vgi_cli.table.inputs import find_files, rough_size, stem_of
 
 __all__ = ["vgi"]
 
@@ -86,6 +87,15 @@ def test_stores_that_cannot_be_asked_are_input_errors(monkeypatch: pytest.Monkey
             find_files(["s3://bucket/a.csv"], None)
         assert found.value.message == f"s3://bucket/a.csv: cannot be read ({text})"
         assert str(found.value.hint).startswith(hint)
+
+
+def test_the_size_of_a_table_counts_files_that_are_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import fs
+
+    (tmp_path / "here.csv").write_bytes(b"x" * 10)
+    (tmp_path / "far.csv").write_bytes(b"x" * 500)
+    monkeypatch.setattr(inputs, "look", lambda address: [Found(fs.LocalFileSystem(), str(tmp_path / "far.csv"), None)])
+    assert rough_size([str(tmp_path / "here.csv"), "s3://bucket/far.csv", "none.csv"]) == 510
 
 
 def test_sections_of_a_file(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def place(recipe: Recipe, placing: Placing, ceiling: Ceiling, reporter: Reporter
     said = placing.said
     if said is None and (placing.why_not or recipe.data == ("-",)):
         return read(recipe.data, recipe.mask, recipe.table)
-    if said is None and EXPANDED * rough_size([*map(Path, recipe.data)]) <= FREE_SHARE * free_ram():
+    if said is None and EXPANDED * rough_size(recipe.data) <= FREE_SHARE * free_ram():
         return read(recipe.data, recipe.mask, recipe.table)
     source = open_blocks(recipe.data, recipe.mask, recipe.table)
     need = needed(source.origin, in_files=placing.why_not is None)

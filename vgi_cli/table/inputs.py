@@ -266,10 +266,13 @@ def require_files(paths: Sequence[str | Path]) -> None:
             _begin(Path(path))
 
 
-def rough_size(paths: Sequence[Path]) -> int:
-    """Bytes of the files of a table on this machine, as they lie there; 0 for what is no file here."""
-    inside = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
-    return sum(file.stat().st_size for file in inside if file.is_file())
+def rough_size(paths: Sequence[str | Path]) -> int:
+    """Bytes of the files of a table, as they are stored; 0 for what is neither a file here nor an address. InputError
+    for an address that cannot be read."""
+    far = sum(found.size for path in paths if is_address(path) for found in look(str(path)))
+    here = [Path(path) for path in paths if not is_address(path)]
+    inside = [file for path in here for file in (path.rglob("*") if path.is_dir() else [path])]
+    return far + sum(file.stat().st_size for file in inside if file.is_file())
 
 
 def stem_of(path: str | Path) -> tuple[str, str]:
