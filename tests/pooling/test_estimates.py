@@ -123,6 +123,18 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
         ),
         (([1.0, 2.0], [0.5, -0.5]), {}, "the standard error of 'x1' in imputation 2 is not a positive number: -0.5"),
         (([1.0, 2.0], [0.5, np.inf]), {}, "the standard error of 'x1' in imputation 2 is not a positive number: inf"),
+        (
+            ([1.0, 2.0], [0.5, 1e299]),
+            {},
+            "the standard error of 'x1' in imputation 2 is 1e+299: too large to be squared (they may be from 1e-150 to "
+            "1e+150)",
+        ),
+        (
+            ([1.0, 2.0], [1e-200, 0.5]),
+            {},
+            "the standard error of 'x1' in imputation 1 is 1e-200: too small to be squared (they may be from 1e-150 to "
+            "1e+150)",
+        ),
         (([1.0, np.nan], [0.5, 0.5]), {}, "the estimate of 'x1' in imputation 2 is not a finite number: nan"),
         (([1.0, 2.0], [0.5, 0.5]), {"covariances": [1, 1]}, "expected either standard errors or covariances"),
         (([1.0, 2.0],), {"terms": ["a"]}, "expected either standard errors or covariances"),
@@ -195,6 +207,11 @@ def changed(**cells: Any) -> pd.DataFrame:
         (changed(term={2: "c"}), "imputation 2 has the term 'c', imputation 1 has not"),
         (changed()[:5], "imputation 1 has the term 'b', imputation 3 has not"),
         (changed(std_error={5: "0"}), "the standard error of 'b' in imputation 3 is not a positive number: 0"),
+        (
+            changed(std_error={5: "1e299"}),
+            "the standard error of 'b' in imputation 3 is 1e+299: too large to be squared (they may be from 1e-150 to "
+            "1e+150)",
+        ),
         (changed()[:2], "pooling needs two imputations or more, got 1"),
         (
             changed(imputation={0: "0", 1: "0"}).rename(columns={"imputation": ".imp"}),

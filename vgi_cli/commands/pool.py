@@ -11,7 +11,7 @@ import numpy as np
 
 from vgi_cli.columns.numerals import Ints
 from vgi_cli.errors import InputError
-from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_other_terms, squared
+from vgi_cli.pooling.estimates import Estimates, checked_covariances, refuse_extreme, refuse_other_terms, squared
 from vgi_cli.pooling.pooled import Pooled
 from vgi_cli.pooling.rubin import Floats
 from vgi_cli.reporting import Reporter
@@ -105,7 +105,9 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
                     "a variance is the square of the standard error; leave one of them out",
                 )
     else:
-        variances = squared(_numbers(table, str(names["std_error"]))[at])
+        errors = _numbers(table, str(names["std_error"]))[at]
+        refuse_extreme(errors, terms)
+        variances = squared(errors)
     return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
 
 

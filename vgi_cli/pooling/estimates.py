@@ -12,6 +12,9 @@ import numpy as np
 from vgi_cli.errors import InputError, nearest
 from vgi_cli.pooling.rubin import Floats
 
+LARGEST = 1e150
+"""Standard errors may be up to this large, and down to one by it: their squares are added and divided."""
+
 
 @dataclass(frozen=True)
 class Estimates:
@@ -104,15 +107,18 @@ def from_arrays(
     m, P = estimates.shape
     if (std_errors is None) == (covariances is None):
         raise InputError("expected either standard errors or covariances", "give std_errors= or covariances=")
-    matrices = None
+    matrices = errors = None
     if covariances is not None:
         matrices = checked_covariances(_shaped(_floats(covariances, "the covariances"), "the covariances", (m, P, P)))
         variances = np.diagonal(matrices, 0, 1, 2).copy()
     else:
-        variances = squared(_shaped(_floats(std_errors, "the standard errors"), "the standard errors", (m, P)))
+        errors = _shaped(_floats(std_errors, "the standard errors"), "the standard errors", (m, P))
+        variances = squared(errors)
     names = tuple(f"x{i + 1}" for i in range(P)) if terms is None else tuple(terms)
     if len(names) != P or len(set(names)) != P:
         raise InputError(f"terms: expected {P} different names, got {list(names)}", "one for each estimate")
+    if errors is not None:
+        refuse_extreme(errors, names)
     return Estimates(names, estimates, variances, matrices, np.inf if df_complete is None else df_complete)
 
 
@@ -187,7 +193,23 @@ def checked_covariances(matrices: Floats) -> Floats:
 
 def squared(errors: Floats) -> Floats:
     """Variances of standard errors; a negative one stays negative, so that it is refused."""
-    return np.asarray(errors * np.abs(errors))
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(errors * np.abs(errors))
+
+
+def refuse_extreme(errors: Floats, terms: Sequence[str]) -> None:
+    """InputError where a standard error of [m, P] is so large or so small that its square is no number to count
+    with."""
+    for what, units, bad in (
+        ("too large", "larger", np.isfinite(errors) & (errors > LARGEST)),
+        ("too small", "smaller", (errors > 0) & (errors < 1 / LARGEST)),
+    ):
+        for i, j in np.argwhere(bad)[:1]:
+            raise InputError(
+                f"the standard error of '{terms[j]}' in imputation {i + 1} is {errors[i, j]:g}: {what} to be "
+                f"squared (they may be from {1 / LARGEST:g} to {LARGEST:g})",
+                f"give the estimates and their standard errors in {units} units",
+            )
 
 
 def _floats(values: Any, what: str) -> Floats:
