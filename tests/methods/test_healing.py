@@ -126,10 +126,9 @@ def test_trouble_that_returns_ends_the_fit_by_name() -> None:
     assert e.value.hint is not None and "optim.lr" in e.value.hint
 
 
-def vgi_state() -> VgiState:
-    config = VgiConfig(
-        epochs=6, trunk=(4,), hidden=(4,), optim={"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1}
-    )
+def vgi_state(**settings: Any) -> VgiState:
+    optim = {"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1}
+    config = VgiConfig(**{"epochs": 6, "trunk": (4,), "hidden": (4,), "optim": optim, **settings})
     data = table(0.2)
     model = FactorAnalysis.build(FaConfig(factors=1), data.layout).double()
     return vgi.METHOD.init(model, data, config, torch.Generator().manual_seed(1))  # type: ignore[return-value]
@@ -183,3 +182,41 @@ def test_a_step_without_clipping_is_watched_too() -> None:
     with pytest.raises(Exception, match="a gradient"):
         ascend(torch.sqrt((model.weight - model.weight.detach()).square().sum()), None, optimiser)
     assert same_tensors(before, model.state_dict())
+
+
+@pytest.mark.parametrize(("gradient", "part"), [("objective", "objective"), ("accepted", "likelihood")])
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_step_that_fails_after_its_imputations_were_drawn_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, gradient: str, part: str, at: int
+) -> None:
+    """Where theta has a gradient of its own (`accepted`), phi has been moved before that one fails."""
+    state = vgi_state(gradient=gradient, optim={"batch_size": 32, "warmup_conditionals": 0, "warmup_model": 0})
+    plain = getattr(type(state.target), part)
+
+    def objective(*args: Any) -> Tensor:
+        value: Tensor = plain(*args)
+        return value * math.nan if state.stage_epoch * state.batches + state.position == at else value
+
+    monkeypatch.setattr(type(state.target), part, objective)
+    kept = [{k: v.clone() for k, v in state.parts()["imputations"].items()}]
+    first = {k: v.clone() for k, v in state.q.state_dict().items()}
+    for event in vgi.run(state):
+        if state.healed:
+            break
+        if not isinstance(event, EpochEnd):
+            kept.append({k: v.clone() for k, v in state.parts()["imputations"].items()})
+    assert state.healed == 1 and len(kept) == at + 1
+    assert same_tensors(kept[-1], state.parts()["imputations"])
+    assert same_tensors(first, state.q.state_dict())  # at the start of the first epoch
+
+
+def test_after_the_learning_rate_began_to_fall_a_step_that_fails_goes_back_too() -> None:
+    """What it goes back to is copied at the start of the next epoch, whichever that is."""
+    state = gradient_state(failing({14}, "objective"))
+    for event in run(state):
+        if isinstance(event, EpochEnd) and event.epoch == 3:
+            state.fall(state.snapshot(), 6)
+            began = state.theta.mean.detach().clone()  # type: ignore[union-attr]
+        if state.healed:
+            break
+    assert torch.equal(state.theta.mean, began)  # type: ignore[arg-type]

@@ -312,16 +312,17 @@ class LoopState(State):
         """Around a step: one that fails is not taken. The model, the networks and the optimisers go back to where an
         earlier epoch began, the batch's imputations stay as they were, and the learning rates are halved for good.
         FitError, with the column, where that happened more than MOST_HEALED times."""
-        due = self.position == 0 and self.stage_epoch % -(-STEPS_BETWEEN // self.batches) == 0
+        every = -(-STEPS_BETWEEN // self.batches)
+        due = self.position == 0 and (not self._good or self.stage_epoch % every == 0)
         here = self._copied() if due else {}
         try:
             yield
         except torch.linalg.LinAlgError:
             if not self.ranks.alone:  # the others do not hear of it
                 raise
-            self._heal(StepFailed("a covariance"), batch)
+            self._heal(StepFailed("a covariance"), batch, here)
         except StepFailed as error:  # of a sum over all ranks: each has it
-            self._heal(error, batch)
+            self._heal(error, batch, here)
         else:
             self._good = here or self._good  # good is what a step could be taken from
 
@@ -331,8 +332,8 @@ class LoopState(State):
         if self.ranks.alone and x.device.type == "cpu" and len(x) and not bool(x.abs().amax() <= RUNAWAY):
             raise StepFailed("an imputation", int((~(x.abs() <= RUNAWAY)).sum(0).argmax()))
 
-    def _heal(self, error: StepFailed, batch: Batch) -> None:
-        """After a step that failed."""
+    def _heal(self, error: StepFailed, batch: Batch, here: Mapping[str, Tensor]) -> None:
+        """After a step that failed. `here`: what it began from, for a first step, before which none was taken."""
         self.healed += 1
         if self.healed > MOST_HEALED:
             layout, x = self.chains.layout, batch.x if len(batch.x) else self.chains.x
@@ -345,8 +346,8 @@ class LoopState(State):
                 f"'{layout.label(dimension)}', the most extreme there",
                 f"--column {layout.label(dimension)}=carry leaves it out; or take a smaller --set optim.lr",
             )
-        if self._good:
-            self._go_back(self._good)
+        if good := self._good or here:
+            self._go_back(good)
         for name, optimiser in self.optimisers.items():
             set_rate(optimiser, self.rates[name] * self.damping)
 

@@ -85,7 +85,6 @@ def run(state: VgiState, inside: Tensor, stop: Callable[[], bool] = never) -> Ev
                         noise = target.sweep_noise(of, n, x, g)
                         x = state.swept(of, x, batch.missing, noise, inside if t == 1 else None)  # 7, 9
                     state.watch(x[:n])
-                    state.chains.store(batch.rows, x[:n])  # 10
                 state.set_rates(1.0 - state.stage_epoch / state.epochs)
                 fresh = target.draw_noise(of, n, len(x), x, g)
                 state.theta.train(isinstance(state.theta, Latent))  # its encoder learns: with the noise of its bound
@@ -94,5 +93,7 @@ def run(state: VgiState, inside: Tensor, stop: Callable[[], bool] = never) -> Ev
                     ascend(objective, config.optim.clip, *state.optimisers.values())  # 12
                 state.theta.eval()
                 state.total += objective.detach()
+                if n:
+                    state.chains.store(batch.rows, x[:n])  # 10, of a step that was taken
             yield state.step_end()
         yield state.epoch_end()

@@ -59,8 +59,6 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
                 state.set_rates()
                 x = state.update(batch.x, batch.missing, moves)  # 6: update the imputations in B_K, by Algorithm 5
                 state.watch(x[:n])
-                if n:
-                    D_K.store(batch.rows, x[:n])  # 7: store them for use in the next epoch
                 state.total += state.ascend(
                     target.objective,  # 8: compute J, by Algorithm 3
                     state.optim_theta,  # 9: theta <- theta + alpha_theta grad J
@@ -68,6 +66,8 @@ def run(state: VgiState, stop: Callable[[], bool] = never) -> Events:
                     *(x, batch.missing, batch.weight, fresh),
                 )
                 state.average(config.optim.average)
+                if n:
+                    D_K.store(batch.rows, x[:n])  # 7: store them for use in the next epoch; of a failed step nothing
             yield state.step_end()
         yield state.epoch_end()
 
