@@ -32,7 +32,7 @@ def data(vgi: Vgi) -> Path:
     return Path("data.csv")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.slow] * (way != "vgi")) for way in WAYS])
 def test_fit_resume_impute_and_finetune(vgi: Vgi, data: Path, way: str) -> None:
     done = vgi("fit", "data.csv", *VAE, *WAYS[way], "--out", "run")
     assert done.code == 0, done.err

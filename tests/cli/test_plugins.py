@@ -217,6 +217,7 @@ def test_a_method_that_needs_a_density_only_fits_a_flow(vgi: Vgi, data: Path, mo
     assert done.code == 0, done.err
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_says_how_it_goes_on(data: Path) -> None:
     Path("slow.py").write_text(PLUGIN)
     command = [sys.executable, "-m", "vgi_cli", "fit", "data.csv", "--plugin", "slow.py", "--model", "mine"]

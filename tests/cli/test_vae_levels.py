@@ -60,7 +60,12 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("method", METHODS)
+QUICK = ("vbgi", "hivae", "mvae")
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in METHODS]
+)
 def test_fit_impute_and_evaluate(vgi: Vgi, tables: None, method: str) -> None:
     data = "complete.csv" if method == "complete" else "data.csv"
     done = vgi("fit", data, *KINDS, *SMALL, "--method", method, *METHODS[method], "--out", "run")

@@ -128,7 +128,7 @@ def test_an_argument_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_a_stdout_that_cannot_spell_a_name_gets_its_code(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("Größe,名\n1,2\n2,\n3,5\n4,1\n")
     done = subprocess.run(
-        [sys.executable, "-m", "vgi_cli", "fit", "t.csv", "--dry-run"],
+        [sys.executable, "-m", "vgi_cli", "check", "t.csv", "--no-trial"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(app.__file__).parents[2]), "PYTHONIOENCODING": "latin-1"},
         capture_output=True,

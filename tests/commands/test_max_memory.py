@@ -146,6 +146,7 @@ def test_a_flow_is_trained_from_files(vgi: Vgi, in_files: None, monkeypatch: pyt
         assert Path("disk", file).read_bytes() == Path("held", file).read_bytes(), file
 
 
+@pytest.mark.slow
 def test_models_are_compared_on_rows_in_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(frame(90)[["number", "rounded", "count", "colour"]], "data.csv")
     arguments = ["fit", path, "--threads", "1", "--epochs", "3", "--set", "bootstrap=none"]

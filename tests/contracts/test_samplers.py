@@ -20,6 +20,10 @@ D, N, FEW = 3, 1024, 80
 LEFT = frozenset({"conditionals", "imputations"})
 SMALL = {"flow": {"steps": 1, "hidden": 6, "bins": 4, "blocks": 1}, "vae": {"encoder": (6,), "decoder": (6,)}}
 every = pytest.mark.parametrize("name", list(registry.SAMPLERS))
+SLOW = ("plmcmc",)
+quick = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in registry.SAMPLERS]
+)
 
 
 class Case(NamedTuple):
@@ -106,7 +110,7 @@ def test_observed_cells_stay_bit_equal_and_fills_lie_in_the_box(name: str) -> No
     assert bool(box.contains(draws)[:, missing].all())
 
 
-@every
+@quick
 def test_a_draw_depends_on_its_keys_alone(name: str) -> None:
     """Not on how many others are drawn, nor on the other rows."""
     made = case(name, FEW)
@@ -117,7 +121,7 @@ def test_a_draw_depends_on_its_keys_alone(name: str) -> None:
     assert torch.equal(impute(built(name, made.fitted), made.x[some], made.missing[some], few, free), whole[:2, some])
 
 
-@every
+@quick
 def test_rows_of_the_model_stay_rows_of_the_model(name: str) -> None:
     """Rows drawn from p whose hidden cells are drawn anew given the others have the law p again, whatever p is."""
     made = case(name)

@@ -73,7 +73,7 @@ def test_means_and_spread_are_those_of_the_normal_law() -> None:
         weights = cov[np.ix_(hole, ~hole)] @ np.linalg.inv(cov[np.ix_(~hole, ~hole)])
         expected[i, hole] = mean[hole] + weights @ (row[~hole] - mean[~hole])
         variance[i, hole] = np.diag(cov[np.ix_(hole, hole)] - weights @ cov[np.ix_(~hole, hole)])
-    hole, draws = np.isnan(new), 2000
+    hole, draws = np.isnan(new), 1000
     fitted = imputer(draws=draws, set={**ONE, "table.transform": "linear"}).fit(X)
     error = (fitted.transform(new) - expected)[hole] / np.sqrt(variance[hole] / draws)
     assert np.abs(error).max() < 4.0

@@ -140,7 +140,10 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
-@pytest.mark.parametrize(("make", "transform", "score"), [(clusters, "linear", "cells"), (skewed, "normal", "loglik")])
+@pytest.mark.parametrize(
+    ("make", "transform", "score"),
+    [pytest.param(clusters, "linear", "cells", marks=pytest.mark.slow), (skewed, "normal", "loglik")],
+)
 def test_the_transform_that_suits_the_table_wins(make: object, transform: str, score: str, tmp_path: Path) -> None:
     league, run = fit(make(3), tmp_path / "run", score=score)  # type: ignore[operator]
     taken = load_recipe(tmp_path / "run" / "recipe.yaml")
@@ -156,6 +159,7 @@ def test_the_transform_that_suits_the_table_wins(make: object, transform: str, s
     assert len(run.impute(m=2)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_folds")
 def test_a_recipe_of_a_contest_repeats_the_fit_without_one(tmp_path: Path) -> None:
     frame = clusters(0).head(60)

@@ -159,7 +159,8 @@ def test_many_draws_of_the_importance_weighted_bound_reach_the_marginal() -> Non
     state: Any = SimpleNamespace(theta=vae, config=MiwaeConfig(samples=10_000))
     for row in range(n):
         one = slice(row, row + 1)
-        batch: Any = SimpleNamespace(x=x[one], missing=missing[one], weight=torch.ones(1, dtype=torch.float64))
+        weight = torch.ones(1, dtype=torch.float64)
+        batch: Any = SimpleNamespace(x=x[one], missing=missing[one], weight=weight, whole=None)
         with torch.no_grad():
             assert float(importance_bound(state, batch, generator(3)) - exact[row]) == pytest.approx(0.0, abs=0.1)
 

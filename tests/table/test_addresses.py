@@ -4,8 +4,6 @@ be read. Nothing else opens a socket."""
 from __future__ import annotations
 
 import gzip
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,26 +103,6 @@ def test_sections_of_a_file(tmp_path: Path) -> None:
         first, second = section.again(), section.again()
         assert first.read(5) == bytes(range(10, 15)) and second.read() == bytes(range(10, 30))
         assert first.seek(-1, 2) == 19 and first.read(9) == bytes([29]) and first.read() == b""
-
-
-def test_commands_on_local_tables_open_no_socket(vgi: Vgi) -> None:
-    """Python's sockets are blocked, and Arrow's file systems of stores are never made."""
-    Path("data.csv").write_text(TEXT)
-    code = f"""
-import socket, sys
-def blocked(*_, **__): raise AssertionError("a socket was opened")
-socket.socket.connect = socket.socket.bind = socket.create_connection = socket.getaddrinfo = blocked
-from vgi_cli.cli.app import main
-from vgi_cli.table import addresses
-addresses.look = blocked
-for words in (["fit", "data.csv", *{FIT!r}, "--out", "run"], ["impute", "--checkpoint", "run", "-q"],
-              ["evaluate", "--checkpoint", "run", "data.csv", "-q"],
-              ["finetune", "--checkpoint", "run", "data.csv", "-q"], ["check", "data.csv", "--no-trial", "-q"]):
-    code = main(words)
-    assert code in (0, 2), (words, code)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
