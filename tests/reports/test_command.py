@@ -13,6 +13,7 @@ import pytest
 import vgi_cli
 from tests.program import Vgi
 from tests.schemas import checked
+from vgi_cli.commands.report.gather import _chains
 from vgi_cli.errors import UsageError
 
 DRAWN = all(importlib.util.find_spec(name) is not None for name in ("matplotlib", "jinja2"))
@@ -56,7 +57,8 @@ def test_json_by_its_schema(vgi: Vgi, runs: Path) -> None:
     (run,) = checked("report", done.out)["runs"]
     assert run["facts"]["rows"] == 60 and run["facts"]["columns"] == 4
     assert run["missingness"]["missing"] == 12 and run["missingness"]["complete_rows"] == 48
-    assert [column["name"] for column in run["columns"]] == ["a", "b", "c", "<kind>"]
+    assert [column["name"] for column in run["columns"]] == ["a", "b", "c", "<kind>"] == run["missingness"]["modelled"]
+    assert run["missingness"]["carried"] == [{"name": "key", "kind": "id", "missing": 0}]
     assert run["imputing"] == {
         "draws": 5, "rows": 60, "of_rows": 60, "sampler": "exact", "parameter_uncertainty": "2 bootstrap refits by em",
     }  # fmt: skip
@@ -81,6 +83,39 @@ def test_chains_are_traced(vgi: Vgi, chained: Path) -> None:
     assert all(own["ess"] > 1 and own["rhat_mean"] >= 0.9 and own["acceptance"] > 0 for own in mixed.values())
     assert run["verdict"] == "bad"  # of two epochs
     assert any(one["about"] == "training" and one["level"] == "bad" for one in run["verdicts"])
+
+
+@pytest.mark.slow
+def test_chains_that_cannot_be_shown_are_told_in_words(vgi: Vgi, runs: Path) -> None:
+    small = ["--set", "model.latents=1", "--set", "model.encoder=[4]", "--set", "model.decoder=[4]"]
+    fit = ["--model", "vae", "--method", "mvae", *small, "--epochs", "2", "--set", "bootstrap=none", "--threads", "1"]
+    assert vgi("fit", runs / "data.csv", "--exclude", "key", *fit, "--out", "vae", "-q").code == 0
+    (run,) = checked("report", vgi("report", "vae", "--json", "-q").out)["runs"]
+    assert run["imputing"]["sampler"] == "latent" and run["chains"]["kind"] == "told"
+    assert run["chains"]["text"].startswith(
+        "No traces and no R-hat are shown: sampler 'latent' does not record its chains on their way. It ran "
+    )
+    assert " chains, of 100 sweeps each, and compared them at half-time and at their end." in run["chains"]["text"]
+    assert "of the moves by the encoder" in run["chains"]["text"] and "by a random walk" in run["chains"]["text"]
+
+
+def test_draws_that_trees_revise_are_not_called_exact() -> None:
+    told = _chains("trees", {}, None)
+    assert told.kind == "exact" and "independent of each other" in told.text and "trees then revise" in told.text
+    assert told.text != _chains("exact", {}, None).text == "Exact draws: nothing to mix."
+
+
+def test_what_samplers_count_of_their_chains_is_told() -> None:
+    told = _chains("plmcmc", {"chains": 15, "steps": 500.0, "acceptance": 0.4, "stuck": 2, "memory": 0.1}, None)
+    assert told.kind == "told" and told.acceptance == 0.4 and told.memory == 0.1
+    assert "It ran 15 chains, of 500 steps each," in told.text
+    assert told.text.endswith("2 of them found no state within the bounds of the fills and stayed where they began.")
+    latent = {"chains": 60, "sweeps": 100, "acceptance_encoder": 0.76, "acceptance_walk": 0.99}
+    assert _chains("latent", latent, None).text.endswith(
+        "It ran 60 chains, of 100 sweeps each, and compared them at half-time and at their end. Accepted: 76% of the "
+        "moves by the encoder, 99% of the moves by a random walk."
+    )
+    assert _chains("plmcmc", {}, None).text.startswith("No chains were run by sampler 'plmcmc'")
 
 
 def test_twin_gives_the_same(vgi: Vgi, runs: Path) -> None:
@@ -114,6 +149,23 @@ def test_page_holds_everything(vgi: Vgi, runs: Path, tmp_path: Path) -> None:
     assert len(page.pictures) >= 8 and all(len(alt) > 10 for alt in page.pictures)
     assert "&lt;kind&gt;" in text and "<kind>" not in text and "<b>" not in text.replace("<b style", "")
     assert "#0072b2" not in text.split("</style>")[1].lower()  # pictures take the colours of the page
+
+
+@draws
+def test_carried_columns_are_in_the_picture_of_what_is_missing(vgi: Vgi, tmp_path: Path) -> None:
+    rows = [f"{i}.5,{i % 7},{'' if i % 4 else 'text ' + str(i)},{'' if i == 3 else 'n'}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,remark,same", *rows]) + "\n")
+    fit = ["--model", "fa", "--set", "model.factors=1", "--set", "bootstrap=2", "--column", "remark=carry"]
+    assert vgi("fit", "t.csv", *fit, "--out", "r", "-q").code == 0
+    done = vgi("report", "r", "--json", "-o", "page.html", "-q")
+    (run,) = checked("report", done.out)["runs"]
+    carried = {one["name"]: (one["kind"], one["missing"]) for one in run["missingness"]["carried"]}
+    assert carried["remark"] == ("carried", 30) and carried["same"][1] == 1
+    assert run["missingness"]["missing"] == 0 and run["missingness"]["modelled"] == ["a", "b"]
+    text = Path("page.html").read_text(encoding="utf-8")
+    assert "remark (carried)" in text and "b (carried)" not in text
+    (picture,) = [alt for alt in Page(text).pictures if alt.startswith("missing: 0 of 80 cells")]
+    assert picture.endswith("; and 31 cells of 2 columns that are carried")
 
 
 @draws

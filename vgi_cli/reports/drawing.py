@@ -146,8 +146,9 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
     return canvas.markup(alt)
 
 
-def matrix(key: str, shares: Floats, names: Sequence[str], rows: int, alt: str) -> str:
-    """The missingness matrix; shares [r, columns] of missing cells."""
+def matrix(key: str, shares: Floats, names: Sequence[str], rows: int, alt: str, carried: int = 0) -> str:
+    """The missingness matrix; shares [r, columns] of missing cells. The last `carried` columns are named as carried,
+    behind a line."""
     columns = len(names)
     with Canvas(key, min(7.0, max(3.0, 0.35 * columns + 1.2)), 3.0) as canvas:
         own = canvas.axes[0]
@@ -157,12 +158,14 @@ def matrix(key: str, shares: Floats, names: Sequence[str], rows: int, alt: str) 
         own.imshow(paint, aspect="auto", interpolation="nearest", extent=(-0.5, columns - 0.5, rows, 0))
         own.grid(False)
         own.set_ylabel("row")
+        modelled = columns - carried
+        if carried and modelled:
+            own.axvline(modelled - 0.5, color=INK, linewidth=0.9, linestyle=":")
         if columns <= 25:
-            own.set_xticks(
-                range(columns), [short(name) for name in names], rotation=60, ha="right", rotation_mode="anchor"
-            )
+            labels = [f"{short(name)}{' (carried)' * (j >= modelled)}" for j, name in enumerate(names)]
+            own.set_xticks(range(columns), labels, rotation=60, ha="right", rotation_mode="anchor")
         else:
-            own.set_xlabel("column")
+            own.set_xlabel(f"column (the last {carried}: carried)" if carried else "column")
     return canvas.markup(alt)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.encoding.missingness import Missingness as Found
-from vgi_cli.reports.values import Missingness, Pattern
+from vgi_cli.reports.values import CarriedColumn, Missingness, Pattern
 
 PATTERNS, PAIRS = 10, 10
 """Patterns and pairs that are named."""
@@ -14,8 +16,8 @@ LINES = 160
 """Lines of the picture of the matrix."""
 
 
-def told(found: Found) -> Missingness:
-    """What the report says of what was found in the modelled columns of the table."""
+def told(found: Found, carried: Sequence[CarriedColumn]) -> Missingness:
+    """What the report says of what was found in the modelled columns of the table, and of those that are carried."""
     return Missingness(
         rows=found.rows,
         cells=found.rows * len(found.columns),
@@ -26,6 +28,8 @@ def told(found: Found) -> Missingness:
         patterns_in_all=len(found.patterns),
         never_together=found.apart[:PAIRS],
         never_together_in_all=len(found.apart),
+        modelled=found.columns,
+        carried=carried,
     )
 
 

@@ -217,15 +217,25 @@ def _contest(drawer: _Drawer) -> Part:
 def _missingness(drawer: _Drawer) -> Part:
     numbers, shares = drawer.reported.numbers, drawer.reported.pictures.matrix
     table = numbers.missingness
-    names = [column.name for column in numbers.columns] or [""] * shares.shape[1]
+    carried = [column.name for column in table.carried]
+    holes = sum(column.missing for column in table.carried)
     figures = []
-    if table.missing and shares.shape[1]:
+    if table.missing or holes:
         alt = f"missing: {table.missing:,} of {table.cells:,} cells; {table.complete_rows:,} rows are complete"
+        if carried:
+            alt += f"; and {holes:,} cells of {len(carried)} columns that are carried"
         caption = (
             "Rows from top to bottom, columns from left to right; painted cells are missing. Scattered specks are "
             "fine. Bad: solid blocks, where the rows that could teach a column are all alike or all elsewhere."
         )
-        figures.append(Figure(drawing.matrix(drawer.key(), shares, names, table.rows, alt), caption))
+        if carried:
+            caption += (
+                " Columns on the right that are named as carried are not modelled: they are written as they were read "
+                "(of a column that does not vary holes get its value), and counted nowhere else in this section."
+            )
+        names = [*table.modelled, *carried]
+        markup = drawing.matrix(drawer.key(), shares, names, table.rows, alt, len(carried))
+        figures.append(Figure(markup, caption))
     rows = [[_list(pattern.missing) or "nothing", number(pattern.rows)] for pattern in table.patterns]
     grids = []
     if table.patterns and table.patterns[0].rows > 1:
@@ -235,7 +245,12 @@ def _missingness(drawer: _Drawer) -> Part:
     if table.never_together_in_all:
         pairs = [[first, second] for first, second in table.never_together]
         grids.append(Grid(f"Columns that no row has both of ({table.never_together_in_all:,})", ["", ""], pairs))
-    return Part(drawer.verdicts("missingness"), figures=figures, grids=grids)
+    more = []
+    if carried:
+        lines = [[column.name, column.kind, number(column.missing)] for column in table.carried]
+        grid = Grid("Carried, not modelled", ["column", "kind", "missing"], lines)
+        more.append((f"{len(lines)} columns that are carried, not modelled", grid))
+    return Part(drawer.verdicts("missingness"), figures=figures, grids=grids, more=more)
 
 
 def _list(names: Sequence[str], most: int = 6) -> str:

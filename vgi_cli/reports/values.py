@@ -60,10 +60,22 @@ class Pattern:
 
 
 @dataclass(frozen=True)
+class CarriedColumn:
+    """A column that is written as it was read and not modelled: an id, a text, one that does not vary. `missing`: cells
+    of the whole table."""
+
+    name: str
+    kind: str
+    missing: int
+
+
+@dataclass(frozen=True)
 class Missingness:
     """What is missing in the modelled columns of the whole table.
 
     never_together  pairs of columns that no row has both of, the first ten, and their number
+    modelled        the columns of the model
+    carried         the columns that are not modelled: nothing else here counts them
     """
 
     rows: int
@@ -75,6 +87,8 @@ class Missingness:
     patterns_in_all: int
     never_together: Sequence[tuple[str, str]]
     never_together_in_all: int
+    modelled: Sequence[str] = ()
+    carried: Sequence[CarriedColumn] = ()
 
 
 @dataclass(frozen=True)
@@ -377,7 +391,8 @@ class Pictures:
     """What the pictures of the report on one run are drawn from, beside its numbers.
 
     curves   name -> (epochs, values), of the training
-    matrix   [r, columns] share of missing cells in groups of consecutive rows
+    matrix   [r, columns] share of missing cells in groups of consecutive rows: the modelled columns, then those of
+             `Missingness.carried`
     columns  by name, those of which there is something to see
     traces   by name
     heights  by column of `Numbers.tipping`, where it holds moments: places of the axis of its means, and their labels

@@ -198,7 +198,7 @@ def _chains(numbers: Numbers) -> Iterable[Verdict]:
     if chains is None:
         return
     if chains.kind == "exact":
-        yield Verdict("chains", "good", "Exact draws: nothing to mix.")
+        yield Verdict("chains", "good", chains.text)
         return
     if chains.kind == "stored":
         yield Verdict("chains", "unknown", "The fills are stored imputations: how their chains mixed is not kept.")
@@ -218,7 +218,11 @@ def _chains(numbers: Numbers) -> Iterable[Verdict]:
         names = f" of {_named(look)}" if look else ""
         yield Verdict("chains", "look", f"The chains{names} mix slowly: fills may depend on where their chains began.")
     elif mixing or chains.acceptance is not None or chains.memory is not None:
-        yield Verdict("chains", "good", "The chains agree with each other and move.")
+        if chains.kind == "told":
+            text = "By half-time and end alone, nothing is wrong with the chains; whether they agree is not recorded."
+        else:
+            text = "The chains agree with each other and move."
+        yield Verdict("chains", "good", text)
     else:
         yield Verdict("chains", "unknown", "Too few chains to tell whether they mix.")
 

@@ -41,6 +41,7 @@ from vgi_cli.reports.missingness import matrix
 from vgi_cli.reports.missingness import told as told_missing
 from vgi_cli.reports.mixing import effective_size, split_rhat
 from vgi_cli.reports.values import (
+    CarriedColumn,
     Chains,
     ColumnNumbers,
     ColumnPicture,
@@ -58,6 +59,7 @@ from vgi_cli.reports.values import (
 )
 from vgi_cli.reports.verdicts import judge
 from vgi_cli.runs.folder import RunFolder
+from vgi_cli.samplers.trees import ROUNDS
 from vgi_cli.table.base import Table
 
 ROWS = 2_000
@@ -68,6 +70,8 @@ LOWEST = 10
 """Rows that are named."""
 PAIRED = 4
 """Columns of numbers that are drawn against each other: those with most holes."""
+MOVES = {"acceptance_encoder": "by the encoder", "acceptance_walk": "by a random walk"}
+"""Shares of accepted moves that the sampler of models with latents tells, in words."""
 
 
 def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporter: Reporter) -> Reported:
@@ -122,7 +126,7 @@ class Looked:
 
 def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
     """What can be told without filling a hole."""
-    record, fitted = run.record, looked.fitted
+    record, fitted, table = run.record, looked.fitted, looked.table
     missing, names = looked.missing, [column.name for column in looked.columns]
     facts = Facts(
         run=run.name,
@@ -144,6 +148,12 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         seed=record.seeds["fit"],
         weight=fitted.recipe.table.weight,
     )
+    others = [column for column in fitted.schema.columns if column.name not in names and column.name in table.names]
+    absent = table.absent([column.name for column in others])
+    carried = [
+        CarriedColumn(column.name, "id" if column.role == "id" else column.kind, int(count))
+        for column, count in zip(others, absent.sum(0), strict=True)
+    ]
     lines = run.metrics()
     told = None
     if not fitted.empty:
@@ -152,7 +162,7 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         facts=facts,
         training=told,
         contest=run.contest(),
-        missingness=told_missing(missingness(missing, names)),
+        missingness=told_missing(missingness(missing, names), carried),
         imputing=None,
         columns=(),
         chains=None,
@@ -161,7 +171,7 @@ def _without_draws(run: RunFolder, looked: Looked) -> tuple[Numbers, Pictures]:
         likelihood=None,
         notes=[],
     )
-    return numbers, Pictures(training.curves(lines), matrix(missing), {}, [], {}, {})
+    return numbers, Pictures(training.curves(lines), matrix(np.hstack([missing, absent])), {}, [], {}, {})
 
 
 def _with_draws(
@@ -325,18 +335,43 @@ def _chains(sampler: str, diagnostics: Mapping[str, object], chains: Traced | No
     acceptance, memory = (cast(float | None, diagnostics.get(name)) for name in ("acceptance", "memory"))
     pairs = diagnostics.get("apart_by_holes")
     apart = max(pairs.values(), default=None) if isinstance(pairs, Mapping) else None
-    if sampler in ("exact", "trees"):
+    if sampler == "exact":
         return Chains("exact", "Exact draws: nothing to mix.")
+    if sampler == "trees":
+        text = (
+            f"Each fill is an exact draw of the mixture that trees then revise, cell by cell, in {ROUNDS} rounds: "
+            "draws are independent of each other, no chain has to mix. Such rounds are no exact draw of the revised "
+            "laws; hidden cells tell what they are worth."
+        )
+        return Chains("exact", text)
     if traits.stored:
         return Chains("stored", "The fills are imputations that the run stores.")
     if chains is None:
-        text = f"Chains of sampler '{sampler}' are not recorded; this is what the sampler says of them."
-        return Chains("told", text, acceptance=acceptance, memory=memory, apart=apart)
+        return Chains("told", _told(sampler, diagnostics), acceptance=acceptance, memory=memory, apart=apart)
     text = (
         f"{chains.chains} chains of each of {chains.rows} rows were run anew: half of them from where the fit left its "
         f"chains, half from draws of the columns; {chains.left_out} rounds are left out, {chains.rounds} kept."
     )
     return Chains("traced", text, chains.rows, chains.chains, chains.rounds, acceptance, memory, apart)
+
+
+def _told(sampler: str, diagnostics: Mapping[str, object]) -> str:
+    """Why no traces are shown of a sampler's chains, and what it counted of them."""
+    count = diagnostics.get("chains")
+    if not count:
+        return f"No chains were run by sampler '{sampler}': no row that was looked at has a hole that needs one."
+    lengths = [(diagnostics[what], what) for what in ("sweeps", "steps") if what in diagnostics]
+    length = "".join(f", of {number:,.0f} {what} each" for number, what in lengths)
+    text = (
+        f"No traces and no R-hat are shown: sampler '{sampler}' does not record its chains on their way. It ran "
+        f"{count:,} chains{length}, and compared them at half-time and at their end."
+    )
+    moves = [f"{diagnostics[name]:.0%} of the moves {by}" for name, by in MOVES.items() if name in diagnostics]
+    if moves:
+        text += f" Accepted: {', '.join(moves)}."
+    if stuck := diagnostics.get("stuck"):
+        text += f" {stuck:,} of them found no state within the bounds of the fills and stayed where they began."
+    return text
 
 
 def _pairs(looked: Looked, some: Tensor, draws: Floats) -> list[Pair]:

@@ -26,6 +26,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.reporting import Stage
 from vgi_cli.reports.cells import shares
 from vgi_cli.reports.values import Trace
+from vgi_cli.runs.store import CHAINS as KEPT_CHAINS
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.gibbs import GibbsImputer
@@ -118,7 +119,8 @@ def traced(
     imputer: Imputer
     if sampler == "metropolis":
         model, q = fitted.model.to(device), q.to(device)
-        imputer = MetropolisImputer(model, q, at, BurnIn(ROUNDS, 0.0, 0.0), together=_Few(model, q))
+        measured = {name: value.to(device) for name, value in fitted.run.tensors(KEPT_CHAINS).items()}
+        imputer = MetropolisImputer(model, q, at, BurnIn(ROUNDS, 0.0, 0.0), together=_Few(model, q, measured))
     else:
         imputer = GibbsImputer(q.to(device), at, ROUNDS, 0.0)
     first = int(np.clip(math.ceil(max(length, int(missing.sum(1).max())) / ROUNDS), *LEFT_OUT))
