@@ -44,6 +44,7 @@ def test_visible() -> None:
     assert visible(NAME) == SHOWN and not UNSEEN.search(SHOWN)
     assert visible("Größe\t名前 💥\n") == "Größe\t名前 💥\n"
     assert visible("a\rb\x0bc\x85d\u2028e\x7f\udcff") == r"a\u000db\u000bc\u0085d\u2028e\u007f\udcff"
+    assert visible("a\r\nb\r\r\n") == "a\r\nb\\u000d\r\n"
     assert json.loads(visible(json.dumps(NAME, ensure_ascii=False))) == NAME
 
 

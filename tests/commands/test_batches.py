@@ -172,6 +172,10 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
     cases: list[tuple[BatchImputer, Any, dict[str, Any], type[Exception], str]] = [
         (fill, data.to_pylist(), {}, UsageError, "expected a table or a record batch of Arrow, got list"),
         (fill, data, {"start": 0}, UsageError, "key= and start= exclude each other"),
+        *(
+            (vgi_cli.impute_batches("mixture"), data, {"start": bad}, UsageError, f"0 on, got {bad!r}")
+            for bad in (-1, 1.0, "1", True)
+        ),
         (fill, missing, {}, InputError, "the key 'row' is missing in a row"),
         (fill, texts, {}, InputError, "the key 'row' is missing in a row"),
         (fill, pa.concat_tables([data, data]), {}, InputError, "in the key 'row' a value comes twice"),

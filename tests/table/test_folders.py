@@ -77,7 +77,8 @@ def test_codes_with_leading_zeros_are_texts(tmp_path: Path) -> None:
     ("names", "error"),
     [
         ([], "the folder holds no Parquet file"),
-        (["_a=1/x.parquet", ".b/x.parquet"], "the folder holds no Parquet file"),
+        (["_a=1/x.parquet"], "'_a=1/x.parquet' begins with _ or ., or lies in such a folder"),
+        ([".b/x.parquet", "_c.parquet"], "its Parquet files are left out: '.b/x.parquet'"),
         (["a=1/x.parquet", "b=1/x.parquet"], "'a=1/x.parquet' lies in folders of a=…, 'b=1/x.parquet' of b=…"),
         (["a=1/b=2/x.parquet", "x.parquet"], "'a=1/b=2/x.parquet' lies in folders of a=…/b=…, 'x.parquet' of none"),
         (["a=1/a=2/x.parquet"], "'a=1/a=2/x.parquet': a column names two of its folders"),

@@ -15,8 +15,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters but tab and line feed, marks of the reading order, and halves of characters."""
+UNSEEN = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters but tab, line feed and the carriage return before one, marks of the reading order, and halves of
+characters."""
 
 
 def visible(text: str) -> str:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from vgi_cli.commands.impute import Sampling, Watch, table_settings
@@ -145,7 +146,9 @@ class BatchImputer:
         if self.key is None:
             if start is None:
                 raise UsageError(f"{LABEL}: the rows have no keys", ORDINARY)
-            return row_keys([f"row {i}" for i in range(start, start + table.N)])
+            if isinstance(start, bool) or not isinstance(start, int | np.integer) or start < 0:
+                raise UsageError(f"start: expected a whole number from 0 on, got {start!r}", ORDINARY)
+            return row_keys([f"row {i}" for i in range(int(start), int(start) + table.N)])
         if start is not None:
             raise UsageError("key= and start= exclude each other", "the rows are keyed by the column")
         return _keys_in(table, self.key)

@@ -1,6 +1,7 @@
 """Files that are not on this machine: `s3://`, `gs://` and `hdfs://` addresses, by the file systems of Arrow.
 
-Nothing else in the package opens a socket, and this only where such an address is read.
+Nothing else in the package opens a socket, but for processes that share a fit (machine/ranks.py), and this only where
+such an address is read.
 """
 
 from __future__ import annotations

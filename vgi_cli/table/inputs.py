@@ -191,6 +191,11 @@ def find_files(paths: Sequence[str | Path], delimiter: str | None, stdin: Binary
 def _of_folder(folder: str, inside: Sequence[tuple[str, Callable[[], TableFile]]]) -> list[TableFile]:
     """The files of a folder, by their paths below it. InputError where it holds none, or folders of several tables."""
     wanted = [(below, opened) for below, opened in inside if not hidden(below)]
+    if inside and not wanted:
+        raise InputError(
+            f"{folder}: its Parquet files are left out: '{inside[0][0]}' begins with _ or ., or lies in such a folder",
+            "rename it: such names are for files that programs keep for themselves",
+        )
     if not wanted:
         raise InputError(f"{folder}: the folder holds no Parquet file", "expected files that end in .parquet")
     files = [opened() for _, opened in wanted]
