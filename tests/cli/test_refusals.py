@@ -707,3 +707,11 @@ def test_without_m_as_many_draws_as_there_are_chains(vgi: Vgi, data: Path) -> No
     done = vgi("impute", "--checkpoint", "run", "--sampler", "chains", "-o", "filled.csv")
     assert done.code == 0 and done.out.split() == ["filled.1.csv"], done.err
     assert "1 draw, as many as the run keeps imputations of a row" in done.err
+
+
+def test_a_fit_where_another_was_killed_while_it_replaced_a_run_says_where_that_is(vgi: Vgi, run: Path) -> None:
+    run.rename(".run.replaced.1")  # what is left of `--force` that was killed
+    done = vgi("fit", "data.csv", *FA, "--out", "run")
+    assert done.code == 0
+    assert "warning: the run that --force was to replace there is still in '.run.replaced.1' (to have it" in done.err
+    assert Path(".run.replaced.1/manifest.json").exists() and (run / "model.safetensors").exists()

@@ -368,3 +368,83 @@ def test_what_a_kill_left_of_a_card_goes_with_the_next(tmp_path: Path) -> None:
     assert run.keep_card("card")
     assert (run.path / "README.md").read_text() == "card"
     assert [path.name for path in run.path.iterdir() if path.name.startswith(".")] == []
+
+
+def killed_while_replacing(path: Path) -> dict[str, bytes]:
+    """What a kill leaves of `--force` before the new run has anything; the files of the run that it was to replace."""
+    saved(path)
+    before = files(path)
+    claim(path, force=True)
+    assert list(path.iterdir()) == []
+    return before
+
+
+def aside_of(path: Path) -> list[Path]:
+    return [one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}.replaced.")]
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "a lock", "no model"])
+def test_of_a_run_that_was_being_replaced_every_command_says_where_it_is(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "my run"
+    before = killed_while_replacing(path)
+    (aside,) = aside_of(path)
+    if left == "nothing":
+        path.rmdir()
+    elif left == "a lock":
+        (path / ".lock").touch()
+    elif left == "no model":
+        new_run(path)
+    with pytest.raises(RunError) as caught:
+        RunFolder.open(path).require_model()
+    assert caught.value.hint is not None
+    back = f"rm -rf '{path}' && mv '{aside}' '{path}'"
+    expected = f"the run that --force was to replace there is still in '{aside}' (to have it back: {back}). Or "
+    assert caught.value.hint.startswith(expected)
+    os.system(back)
+    assert files(path) == before and aside_of(path) == []
+    RunFolder.open(path).require_model()
+
+
+def test_while_the_new_run_is_being_written_the_old_one_is_not_offered_without_saying_so(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    killed_while_replacing(path)
+    with sole_writer(path), pytest.raises(RunError) as caught:
+        RunFolder.open(path)
+    assert caught.value.hint is not None
+    assert f"(process {os.getpid()} on host " in caught.value.hint
+    assert "writes the new one; without it: rm -rf " in caught.value.hint
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "no model"])
+def test_force_goes_on_replacing_a_run_where_it_was_killed(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "run"
+    before = killed_while_replacing(path)
+    if left == "nothing":
+        path.rmdir()
+    elif left == "no model":
+        new_run(path)
+    claim(path, force=True).rollback()
+    if left != "no model":  # that one is there again
+        assert files(path) == before and aside_of(path) == []
+        killed_while_replacing_again = claim(path, force=True)
+        assert killed_while_replacing_again.replaces and len(aside_of(path)) == 1
+    claimed = claim(path, force=True)
+    claimed.commit()
+    assert aside_of(path) == []
+
+
+def test_a_kill_of_a_process_of_the_same_number_is_no_obstacle(tmp_path: Path) -> None:
+    """In containers a command often has the same one."""
+    path = tmp_path / "run"
+    killed_while_replacing(path)
+    path.rmdir()
+    killed_while_replacing(path)
+    assert len(aside_of(path)) == 2
+
+
+def test_a_run_without_a_name_here_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    with pytest.raises(UsageError, match=r"--out: '\.' has no name here, so --force does not replace it"):
+        claim(Path(), force=True)
+    assert RunFolder.open(tmp_path / "run").fitted

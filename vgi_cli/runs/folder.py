@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +28,7 @@ from vgi_cli.runs.files import (
     write_atomic,
     write_synced,
 )
-from vgi_cli.runs.lock import LOCK, check_held, sole_writer
+from vgi_cli.runs.lock import LOCK, check_held, sole_writer, writing
 from vgi_cli.runs.manifest import HINT, MANIFEST, parse, sealed
 from vgi_cli.runs.store import RunStore
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said
     from vgi_cli.ranks import Ranks
 
 METRICS = "metrics.jsonl"
+REPLACED = ".replaced."
+"""In the name of a run that `--force` replaces, as long as the new one has no model."""
 CARD = "README.md"
 """The model card: a user may change it, so it is none of the files whose hash must match."""
 
@@ -46,10 +48,14 @@ Read = TypeVar("Read")
 
 
 class Claim:
-    """A folder claimed for a new run. `rollback` leaves everything as it was; `commit` drops what it replaced."""
+    """A folder claimed for a new run. `rollback` leaves everything as it was; `commit` drops what it replaced.
 
-    def __init__(self, path: Path, replaced: Path | None, created: bool) -> None:
+    older  more of what it replaces, which never comes back here
+    """
+
+    def __init__(self, path: Path, replaced: Path | None, created: bool, older: Sequence[Path] = ()) -> None:
         self.path = path
+        self._older = older
         self._replaced = replaced
         self._created = created
 
@@ -60,9 +66,10 @@ class Claim:
 
     def commit(self) -> None:
         """The new run has something to show: the folder that it replaces goes."""
-        if self._replaced is not None:
-            shutil.rmtree(self._replaced, ignore_errors=True)
-            self._replaced = None
+        for folder in (self._replaced, *self._older):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._replaced, self._older = None, ()
 
     @contextmanager
     def undone_if_empty(self) -> Iterator[None]:
@@ -97,6 +104,35 @@ def vacant(path: Path) -> bool:
     )
 
 
+def set_aside(path: Path) -> list[Path]:
+    """The runs that `--force` was to replace by one at `path` and has not, because it was killed before that one had a
+    model; the newest first."""
+    if any((path / name).exists() for name in ("model.safetensors", COMMITTED)):
+        return []
+    path = path.absolute()
+    if not path.parent.is_dir():
+        return []
+    beside = (one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}{REPLACED}"))
+    kept = [one for one in beside if (one / MANIFEST).exists() or (one / COMMITTED).exists()]
+    return sorted(kept, key=lambda one: one.stat().st_ctime, reverse=True)
+
+
+def in_its_place(path: Path, aside: Path) -> str:
+    """Where the run is that `--force` was to replace by one at `path` which has no model yet, and how it comes back."""
+    there, kept = shlex.quote(str(path)), path.with_name(aside.name) if path.name else aside
+    back = f"rm -rf {there} && mv {shlex.quote(str(kept))} {there}"
+    writer = writing(path)
+    how = f"to have it back: {back}" if writer is None else f"{writer} writes the new one; without it: {back}"
+    return f"the run that --force was to replace there is still in '{kept}' ({how})"
+
+
+def _place_aside(out: Path) -> Path:
+    """Where the run goes that is replaced, until the new one has a model: a name that is free."""
+    path = out.with_name(f".{out.name}{REPLACED}{os.getpid()}")
+    numbered = (path.with_name(f"{path.name}.{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if not one.exists())
+
+
 def check_free(out: Path | None, force: bool) -> None:
     """Refuse an `--out` that exists (nothing is created here)."""
     if out is None or not out.exists():
@@ -107,6 +143,8 @@ def check_free(out: Path | None, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"--out: '{out}' exists", "--force replaces it, --resume continues it")
+    if out.name in ("", ".."):  # it would be moved away under the command's feet
+        raise UsageError(f"--out: '{out}' has no name here, so --force does not replace it", "call it by its name")
     if not (out / MANIFEST).exists() and not (out / COMMITTED).exists():
         raise UsageError(f"--out: '{out}' exists and is not a run, so --force does not replace it", "choose a new name")
 
@@ -132,18 +170,19 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
                 raise RunError(f"cannot create '{path}': {error.strerror}", "choose a folder with --out") from None
     check_free(out, force)
     try:
+        older = set_aside(out) if force else []
         if out.exists() and not vacant(out):
-            replaced = out.with_name(f".{out.name}.replaced.{os.getpid()}")
+            replaced = _place_aside(out)
             with sole_writer(out):
                 os.rename(out, replaced)
             out.mkdir()
-            return Claim(out, replaced, created=False)
+            return Claim(out, replaced, created=False, older=older)
         created = not out.exists()
         out.mkdir(parents=True, exist_ok=not created)
         if not created:
             with sole_writer(out):  # another fit may be about to write its first checkpoint
                 shutil.rmtree(out / PENDING, ignore_errors=True)
-        return Claim(out, None, created)
+        return Claim(out, older[0] if older else None, created, older[1:])
     except FileExistsError:
         raise UsageError(f"--out: '{out}' exists", "another command has just taken it") from None
     except OSError as error:
@@ -167,7 +206,7 @@ class RunFolder(RunStore):
     def open(cls, path: Path, verify: bool = True) -> RunFolder:
         """Open a run. RunError when it is none, damaged (SHA-256), or of a newer format."""
         if not path.exists():
-            raise RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed")
+            raise _offering(RunError(f"no run at '{path}'", "give the folder that `vgi fit` printed"), path)
         if not path.is_dir():
             raise RunError(f"'{path}' is a file, not a run folder", "give the folder that `vgi fit` printed")
         try:
@@ -218,6 +257,12 @@ class RunFolder(RunStore):
     @property
     def fitted(self) -> bool:
         return "model.safetensors" in self.manifest.get("files", {})
+
+    def require_model(self) -> None:
+        try:
+            super().require_model()
+        except RunError as error:
+            raise _offering(error, self.path) from None
 
     def holds(self, name: str) -> bool:
         return name in self.manifest.get("files", {})
@@ -329,7 +374,10 @@ class RunFolder(RunStore):
 
 
 def _offering(error: RunError, path: Path) -> RunError:
-    """The error for a damaged run, with the way back to the checkpoint before, where that is whole."""
+    """The error for a run that is damaged or not there, with the way back to what is: the checkpoint before, or the run
+    that it was to replace."""
+    if aside := set_aside(path):
+        return RunError(error.message, f"{in_its_place(path, aside[0])}. Or {error.hint}")
     previous = path / PREVIOUS
     if not previous.is_dir():
         return error

@@ -17,6 +17,7 @@ import os
 import shlex
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -157,15 +158,29 @@ def sole_writer(path: Path) -> Iterator[None]:
     try:
         seen = _system_lock(lock)
         _take(lock, seen)
-        threading.Thread(target=lock.beat, daemon=True).start()
+        beating = threading.Thread(target=lock.beat, daemon=True)
+        beating.start()
         _held[key] = lock
         try:
             yield
         finally:
             del _held[key]
             lock.end()
+            beating.join()  # before its descriptor may be that of another folder
     finally:
         os.close(descriptor)
+
+
+def writing(path: Path) -> str | None:
+    """The process, in words, that says in a folder that it writes there and may be alive; None: none does."""
+    try:
+        file = path / LOCK
+        owner, silent = json.loads(file.read_text(encoding="utf-8")), time.time() - file.stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    if not isinstance(owner, dict) or _stale(owner, False, silent):
+        return None
+    return _who(owner)
 
 
 def check_held(path: Path) -> None:
