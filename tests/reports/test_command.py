@@ -13,8 +13,13 @@ import pytest
 import vgi_cli
 from tests.program import Vgi
 from tests.schemas import checked
-from vgi_cli.commands.report.gather import _chains
+from vgi_cli.commands.report.gather import _chains, examine
+from vgi_cli.commands.report.request import ReportRequest
 from vgi_cli.errors import UsageError
+from vgi_cli.machine.work import TimeLimit
+from vgi_cli.reporting import Silent
+from vgi_cli.reports.values import as_json
+from vgi_cli.runs.folder import RunFolder
 
 DRAWN = all(importlib.util.find_spec(name) is not None for name in ("matplotlib", "jinja2"))
 draws = pytest.mark.skipif(not DRAWN, reason="the extra `report` is not installed")
@@ -116,6 +121,75 @@ def test_what_samplers_count_of_their_chains_is_told() -> None:
         "moves by the encoder, 99% of the moves by a random walk."
     )
     assert _chains("plmcmc", {}, None).text.startswith("No chains were run by sampler 'plmcmc'")
+
+
+class Ticks:
+    """A clock that goes on by one second each time it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.mark.parametrize("seconds", [1, 4, 8, 16, 40, 120, 100_000])
+def test_what_a_time_limit_leaves_out_is_named(runs: Path, seconds: int) -> None:
+    """Whenever the time is over, what is there is whole, and all that is not there is named."""
+    limit = TimeLimit(seconds, 0.0, Ticks())
+    request = ReportRequest(settings={}, run=[runs / "mix"], json=True)
+    found = examine(RunFolder.open(runs / "mix"), None, request, limit, Silent())
+    (run,) = checked("report", json.dumps(as_json([found])))["runs"]
+    assert run["time_limit"]["seconds"] == seconds
+    out = set(run["time_limit"]["ended_early"])
+    assert out <= {"filling the holes", "filling hidden cells to compare", "scoring the rows"}
+    assert (run["imputing"] is None) <= ("filling the holes" in out)
+    assert (run["calibration"] is None) == ("filling hidden cells to compare" in out)
+    assert (run["likelihood"] is None) == ("scoring the rows" in out)
+    assert [column["observed"] + column["missing"] for column in run["columns"]] == [60] * 4
+    if out:
+        assert run["notes"][-1].startswith(f"the time limit of {seconds} s ended early, or left no time for: ")
+        assert all(stage in run["notes"][-1] for stage in out)
+    about = {verdict["about"] for verdict in run["verdicts"]}
+    assert (("fills" in about), ("rows" in about)) == (run["imputing"] is not None, run["likelihood"] is not None)
+    if seconds == 1:
+        assert len(out) == 3 and {"training", "missingness", "columns"} <= about
+    if seconds == 100_000:
+        free = examine(RunFolder.open(runs / "mix"), None, request, TimeLimit(), Silent())
+        (other,) = as_json([free])["runs"]
+        assert not out and other.pop("time_limit") is None and run.pop("time_limit") is not None
+        for each in (*other["columns"], *run["columns"]):
+            each.pop("pooled")  # sums of the same numbers, which may be rounded in another order
+        assert other == run
+
+
+@draws
+def test_time_limit_on_the_command_line(vgi: Vgi, runs: Path) -> None:
+    done = vgi("report", runs / "mix", "--time-limit", "0.001", "-o", "page.html", "--json")
+    assert done.code == 0, done.err
+    (run,) = checked("report", done.out)["runs"]
+    assert len(run["time_limit"]["ended_early"]) == 3 and run["imputing"] is None and run["training"] is not None
+    assert "the time limit of 0.001 s ended early, or left no time for: filling the holes" in done.err
+    text = Path("page.html").read_text(encoding="utf-8")
+    assert "The time limit of 0.001 s ended early, or left no time for: filling the holes, filling hidden" in text
+    assert "What is missing" in text
+    refused = vgi("report", runs / "mix", "--time-limit", "soon", "--json")
+    assert refused.code == 2 and "--time-limit" in refused.error
+
+
+@pytest.mark.slow
+def test_chains_that_a_time_limit_leaves_out_are_named(chained: Path) -> None:
+    request = ReportRequest(settings={}, run=[chained], json=True)
+    texts = []
+    for seconds in (1, 700, 3_000, 1e6):
+        found = examine(RunFolder.open(chained), None, request, TimeLimit(seconds, 0.0, Ticks()), Silent())
+        (run,) = checked("report", json.dumps(as_json([found])))["runs"]
+        out = "running chains to look at" in run["time_limit"]["ended_early"]
+        assert run["chains"]["text"].startswith("The time limit left no time to run chains anew.") == out
+        assert (run["chains"]["kind"] == "told") == out
+        texts.append(out)
+    assert texts[0] and not texts[-1]
 
 
 def test_twin_gives_the_same(vgi: Vgi, runs: Path) -> None:

@@ -330,6 +330,7 @@ class Numbers:
     calibration  of cells that were hidden from their rows now, and that the fit has seen
     holdout      of cells that were hidden from a first fit of the same kind (`vgi fit --holdout-cells`)
     tipping      of the columns that were asked for
+    time_limit   its seconds, and the stages that it ended early; None: there was none
     """
 
     facts: Facts
@@ -344,6 +345,7 @@ class Numbers:
     likelihood: Likelihood | None
     notes: Sequence[str]
     tipping: Sequence[Tipping] = ()
+    time_limit: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -674,6 +674,7 @@ class ReportOptions(TypedDict, total=False):
             "COL[=VALUE]",
         ),
     ]
+    time_limit: TimeLimit
     force: Force
     seed: Seed
     device: Device

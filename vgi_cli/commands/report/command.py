@@ -8,10 +8,15 @@ from typing import Any, NamedTuple
 
 from vgi_cli.commands.report.gather import examine
 from vgi_cli.commands.report.request import ReportRequest
+from vgi_cli.machine.work import TimeLimit, limit_of
 from vgi_cli.reporting import Reporter
 from vgi_cli.reports.values import as_json
 from vgi_cli.runs.files import json_bytes, write_atomic
 from vgi_cli.runs.folder import RunFolder
+
+PAGE_SHARE, PAGE_SECONDS, MOST_FOR_PAGES = 0.1, 3.0, 0.5
+"""Of the time that is left when the runs are looked at, kept for the page: a share, the seconds of each run at least,
+and the largest share."""
 
 
 class ReportFile(NamedTuple):
@@ -29,11 +34,25 @@ class ReportFile(NamedTuple):
         return f"{self.path}\n"
 
 
+def _without_the_page(limit: TimeLimit, pages: int) -> TimeLimit:
+    """What of a time limit is there for looking at the runs: some of it is kept for drawing their pages."""
+    if not limit or not pages:
+        return limit
+    left = max(limit.left, 1e-9)
+    return limit.part(1 - min(max(PAGE_SHARE * left, PAGE_SECONDS * pages), MOST_FOR_PAGES * left) / left)
+
+
 def report(request: ReportRequest, runs: Sequence[RunFolder], reporter: Reporter) -> ReportFile:
     """Look at some runs, and write the page where one is asked for. Raises UsageError, InputError or RunError before
     anything is written."""
     tables = request.tables or [None] * len(runs)
-    found = [examine(run, table, request, reporter) for run, table in zip(runs, tables, strict=True)]
+    looking = _without_the_page(limit_of(request.settings, request.started), len(runs) if request.draw else 0)
+    found = []
+    for number, (run, table) in enumerate(zip(runs, tables, strict=True)):
+        limit = looking.part(1 / (len(runs) - number))
+        found.append(examine(run, table, request, limit, reporter))
+        if limit.cut:
+            reporter.warn(f"{found[-1].numbers.facts.run}: {found[-1].numbers.notes[-1]}")
     values, path = as_json(found), None
     for one in found:
         for verdict in one.verdicts:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -30,11 +30,11 @@ from vgi_cli.encoding.missingness import missingness
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
 from vgi_cli.fitting.tables import row_weights
-from vgi_cli.machine.work import Stop, TimeLimit, Work, limit_of
+from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.pooling.rubin import combine
 from vgi_cli.registry import names as registry
-from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent
+from vgi_cli.reporting import DRAWING, LIKELIHOOD, READING, SCORING, TRACING, Reporter, Silent, Stage
 from vgi_cli.reports import cells, kinds, training
 from vgi_cli.reports import rows as unlikely
 from vgi_cli.reports.missingness import matrix
@@ -62,20 +62,30 @@ from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.trees import ROUNDS
 from vgi_cli.table.base import Table
 
+T = TypeVar("T")
+
 ROWS = 2_000
 """Rows of the table that are filled, where nobody says how many."""
 SCORED_ROWS = 150
 """Rows whose likelihood is estimated where it is not exact."""
 LOWEST = 10
 """Rows that are named."""
+SHARE = 0.4
+"""Of the time that is left under a time limit, for filling the holes; of what is left then for hidden cells, and so
+on. The last stage may take it all."""
+PIECE = 256
+"""Rows that are filled together where there may not be time for all."""
 PAIRED = 4
 """Columns of numbers that are drawn against each other: those with most holes."""
 MOVES = {"acceptance_encoder": "by the encoder", "acceptance_walk": "by a random walk"}
 """Shares of accepted moves that the sampler of models with latents tells, in words."""
 
 
-def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporter: Reporter) -> Reported:
-    """The report on a run. `table`: what it was fitted on, where that is in memory."""
+def examine(
+    run: RunFolder, table: Table | None, request: ReportRequest, limit: TimeLimit, reporter: Reporter
+) -> Reported:
+    """The report on a run. `table`: what it was fitted on, where that is in memory. What `limit` leaves no time for is
+    left out, and named."""
     reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
     fitted = load(run, reporter)
     tips = read_tipping(request.tipping, fitted.schema)
@@ -88,7 +98,8 @@ def examine(run: RunFolder, table: Table | None, request: ReportRequest, reporte
     looked = Looked(fitted, table, rows, tips)
     numbers, pictures = _without_draws(run, looked)
     if not fitted.empty:
-        numbers, pictures = _with_draws(looked, asked, request, reporter, (numbers, pictures))
+        numbers, pictures = _with_draws(looked, asked, request, limit, reporter, (numbers, pictures))
+    numbers = dataclasses.replace(numbers, time_limit=limit.record())
     return Reported(numbers, pictures, judge(numbers))
 
 
@@ -178,59 +189,77 @@ def _with_draws(
     looked: Looked,
     asked: ImputeRequest,
     request: ReportRequest,
+    limit: TimeLimit,
     reporter: Reporter,
     before: tuple[Numbers, Pictures],
 ) -> tuple[Numbers, Pictures]:
     """The rest: holes filled, chains, hidden cells, likelihood. `before`: what `_without_draws` gave."""
     fitted, table, rows = looked.fitted, looked.table, looked.rows
     seed, device = seed_of(fitted, asked), compute_on(fitted, asked)
-    work = Work(Silent(), limit_of(asked.settings, asked.started))
     wanted = how_many(table.N, request.rows, ROWS)
     some = rows_in_turn(table.N, wanted, wanted < table.N, seed, "report").sort().values
-    sampling = Sampling(fitted, asked, work)
-    with reporter.stage(DRAWING, "rows") as stage:
-        count = int(rows.table.missing[some].any(1).sum())
-        draws = np.asarray(sampling.draw(rows.at(some), Watch(stage, 0, count, lambda: False)))
+    sampling = Sampling(fitted, asked, Work())
+    end = limit.until(SHARE)
+    with reporter.stage(DRAWING, "rows", end) as stage:
+        draws, drawn = _drawn(looked, sampling, some, _Until(limit, end, seed), stage)
     diagnostics = sampling.finish()
     notes = []
-    if wanted < table.N:
+    if len(drawn) < table.N:
         notes.append(
-            f"holes are filled in {wanted:,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
+            f"holes are filled in {len(drawn):,} of {table.N:,} rows, drawn at random (seed {seed}; --rows all: in all)"
         )
-    with reporter.stage(SCORING, "rows") as stage:
-        hidden = hide_again(fitted, rows, looked.codes, asked, work, stage)
-    with reporter.stage(TRACING) as stage:
+    end = limit.until(SHARE)
+    with reporter.stage(SCORING, "rows", end) as stage:
+        hidden = _in_time(
+            limit,
+            SCORING,
+            lambda: hide_again(fitted, rows, looked.codes, asked, lambda: limit.passed(end), stage),
+            HiddenCells(None, {}, []),
+        )
+    until = limit.until(SHARE)
+    with reporter.stage(TRACING, until=until) as stage:
         rounds = diagnostics.get("rounds_by_holes")
         length = max(rounds.values(), default=0.0) if isinstance(rounds, Mapping) else 0.0
-        chains = traced(fitted, rows, sampling.sampler, length, seed, device, stage)
-    likelihood = _likelihood(looked, asked, seed, device, reporter)
+        watched = giving_up(lambda: limit.passed(until), stage)
+        chains = _in_time(
+            limit, TRACING, lambda: traced(fitted, rows, sampling.sampler, length, seed, device, watched), None
+        )
+    likelihood = _in_time(limit, LIKELIHOOD, lambda: _likelihood(looked, asked, seed, device, limit, reporter), None)
     unseen = kept_apart(fitted.run.holdout())
-    columns, pictures = _columns(looked, some, draws, chains, hidden, unseen)
-    tips = _tips(looked, some, draws, seed)
+    columns, pictures = _columns(looked, (some, drawn), draws, chains, hidden, unseen)
+    tips = _tips(looked, drawn, draws, seed) if len(drawn) else []
     notes += [
         f"--tipping {looked.columns[one.column].name}: no interval, as there is one draw only or a filled column does "
         "not vary"
-        for one, found in zip(looked.tips, tips, strict=True)
+        for one, found in zip(looked.tips, tips, strict=False)  # none where nothing was drawn
         if found is None
     ]
+    told = _chains(sampling.sampler, diagnostics, chains)
+    if TRACING in limit.cut:
+        told = dataclasses.replace(told, text=f"The time limit left no time to run chains anew. {told.text}")
+    notes += hidden.notes
+    if limit.cut:
+        notes.append(f"{limit.words()} ended early, or left no time for: {', '.join(dict.fromkeys(limit.cut))}")
     numbers = dataclasses.replace(
         before[0],
-        imputing=Imputing(
+        imputing=None
+        if not len(drawn)
+        else Imputing(
             draws=len(draws),
-            rows=wanted,
+            rows=len(drawn),
             of_rows=table.N,
             sampler=sampling.sampler,
             parameter_uncertainty=parameter_uncertainty(fitted, sampling.sampler, asked.uncertainty),
         ),
         columns=columns,
-        chains=_chains(sampling.sampler, diagnostics, chains),
+        chains=told,
         calibration=hidden.overall,
         holdout=unseen.overall,
         likelihood=likelihood,
-        notes=[*notes, *hidden.notes],
+        notes=notes,
         tipping=[one for one in tips if one is not None],
     )
-    pairs = _pairs(looked, some, draws)
+    pairs = _pairs(looked, drawn, draws) if len(drawn) else []
     return numbers, dataclasses.replace(
         before[1],
         columns=pictures,
@@ -238,6 +267,51 @@ def _with_draws(
         traces=chains.traces if chains is not None else {},
         heights=_heights(looked, numbers.tipping),
     )
+
+
+class _Until(NamedTuple):
+    """A moment of a time limit (None: never), and the seed of the order in which rows come to their turn before it."""
+
+    limit: TimeLimit
+    end: float | None
+    seed: int
+
+    def over(self) -> bool:
+        """Whether it has passed."""
+        return self.limit.passed(self.end)
+
+
+def _in_time(limit: TimeLimit, stage: str, work: Callable[[], T], otherwise: T) -> T:
+    """What some work gives; where there is no time for it something else, and the limit says so."""
+    try:
+        return work()
+    except OutOfTime:
+        limit.cut.append(stage)
+        return otherwise
+
+
+def _drawn(looked: Looked, sampling: Sampling, some: Tensor, until: _Until, stage: Stage) -> tuple[Floats, Tensor]:
+    """Draws [m, n, columns] of the rows `some` [n], and these rows; where there is no time for all, of a random choice
+    of them."""
+    rows = looked.rows
+    if not until.limit:
+        count = int(rows.table.missing[some].any(1).sum())
+        return np.asarray(sampling.draw(rows.at(some), Watch(stage, 0, count, lambda: False))), some
+    order = some[rows_in_turn(len(some), len(some), True, until.seed, "report/turns")]
+    count, parts = int(rows.table.missing[some].any(1).sum()), []
+    watch = Watch(stage, 0, count, until.over)
+    for piece in order.split(PIECE):
+        try:
+            watch.within(0)
+            parts.append(np.asarray(sampling.draw(rows.at(piece), watch)))
+        except OutOfTime:
+            until.limit.cut.append(DRAWING)
+            break
+    drawn = order[: sum(part.shape[1] for part in parts)]
+    if not parts:
+        return np.zeros((1, 0, len(looked.columns))), drawn
+    place = drawn.argsort()
+    return np.concatenate(parts, 1)[:, place.numpy()], drawn[place]
 
 
 def _tips(looked: Looked, some: Tensor, draws: Floats, seed: int) -> list[Tipping | None]:
@@ -265,17 +339,23 @@ def _heights(looked: Looked, tips: Sequence[Tipping]) -> dict[str, tuple[Sequenc
 
 
 def _columns(
-    looked: Looked, some: Tensor, draws: Floats, chains: Traced | None, hidden: HiddenCells, unseen: HiddenCells
+    looked: Looked,
+    rows: tuple[Tensor, Tensor],
+    draws: Floats,
+    chains: Traced | None,
+    hidden: HiddenCells,
+    unseen: HiddenCells,
 ) -> tuple[list[ColumnNumbers], dict[str, ColumnPicture]]:
-    """Numbers and pictures of each column; draws [m, n, columns] of the rows `some` [n]."""
+    """Numbers and pictures of each column; rows: those that were to be filled, and those [n] that were; draws [m, n,
+    columns]."""
     codes, missing, numeric = looked.codes, looked.missing, looked.numeric
-    sampled = some.numpy()
+    sampled, drawn = (some.numpy() for some in rows)
     names = [column.name for column in looked.columns]
     beyond = cells.extrapolated(codes[sampled], missing[sampled], names, numeric)
     found, pictures = [], {}
     for j, column in enumerate(looked.columns):
         observed = codes[~missing[:, j], j]
-        fills = draws[:, missing[sampled, j], j]
+        fills = draws[:, missing[drawn, j], j]
         out = beyond[j]
         found.append(
             ColumnNumbers(
@@ -287,7 +367,7 @@ def _columns(
                 extrapolated=None if out is None else out.share,
                 extrapolated_by=None if out is None else out.by,
                 suspicion=kinds.suspicion(j, looked.columns, codes[sampled], numeric, observed),
-                pooled=_pooled(column, np.where(missing[sampled, j], draws[:, :, j], codes[sampled, j])),
+                pooled=_pooled(column, np.where(missing[drawn, j], draws[:, :, j], codes[drawn, j])),
                 mixing=None if chains is None else _mixing(chains, column.name),
                 hidden=hidden.columns.get(column.name),
                 unseen=unseen.columns.get(column.name),
@@ -389,13 +469,13 @@ def _pairs(looked: Looked, some: Tensor, draws: Floats) -> list[Pair]:
 
 
 def _likelihood(
-    looked: Looked, asked: ImputeRequest, seed: int, device: torch.device, reporter: Reporter
+    looked: Looked, asked: ImputeRequest, seed: int, device: torch.device, limit: TimeLimit, reporter: Reporter
 ) -> Likelihood | None:
-    """log p(observed cells) of the rows, and the least likely; None where no cell is observed."""
+    """log p(observed cells) of the rows, and the least likely; None where no cell is observed. OutOfTime where no row
+    was scored in time."""
     fitted, table = looked.fitted, looked.table
     wanted = EvaluateRequest(checkpoint=asked.checkpoint, settings=asked.settings, rows=SCORED_ROWS, samples=None)
-    limit = TimeLimit(None, 0.0)
-    scored = log_likelihood(fitted, table, wanted, seed, device, reporter, EarlyEnd(limit, Stop()), None)
+    scored = log_likelihood(fitted, table, wanted, seed, device, reporter, EarlyEnd(limit, Stop()), limit.end)
     values, numbers = scored.loglik.values.numpy(), scored.rows.numpy()
     observed = ~looked.missing[numbers]
     counts = observed.sum(1)

@@ -7,7 +7,7 @@ Cells that a fit never saw are kept apart by `vgi fit --holdout-cells`; their sc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,14 +47,14 @@ class HiddenCells(NamedTuple):
 
 
 def hide_again(
-    fitted: FittedTable, rows: Rows, codes: Floats, asked: ImputeRequest, work: Work, stage: Stage
+    fitted: FittedTable, rows: Rows, codes: Floats, asked: ImputeRequest, over: Callable[[], bool], stage: Stage
 ) -> HiddenCells:
     """Hide cells of a random choice of the rows of a table, draw them, and compare with what they were: codes [N,
-    columns]."""
+    columns]. OutOfTime where `over` says so."""
     request = dataclasses.replace(asked, m=COVERAGE_DRAWS)
     if not fitted.marginal:
         fitted = dataclasses.replace(fitted, refits=fitted.refits[:CHAIN_REFITS])
-    sampling = Sampling(fitted, request, work)
+    sampling = Sampling(fitted, request, Work())
     if registry.SAMPLERS[sampling.sampler].traits.stored:
         note = "no cell could be hidden: this run keeps the imputations of its own holes only"
         return HiddenCells(None, {}, [note])
@@ -70,7 +70,7 @@ def hide_again(
     own = rows.at(some)
     absent = own.table.missing | layout.of_dimensions(hidden)
     holed = own._replace(table=own.table._replace(x=own.table.x.masked_fill(absent, 0.0), missing=absent))
-    draws = np.asarray(sampling.draw(holed, Watch(stage, 0, len(some), lambda: False)))
+    draws = np.asarray(sampling.draw(holed, Watch(stage, 0, len(some), over)))
     scores = score(fitted.schema.encoded, codes, hidden.numpy(), rows.places[some].numpy(), draws, seed)
     return HiddenCells(summary(scores, len(some), int(hidden.sum())), scores, [])
 

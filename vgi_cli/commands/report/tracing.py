@@ -7,7 +7,7 @@ one that imputes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows
 from vgi_cli.maths.noise import KeyedNoise
-from vgi_cli.reporting import Stage
 from vgi_cli.reports.cells import shares
 from vgi_cli.reports.values import Trace
 from vgi_cli.runs.store import CHAINS as KEPT_CHAINS
@@ -92,14 +91,22 @@ class _Few(Together):
 
 
 def traced(
-    fitted: FittedTable, rows: Rows, sampler: str, length: float, seed: int, device: torch.device, stage: Stage
+    fitted: FittedTable,
+    rows: Rows,
+    sampler: str,
+    length: float,
+    seed: int,
+    device: torch.device,
+    stage: Callable[[float], None],
 ) -> Traced | None:
     """Record the chains of `metropolis` or `gibbs` on at most ROWS rows with a hole; None of another sampler, of
-    conditionals with latents, and where no row has a hole. `length`: how many rounds imputing chains run."""
+    conditionals with latents, and where no row has a hole. `length`: how many rounds imputing chains run; what
+    `stage` raises ends it."""
     q = fitted.conditionals
     incomplete = (rows.table.missing.any(1) & ~rows.table.missing.all(1)).nonzero()[:, 0]
     if sampler not in ("metropolis", "gibbs") or q is None or len(q.block_of) != fitted.layout.d or not len(incomplete):
         return None
+    stage(0.0)
     order = torch.randperm(len(incomplete), generator=stream(seed, "report/traces"))[:ROWS]
     own = rows.at(incomplete[order])
     dtype = next(fitted.model.parameters()).dtype
