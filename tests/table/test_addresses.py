@@ -45,6 +45,12 @@ def test_names_of_addresses() -> None:
             "s3://…: the address holds credentials, which the run would keep",
             "AWS_ACCESS",
         ),
+        (
+            "gs://bucket/a.csv?scheme=http&endpoint%5Foverride=127.0.0.1:9",
+            "gs://…: the address names a server of its own, which would be sent an access token of yours",
+            "gs://anonymous@BUCKET/… asks that server without one",
+        ),
+        ("gcs://me@bucket/a.csv?endpoint_override=h", "gcs://…: the address names a server of its own", "anonymous@"),
         ("s3://bucket/a.csv?access_key=secret", "s3://…: the address holds credentials", "AWS_ACCESS_KEY_ID"),
     ],
 )
@@ -55,6 +61,11 @@ def test_addresses_that_are_not_asked(vgi: Vgi, address: str, error: str, hint: 
     for words in (("fit", address), ("check", address), ("hide", address, "-o", "trial")):
         said = refused(vgi, *words)
         assert error in said[0] and "secret" not in "".join(said)
+
+
+def test_a_server_of_googles_kind_may_be_asked_without_credentials() -> None:
+    require_address("gs://anonymous@bucket/a.csv?scheme=http&endpoint_override=127.0.0.1:9")
+    require_address("gs://bucket/a.csv?project_id=p")
 
 
 def test_results_are_local_files(vgi: Vgi) -> None:

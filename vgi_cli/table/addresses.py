@@ -38,7 +38,8 @@ def is_address(path: str | Path) -> bool:
 
 
 def require_address(address: str) -> None:
-    """InputError for an address that is not read, or that says what nobody else should know."""
+    """InputError for an address that is not read, that says what nobody else should know, or that would have it sent to
+    a server of its own: addresses come from runs and recipes of strangers too. (To s3 only a signature is sent.)"""
     parts = urlsplit(address)
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
@@ -46,11 +47,17 @@ def require_address(address: str) -> None:
             f"{scheme}://…: addresses of {', '.join(SCHEMES[:3])} and {SCHEMES[3]} are read, not of {scheme}",
             "copy the file here",
         )
+    said = parse_qs(parts.query)
     secret = parts.password is not None or (scheme == "s3" and "@" in parts.netloc)
-    if secret or any("key" in name or "token" in name for name in parse_qs(parts.query)):
+    if secret or any("key" in name or "token" in name for name in said):
         raise InputError(
             f"{scheme}://…: the address holds credentials, which the run would keep",
             f"leave them out: {CREDENTIALS[_store(scheme)]}",
+        )
+    if _store(scheme) == "gs" and "endpoint_override" in said and parts.username != "anonymous":
+        raise InputError(
+            f"{scheme}://…: the address names a server of its own, which would be sent an access token of yours",
+            f"{scheme}://anonymous@BUCKET/… asks that server without one",
         )
 
 
