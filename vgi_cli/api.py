@@ -282,6 +282,7 @@ def report(run: str | Path | Run | Sequence[str | Path | Run], **options: Unpack
     rows     of each table, drawn at random, whose holes are filled and looked at: a number (2000), or `all`
     tipping  columns whose pooled mean is looked at over shifts of their fills: `["age"]`, or `["age=30"]`, which holds
              the interval of the mean against 30 instead of the mean without a shift
+    time_limit  wall time after which the report is of what there is by then, and names what was left out
     """
     runs = [run] if isinstance(run, str | Path | Run) else list(run)
     tables = [each._table if isinstance(each, Run) else None for each in runs]
