@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import re
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import vgi_cli
 from tests.program import Vgi
@@ -17,9 +20,9 @@ from tests.scripts import script
 from vgi_cli import data
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands import memory
-from vgi_cli.encoding.encoder import encode, encode_in_files
+from vgi_cli.encoding.encoder import Respread, encode, encode_in_files
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.errors import UsageError
+from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.machine import memory as machine
 from vgi_cli.settings.options import size
 from vgi_cli.table import columns, source
@@ -98,6 +101,33 @@ def test_columns_and_codes_are_those_of_the_table_in_memory(vgi: Vgi, in_files: 
     held.forget("count", which)
     spread.forget("count", which)
     np.testing.assert_array_equal(held.numeric("count"), spread.numeric("count"))
+
+
+def test_cells_are_spread_anew_from_one_file_whatever_the_number_of_columns(vgi: Vgi, in_files: None) -> None:
+    """A file of each column would take all descriptors that a process may have."""
+    numbers = np.random.default_rng(2).normal(size=(40, 30)).round(1)
+    path = write(pd.DataFrame(numbers, columns=[f"c{i}" for i in range(30)]), "wide.csv")
+    held, spread = read_table([path]), TableInFiles(open_table([path]), Path())
+    schema, _ = infer_schema(held, transform="normal")
+    keys, places = encode(held, schema, seed=5).keys, torch.arange(40)
+    before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc").exists() else 0
+    one, other = (Respread(table, schema, seed=5, keys=keys, places=places) for table in (held, spread))
+    assert not before or len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+    assert torch.equal(one(3)[1], other(3)[1]) and one(3)[0].tolist() == list(range(30))
+
+
+def test_a_full_disk_while_a_table_goes_to_files_says_which_folder_to_change(
+    vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = write(frame(), "data.csv")
+    monkeypatch.setattr(columns, "scratch", lambda near: Full())
+    with pytest.raises(VgiError, match="cannot write a temporary file: No space left on device") as caught:
+        TableInFiles(open_table([path]), Path())
+    assert caught.value.hint == "free some space, or choose a folder on a larger disk with --out"
 
 
 def _encoded(table: object, schema: Schema) -> tuple[list[float], list[bool], list[int]]:

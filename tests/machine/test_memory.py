@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,21 @@ def test_only_an_unusual_place_is_said(tmp_path: Path) -> None:
         "imputations of the fit: 160 bytes, kept in main memory",
         f"imputations of the fit: 160 bytes, kept in a file in {tmp_path}",
     ]
+
+
+@pytest.mark.skipif(not memory.RESIDENT.exists(), reason="the system does not tell")
+def test_a_limit_holds_though_a_look_at_the_memory_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, released = 0, threading.Event()
+
+    def resident() -> int:
+        nonlocal looks
+        looks += 1
+        if looks < 3:
+            raise OSError(24, "Too many open files")
+        return 100
+
+    monkeypatch.setattr(memory, "resident", resident)
+    monkeypatch.setattr(memory, "release", released.set)
+    with memory.Ceiling() as ceiling:
+        ceiling.hold(100)
+        assert released.wait(10)

@@ -97,24 +97,24 @@ class Respread:
         rows, layout = places.numpy(), schema.layout
         pairs = zip(schema.encoded, layout.slices, strict=True)
         self._scratch = Scratch(table.folder) if isinstance(table, TableInFiles) else None
-        self._columns = [
-            (column, layout.names[dims], self._kept(column.codes(table.column(column.name))[rows]))
-            for column, dims in pairs
-            if column.noisy
-        ]
-        if not self._columns:
+        noisy = [(column, layout.names[dims]) for column, dims in pairs if column.noisy]
+        if not noisy:
             raise ValueError("no column is rounded")
+        kept = self._kept(len(noisy), len(rows))
+        self._columns = []
+        for i, (column, names) in enumerate(noisy):
+            codes = column.codes(table.column(column.name))[rows]
+            if kept is not None:
+                kept[i] = codes
+                codes = kept[i]
+            self._columns.append((column, names, codes))
         dims = [range(layout.D)[own] for column, own in zip(schema.encoded, layout.slices, strict=True) if column.noisy]
         self._dims = torch.tensor([i for part in dims for i in part])
         self._seed, self._keys = seed, keys
 
-    def _kept(self, codes: Floats) -> Floats:
-        """Codes [N], in a file where the table is."""
-        if self._scratch is None:
-            return codes
-        kept = self._scratch.zeros(len(codes), dtype=torch.float64).numpy()
-        kept[:] = codes
-        return kept
+    def _kept(self, columns: int, N: int) -> Floats | None:
+        """Room for codes [columns, N] in a file, where the table is: one, since each takes a descriptor."""
+        return None if self._scratch is None else self._scratch.zeros(columns, N, dtype=torch.float64).numpy()
 
     def __call__(self, draw: int) -> tuple[Tensor, Tensor]:
         """Their dimensions [n], and the cells [N, n] float64 (in a file where the table is); anything at missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -66,8 +67,9 @@ class Ceiling:
 
     def _watch(self, limit: int) -> None:
         while not self._over.wait(INTERVAL):
-            if resident() > NEAR * limit:
-                release()
+            with contextlib.suppress(OSError):  # no descriptor is free at this moment
+                if resident() > NEAR * limit:
+                    release()
 
 
 def resident() -> int:

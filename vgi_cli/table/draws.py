@@ -28,6 +28,7 @@ class SpooledDraws:
     def __init__(self, m: int, near: Path | None) -> None:
         """`near`: an output; the file lies on its disk."""
         self.m = m
+        self._near = near
         self._file = scratch(near)
         self._places: dict[int, tuple[int, int]] = {}  # first row of a block: byte, cells a draw
         self._end = 0
@@ -38,7 +39,7 @@ class SpooledDraws:
         if not np.isfinite(cells).all():
             raise ValueError(f"a fill in rows {first} to {first + len(missing) - 1} is not finite")
         self._places[first] = self._end, cells.shape[1]
-        with scratch_errors():
+        with scratch_errors(self._near):
             self._file.seek(self._end)
             self._file.write(cells.tobytes())
         self._end += cells.nbytes
@@ -46,7 +47,7 @@ class SpooledDraws:
     def rows(self, draw: int, first: int, missing: Bools) -> Floats:
         """As of HeldDraws."""
         begin, cells = self._places[first]
-        with scratch_errors():
+        with scratch_errors(self._near):
             self._file.seek(begin + 8 * cells * draw)
             data = self._file.read(8 * cells)
         out = np.zeros(missing.shape)

@@ -378,19 +378,21 @@ def copied(file: BinaryIO, check: Callable[[int], None] = lambda size: None) -> 
 
 
 @contextmanager
-def scratch_errors() -> Iterator[None]:
-    """VgiError where the disk of a temporary file is full."""
+def scratch_errors(near: Path | None = None) -> Iterator[None]:
+    """VgiError where the disk of a temporary file is full, which was made by `scratch(near)`."""
     try:
         yield
     except OSError as error:
         raise VgiError(
             f"cannot write a temporary file: {error.strerror or error}",
-            "free some space, or name a larger folder in TMPDIR",
+            "free some space, or name a larger folder in TMPDIR"
+            if near is None
+            else "free some space, or choose a folder on a larger disk with --out",
         ) from None
 
 
 def scratch(near: Path | None = None) -> BinaryIO:
     """An empty file to write and read: in the nearest folder above `near` that exists, else where TMPDIR says."""
     folder = None if near is None else next(parent for parent in near.absolute().parents if parent.is_dir())
-    with scratch_errors():
+    with scratch_errors(near):
         return cast(BinaryIO, tempfile.TemporaryFile(dir=folder))
