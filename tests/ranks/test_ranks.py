@@ -276,6 +276,8 @@ def test_other_commands_are_refused(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -
         ({"RANK": "x"}, "environment variable RANK: expected a whole number, got 'x'"),
         ({"WORLD_SIZE": "-1"}, "environment variable WORLD_SIZE: expected a whole number, got '-1'"),
         ({"RANK": "2"}, "environment variable RANK: expected a number below WORLD_SIZE=2, got 2"),
+        ({"RANK": "1" * 5000}, f"environment variable RANK: expected a whole number, got '{'1' * 20}'"),
+        ({"MASTER_PORT": "x"}, "environment variable MASTER_PORT: expected a whole number, got 'x'"),
         ({"MASTER_ADDR": ""}, "WORLD_SIZE is 2, and environment variable MASTER_ADDR is not set"),
     ],
 )

@@ -51,15 +51,20 @@ def launch_of(environ: Mapping[str, str]) -> Launch:
     usual = {"RANK": "", "WORLD_SIZE": "", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     said = {name: environ.get(name, default) for name, default in usual.items()}
     for name, text in said.items():
-        if not (text.isascii() and text.isdecimal()):
-            raise UsageError(f"environment variable {name}: expected a whole number, got '{text}'", HINT)
+        _require_number(name, text)
     rank, world, local, beside = (int(text) for text in said.values())
     if not rank < world:
         raise UsageError(f"environment variable RANK: expected a number below WORLD_SIZE={world}, got {rank}", HINT)
     lacking = [name for name in NEEDED if not environ.get(name)]
     if lacking:
         raise UsageError(f"WORLD_SIZE is {world}, and environment variable {lacking[0]} is not set", HINT)
+    _require_number("MASTER_PORT", environ["MASTER_PORT"])
     return Launch(rank, world, local, max(beside, 1))
+
+
+def _require_number(name: str, text: str) -> None:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(f"environment variable {name}: expected a whole number, got '{text[:20]}'", HINT)
 
 
 def launched() -> Launch:
