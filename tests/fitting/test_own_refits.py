@@ -17,6 +17,8 @@ from vgi_cli.fitting import refits
 from vgi_cli.fitting.refits import split_bootstrap
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods import reweighted
+from vgi_cli.methods.loop import LoopState
+from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.samplers.base import Box, Imputer
 from vgi_cli.samplers.turns import InTurn, in_turn, pooled
 
@@ -132,6 +134,23 @@ def test_a_refit_that_diverges_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(refits, "moved", lambda fitted, *_: {name: v * torch.nan for name, v in fitted.items()})
     with pytest.raises(FitError, match="refit 1 by vgi has diverged: a parameter is no longer finite"):
         fit(tmp_path / "run")
+
+
+def test_a_refit_that_heals_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[bool] = []
+
+    def watch(state: LoopState, x: torch.Tensor) -> None:
+        if state.row_weight is not None and not failed:  # a refit
+            failed.append(True)
+            raise StepFailed("an imputation", 0)
+
+    monkeypatch.setattr(LoopState, "watch", watch)
+    said: list[str] = []
+    fit(tmp_path / "run", say=said.append)
+    assert [line for line in said if line.startswith("warning: ")] == [
+        "warning: 1 step of refit 1 by vgi had numbers that are not finite: it went back to where it was good, with "
+        "smaller steps"
+    ]
 
 
 def test_a_method_without_refits_refuses_a_number_of_them(tmp_path: Path) -> None:

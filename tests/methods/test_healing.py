@@ -78,6 +78,12 @@ def test_a_step_that_is_not_finite_is_not_taken_and_is_counted(how: str, steps: 
     assert all(value.isfinite().all() for value in state.theta.state_dict().values())
 
 
+def test_an_epoch_of_which_no_step_was_taken_has_no_objective() -> None:
+    metrics = metrics_of(run(gradient_state(failing(set(range(BATCHES, 2 * BATCHES)), "objective"))))
+    assert metrics[1]["healed"] == BATCHES <= MOST_HEALED
+    assert ["objective" in line for line in metrics] == [True, False] + [True] * (EPOCHS - 2)
+
+
 def test_training_goes_back_to_where_a_step_could_be_taken_and_goes_on_with_half_the_rate() -> None:
     state = gradient_state(failing({23}, "objective"))
     seen: list[Tensor] = []

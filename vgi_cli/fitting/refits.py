@@ -312,6 +312,11 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
                     return
                 if isinstance(event, EpochEnd):
                     stage((begun + event.epoch / size.epochs) / total, max(number, 0), size.refits)
+            if healed := getattr(state, "healed", 0):
+                work.reporter.warn(
+                    f"{healed} step{'s' * (healed > 1)} of refit {max(number, 0) + 1} by {recipe.method.named} had "
+                    "numbers that are not finite: it went back to where it was good, with smaller steps"
+                )
             found = {name: value.detach().cpu().clone() for name, value in state.parts()["model"].items()}
             if reference is None:
                 reference = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any, final
@@ -102,7 +103,7 @@ class ObjectiveValidator(Validator):
             if over():
                 raise OutOfTime
             if isinstance(event, EpochEnd):
-                objectives.append(event.metrics["objective"])
+                objectives.append(event.metrics.get("objective", math.nan))
         self._chains = {name: kept.clone() for name, kept in tuned.chains.tensors().items()}
         self._count += 1
         return statistics.fmean(objectives[-max(1, round(COUNTED * len(objectives))) :])

@@ -340,11 +340,12 @@ class LoopState(State):
             dimension = error.dimension
             if dimension is None or dimension >= layout.D:
                 dimension = int(layout.data(x).abs().nan_to_num(torch.inf).amax(0).argmax())
+            epoch = f"epoch {self.stage_epoch + 1}{' of a warm-up' if self.stage < Stage.MAIN else ''}"
             raise FitError(
-                f"{error.what} is no longer finite in epoch {self.epoch + 1}, for the {self.healed}th time, though "
+                f"{error.what} is no longer finite in {epoch}, for the {self.healed}th time, though "
                 "each time training went back and halved its steps; the last good checkpoint is kept. Look at column "
                 f"'{layout.label(dimension)}', the most extreme there",
-                f"--column {layout.label(dimension)}=carry leaves it out; or take a smaller --set optim.lr",
+                f"--column '{layout.label(dimension)}=carry' leaves it out; or take a smaller --set optim.lr",
             )
         if good := self._good or here:
             self._go_back(good)
@@ -385,6 +386,8 @@ class LoopState(State):
         if 0 < healed < self.batches:
             self.total *= self.batches / (self.batches - healed)  # the mean is that of the steps that were taken
         metrics = self.close_epoch()
+        if healed >= self.batches:
+            metrics.pop("objective", None)  # no step of this epoch was taken
         if healed:
             metrics |= {"healed": healed, "rate_factor": self.damping}
             self._healed_before = self.healed

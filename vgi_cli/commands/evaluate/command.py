@@ -390,6 +390,6 @@ def _objective(
             if over():
                 raise OutOfTime
             if isinstance(event, EpochEnd):
-                objective = event.metrics["objective"]
+                objective = event.metrics.get("objective", float("nan"))
             stage(*state.standing()[:3])
     return objective
