@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from tests.fuzz.tables import Case, csv_case, parquet, parquet_case
 from tests.fuzz.trial import attempt, read_and_fill
+from vgi_cli.errors import InputError
+from vgi_cli.table.reader import read_table
+from vgi_cli.table.source import open_table
 
 ONE = ("--model", "mixture", "--set", "model.components=1")
 FREE = (*ONE, "--unbounded", "all")
@@ -115,6 +120,23 @@ def test_damaged_notes_of_pandas_are_refused(notes: bytes, reason: str) -> None:
     data = arrow_beside_y(integers(pa.int8()), pandas=notes)
     said = attempt(Case("t.parquet", data, ONE, PARQUET))
     assert "t.parquet: damaged, in what pandas notes beside the columns" in said and reason in said
+
+
+def test_reading_whole_and_in_blocks_takes_the_same_notes_of_pandas(tmp_path: Path) -> None:
+    """A Parquet file holds them twice; here one copy is damaged."""
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1.0, 2.0, None]}).to_parquet(path)
+    data = path.read_bytes()
+    assert data.count(b'"index_columns"') == 1  # the other copy is written in base64
+    path.write_bytes(data.replace(b'"index_columns"', b'"index_\xff\xff\xff\xff\xff\xff\xff"'))
+    said = []
+    for read in (read_table, open_table):
+        try:
+            read([path])
+            said.append("read")
+        except InputError as error:
+            said.append(error.message)
+    assert said[0] == said[1]
 
 
 def test_generators_repeat_themselves() -> None:

@@ -66,7 +66,9 @@ def join_parquet(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     tables = []
     for one in files:
         with one.open() as file, parquet_errors(one.label):
-            tables.append(with_partition(opened(file, one.label).read(), one.partition, one.label))
+            parquet = opened(file, one.label)
+            rows = parquet.read().replace_schema_metadata(parquet.schema_arrow.metadata)  # as blocks have it
+            tables.append(with_partition(rows, one.partition, one.label))
     index = check_parquet([(one.label, table) for one, table in zip(files, tables, strict=True)])
     joined = concatenate(tables, files[0].label)
     if joined.num_rows == 0:
