@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgi_cli.columns.deltas import read_deltas, shifted, unit_of
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.deltas import Delta, read_deltas, shifted, unit_of
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import UsageError
@@ -113,8 +114,7 @@ class Deltas:
         for delta in self._deltas:
             column = self._schema.encoded[delta.column]
             if delta.shift is None:
-                level = column.spell(np.array([float(delta.level or 0)]), None)[0]
-                out.append(f"odds of '{level}' in '{column.name}' times {delta.factor:g}")
+                out.append(f"odds of '{_level(delta, column)}' in '{column.name}' times {delta.factor:g}")
                 continue
             out.append(f"fills of '{column.name}' by {delta.shift:+.6g} {unit_of(column)}".rstrip())
         return out
@@ -126,11 +126,15 @@ class Deltas:
             column = self._schema.encoded[delta.column]
             own: dict[str, Any] = {"column": column.name, "said": delta.said, "fills": count.cells}
             if delta.shift is None:
-                level = column.spell(np.array([float(delta.level or 0)]), None)[0]
-                out.append(own | {"level": level, "factor": delta.factor, "changed": count.changed})
+                out.append(own | {"level": _level(delta, column), "factor": delta.factor, "changed": count.changed})
             else:
                 out.append(own | {"shift": delta.shift, "stopped": count.stopped})
         return out
+
+
+def _level(delta: Delta, column: ModelledColumn) -> str:
+    """The level whose odds change, as its column writes it."""
+    return column.spell(np.array([float(delta.level or 0)]), None)[0]
 
 
 def record_path(out: Path, shard: Shard | None = None) -> Path:

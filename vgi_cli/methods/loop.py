@@ -352,10 +352,13 @@ class LoopState(State):
         for name, optimiser in self.optimisers.items():
             set_rate(optimiser, self.rates[name] * self.damping)
 
+    def _modules(self) -> dict[str, nn.Module]:
+        """What a step changes beside the chains and the optimisers."""
+        return {"model": self.model, "theta": self.theta, **self.networks}
+
     def _copied(self) -> dict[str, Tensor]:
         """Copies of what a step changes beside the chains."""
-        modules = {"model": self.model, "theta": self.theta, **self.networks}
-        values = {f"{stem}/{k}": v for stem, part in modules.items() for k, v in part.state_dict().items()}
+        values = {f"{stem}/{k}": v for stem, part in self._modules().items() for k, v in part.state_dict().items()}
         for name, optimiser in self.optimisers.items():
             values |= optimiser_tensors(name, optimiser)
         values["averaged"] = torch.tensor(self.averaged)
@@ -363,7 +366,7 @@ class LoopState(State):
 
     def _go_back(self, good: Mapping[str, Tensor]) -> None:
         """Take up what `_copied` gave."""
-        for stem, part in {"model": self.model, "theta": self.theta, **self.networks}.items():
+        for stem, part in self._modules().items():
             part.load_state_dict(prefixed(good, f"{stem}/"))
         for name, optimiser in self.optimisers.items():
             restore_optimiser(name, optimiser, good)

@@ -319,14 +319,19 @@ class ConsoleOptions(TypedDict, total=False):
 # --- the commands, their options in the order of `--help` (those of CommonOptions come last) ---
 
 
-class CommonOptions(TypedDict, total=False):
-    """Of every command, also in Python."""
+class TableOptions(TypedDict, total=False):
+    """Of every command that reads a table, also in Python."""
 
     mask: Mask
     na_values: NaValues
     delimiter: Delimiter
     decimal: Decimal
     unseen: Unseen
+
+
+class RunOptions(TypedDict, total=False):
+    """Of every command that computes with a model, also in Python."""
+
     seed: Seed
     device: Device
     threads: Threads
@@ -334,6 +339,10 @@ class CommonOptions(TypedDict, total=False):
     out: Out
     say: Say
     progress: Tell
+
+
+class CommonOptions(TableOptions, RunOptions, total=False):
+    """Of every command that reads a table and computes with a model."""
 
 
 class FitOptions(CommonOptions, total=False):
@@ -640,7 +649,7 @@ class ScoreOptions(CommonOptions, total=False):
     force: Force
 
 
-class SampleOptions(TypedDict, total=False):
+class SampleOptions(RunOptions, total=False):
     """Of `vgi sample`."""
 
     n: Annotated[int | None, Option("Number of rows (1000).", "N", flag="--rows", short="-n")]
@@ -648,16 +657,9 @@ class SampleOptions(TypedDict, total=False):
     safe_cells: SafeCells
     time_limit: TimeLimit
     force: Force
-    seed: Seed
-    device: Device
-    threads: Threads
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
-class ReportOptions(TypedDict, total=False):
+class ReportOptions(RunOptions, total=False):
     """Of `vgi report`."""
 
     rows: Annotated[
@@ -676,13 +678,6 @@ class ReportOptions(TypedDict, total=False):
     ]
     time_limit: TimeLimit
     force: Force
-    seed: Seed
-    device: Device
-    threads: Threads
-    plugins: Plugged
-    out: Out
-    say: Say
-    progress: Tell
 
 
 class ReportConsoleOptions(TypedDict, total=False):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.addresses import is_address, name_of
 from vgi_cli.table.inputs import PARQUET, split_name
-from vgi_cli.table.outputs import OutputLayout
+from vgi_cli.table.outputs import OutputLayout, write_pieces
 from vgi_cli.table.shard import Shard
 
 
@@ -80,11 +80,7 @@ def write_folders(
             part.mkdir(parents=True)
             for below, pieces in files:
                 (part / below).parent.mkdir(parents=True, exist_ok=True)
-                with open(part / below, "wb") as file:
-                    for piece in pieces:
-                        file.write(piece)
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_pieces(part / below, pieces)
         refuse_folders(paths, (), force=force)  # whoever made one of them meanwhile keeps it
         for one, part in zip(paths, aside, strict=True):
             path = one

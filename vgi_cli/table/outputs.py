@@ -119,6 +119,15 @@ def refuse_sources(paths: Sequence[Path], sources: Sequence[str], what: str) -> 
             raise UsageError(f"{path} would lie in the folder that is {what}", "name a file elsewhere")
 
 
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a new file piece by piece and wait until it is on the disk."""
+    with open(path, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, force: bool) -> None:
     """Write every file, piece by piece, aside and sync it; only when all are written rename them into place.
 
@@ -131,11 +140,7 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
     try:
         for path, part, pieces in zip(paths, aside, contents, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(part, "wb") as file:
-                for piece in pieces:
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
+            write_pieces(part, pieces)
         refuse_existing(paths, force=force)  # whoever made one of them meanwhile keeps it
         for path, part in zip(paths, aside, strict=True):
             os.replace(part, path)
