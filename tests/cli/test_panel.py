@@ -148,6 +148,16 @@ def test_a_fit_on_a_terminal_leaves_its_lines_and_nothing_else(
     terminal: Terminal, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal.stream)
+    update = panel.Panel.update
+
+    def drawn(shown: panel.Panel, progress: Progress) -> None:
+        """A fit so short may be over before the first beat: it waits for its numbers to be drawn."""
+        update(shown, progress)
+        if progress.score is not None and progress.rows_per_second is not None:
+            wait_for(terminal, "rows/s")
+            wait_for(terminal, "held-out log-likelihood")
+
+    monkeypatch.setattr(panel.Panel, "update", drawn)
     assert main(["fit", "t.csv", *QUICK.split(), "--val", "0.2", "--epochs", "6", "--out", "run"]) == 0
     screen = terminal.close()
     assert capsys.readouterr().out == "run\n"
