@@ -15,13 +15,16 @@ CODE = re.compile(r"\x1b\[(\??[0-9;]*)([A-Za-z])|(.)", re.S)
 
 
 class Screen:
-    """Lines that a terminal shows after the control codes of cursor up, erase line, column 1 and cursor on and off."""
+    """Lines that a terminal shows after the control codes of cursor up, erase line, erase below, column 1 and cursor on
+    and off. It breaks lines that are longer than it is wide, and breaks them anew when its width changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: int = 100) -> None:
+        self.columns = columns
         self.lines = [""]
         self.row = self.column = 0
         self.cursor = True
         self.coloured = False
+        self.longest = 0
         self.unknown: set[str] = set()
 
     def feed(self, text: str) -> None:
@@ -30,7 +33,10 @@ class Screen:
             if letter:
                 self._letter(letter)
             elif command == "A":
-                self.row -= int(argument or 1)
+                for _ in range(int(argument or 1)):
+                    self._up()
+            elif command == "J" and not argument:
+                self.lines[self.row :] = [self.lines[self.row][: self.column]]
             elif command == "K" and argument == "2":
                 self.lines[self.row] = ""
             elif command in "hl" and argument == "?25":
@@ -40,16 +46,26 @@ class Screen:
             else:
                 self.unknown.add(argument + command)
 
+    def _up(self) -> None:
+        """To the line above on the screen, of which one text may take several."""
+        if self.column >= self.columns:
+            self.column -= self.columns
+        elif self.row > 0:
+            self.row -= 1
+            self.column += (max(len(self.lines[self.row]) - 1, 0) // self.columns) * self.columns
+
     def _letter(self, letter: str) -> None:
         if letter == "\r":
-            self.column = 0
+            self.column -= self.column % self.columns
         elif letter == "\n":
             self.row += 1
+            self.column = 0
             self.lines += [""] * (self.row + 1 - len(self.lines))
         else:
             line = self.lines[self.row].ljust(self.column)
             self.lines[self.row] = line[: self.column] + letter + line[self.column + 1 :]
             self.column += 1
+            self.longest = max(self.longest, self.column)
 
     def shown(self) -> list[str]:
         """The lines that are not empty."""
@@ -61,11 +77,17 @@ class Terminal:
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.stream = io.TextIOWrapper(os.fdopen(slave, "wb", buffering=0), encoding=encoding, write_through=True)
         self.written = b""
+        self._widths: list[tuple[int, int]] = []  # how much was written when, and how wide it was from then on
+        self.resize(100)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def resize(self, columns: int, rows: int = 30) -> None:
+        """Its window is made as large as this."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._widths.append((len(self.written), columns))
 
     def _read(self) -> None:
         try:
@@ -79,6 +101,12 @@ class Terminal:
         self.stream.close()
         self._reader.join()
         os.close(self._master)
+        return self.screen()
+
+    def screen(self) -> Screen:
+        """The screen now; `longest` is of the last width."""
         screen = Screen()
-        screen.feed(self.written.decode(self.stream.encoding))
+        for (start, columns), (end, _) in zip(self._widths, [*self._widths[1:], (len(self.written), 0)], strict=True):
+            screen.columns, screen.longest = columns, 0
+            screen.feed(self.written[start:end].decode(self.stream.encoding))
         return screen

@@ -125,6 +125,33 @@ def test_without_colour_the_panel_is_there(monkeypatch: pytest.MonkeyPatch, neve
     assert screen.shown() == ["warning: a warning"] and not screen.coloured and screen.cursor
 
 
+def test_in_a_window_of_another_size_the_panel_is_drawn_anew(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the terminal broke the lines of the old panel: none of them stays, and no new one is too long."""
+    monkeypatch.setattr(panel, "BEAT", 0.02)
+    console = Console(stream=terminal.stream)
+    console.warn("said before, in a line that is longer than the window will be")
+    now = at(5, -1.0, acceptance=0.5, rows_per_second=1e4)
+    for columns, rows in ((30, 30), (20, 30), (90, 30), (90, 2)):
+        console.show(now)
+        wait_for(terminal, "\x1b[3A")
+        drawn = terminal.written.count(b"2/4 training")
+        terminal.resize(columns, rows)
+        deadline = time.monotonic() + 20.0
+        while terminal.written.count(b"2/4 training") == drawn:
+            assert time.monotonic() < deadline, "not drawn anew"
+            time.sleep(0.01)
+        time.sleep(0.05)
+        screen = terminal.screen()
+        assert screen.longest < columns
+        assert [line.split()[0] for line in screen.shown()] == ["warning:", "2/4", "5", "held-out", "acceptance"][
+            : rows + 1
+        ]
+    console.close()
+    assert [line.split()[0] for line in terminal.close().shown()] == ["warning:"]
+
+
 def test_what_is_over_at_once_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
@@ -196,7 +223,7 @@ def test_drawing_costs_less_than_a_hundredth_of_the_time(monkeypatch: pytest.Mon
     before = time.process_time()
     for progress in scores:
         drawn.update(progress._replace(stage=3))
-        drawn._live.refresh()
+        drawn.draw()
     taken = (time.process_time() - before) / len(scores)
     drawn.close()
     terminal.close()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from vgi_cli.reporting import Progress
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 BEAT = 0.5
 """Seconds between two drawings at least."""
@@ -26,6 +24,10 @@ SCORES = {
     "val_objective": "held-out objective",
 }
 """Scores of held-out rows in words."""
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+"""The cursor."""
+ERASE = "\r\x1b[J"
+"""All from the line of the cursor on."""
 
 
 def sparkline(values: Sequence[float], width: int = SPARKS, unicode: bool = True) -> str:
@@ -109,16 +111,21 @@ def lines(progress: Progress, scores: Scores, notes: bool = False, unicode: bool
 
 class Panel:
     """Draws the last report again whenever something has changed, at most every BEAT seconds. Once it is closed the
-    terminal is as it was, but for the lines that were printed above it."""
+    terminal is as it was, but for the lines that were printed above it.
+
+    The cursor waits where the panel begins: a terminal that breaks lines anew when its size changes takes the cursor
+    along, so all that is below it is the panel, however many lines that has become.
+    """
 
     def __init__(self, stream: TextIO, colour: bool, notes: bool, clock: Callable[[], float]) -> None:
         from rich.console import Console
-        from rich.live import Live
 
-        self._notes, self._clock = notes, clock
+        self._stream, self._notes, self._clock = stream, notes, clock
         self._scores = Scores()
         self._shown: tuple[Progress, float] | None = None
+        self._drawn: tuple[list[str], os.terminal_size] | None = None
         self._lock = threading.Lock()
+        self._writing = threading.RLock()
         self._closed = threading.Event()
         self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
         self._console = Console(
@@ -128,14 +135,6 @@ class Panel:
             no_color=not colour,
             highlight=False,
             emoji=False,
-        )
-        self._live = Live(
-            console=self._console,
-            get_renderable=self._drawn,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
         )
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
@@ -152,7 +151,24 @@ class Panel:
         """A line above the panel, which stays."""
         from rich.text import Text
 
-        self._console.print(Text.from_ansi(line), soft_wrap=True)
+        with self._writing:
+            if self._drawn is not None:
+                self._write(ERASE)
+            self._console.print(Text.from_ansi(line), soft_wrap=True)
+            if self._drawn is not None:
+                self.draw()
+
+    def draw(self) -> None:
+        """Write the panel over itself, as wide and as high as the terminal is now."""
+        from rich.cells import cell_len, set_cell_size
+
+        with self._writing:
+            now, size = self._now(), self._size()
+            wide = size.columns - 1  # a terminal may go on to the next line once the last column is filled
+            cut = [line if cell_len(line) <= wide else set_cell_size(line, wide).rstrip() for line in now][: size.lines]
+            up = f"\x1b[{len(cut) - 1}A" if len(cut) > 1 else ""
+            self._write(f"{HIDE if self._drawn is None else ''}{ERASE}" + "\n".join(cut) + f"\r{up}")
+            self._drawn = now, size
 
     def close(self) -> None:
         """Take the panel away, and show the cursor again."""
@@ -160,17 +176,16 @@ class Panel:
         try:
             self._thread.join()
         finally:  # whatever interrupts the waiting
-            self._live.stop()
+            with self._writing:
+                if self._drawn is not None:
+                    self._drawn = None
+                    self._write(f"{ERASE}{SHOW}")
 
     def _beat(self) -> None:
-        drawn: list[str] = []
         while not self._closed.wait(BEAT):
             now = self._now()
-            if now and not drawn:
-                self._live.start(refresh=True)
-            elif now != drawn:
-                self._live.refresh()
-            drawn = now
+            if now and self._drawn != (now, self._size()):
+                self.draw()
 
     def _now(self) -> list[str]:
         """What is to be drawn; the time left goes on running where the work does not report."""
@@ -182,7 +197,14 @@ class Panel:
                 progress = progress._replace(left=max(progress.left - (self._clock() - at), 0.0))
             return lines(progress, self._scores, self._notes, self._unicode)
 
-    def _drawn(self) -> Text:
-        from rich.text import Text
+    def _size(self) -> os.terminal_size:
+        """Of the terminal at this moment; one that does not know its size is taken to have 80 columns."""
+        try:
+            found = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError):
+            found = os.terminal_size((0, 0))
+        return os.terminal_size((found.columns or 80, found.lines or 25))
 
-        return Text("\n".join(self._now()), no_wrap=True, overflow="crop")
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
