@@ -1,6 +1,7 @@
 """The pages in a headless Chromium: nothing overlaps, nothing is said on the console, and they open at once.
 
-`VGI_CHROMIUM` names the program where it is not on the path; without one these tests are skipped.
+`VGI_CHROMIUM` names the program where it is not on the path; without one these tests are skipped. What is printed is
+looked at with poppler's `pdftotext` and `pdftoppm`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import re
 import shutil
 import subprocess
+import unicodedata
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +134,54 @@ def test_light_and_dark(name: str, pages: dict[str, Path]) -> None:
     for found in (light, dark):
         bright, dim = sorted((luminance(found["back"]), luminance(found["ink"])), reverse=True)
         assert (bright + 0.05) / (dim + 0.05) > 7
+
+
+def sheets(page: Path, *more: str) -> list[tuple[str, np.ndarray]]:
+    """The sheets on which Chromium prints a page: the text of each without blanks, and its pixels [h, w, 3]."""
+    file = page.with_suffix(".pdf")
+    command = [
+        *(str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *more),
+        *(f"--user-data-dir={page.parent / 'profile'}", "--no-pdf-header-footer", f"--print-to-pdf={file}"),
+    ]
+    subprocess.run([*command, page.as_uri()], capture_output=True, timeout=120, check=True)
+    text = subprocess.run(["pdftotext", "-raw", file, "-"], capture_output=True, text=True, check=True).stdout
+    texts = [bare(sheet) for sheet in text.split("\f")[:-1]]
+    subprocess.run(["pdftoppm", "-r", "60", file, file.with_suffix("")], check=True)
+    found = []
+    for image in sorted(page.parent.glob(f"{page.stem}-*.ppm")):
+        _, size, _, pixels = image.read_bytes().split(b"\n", 3)
+        width, height = map(int, size.split())
+        found.append(np.frombuffer(pixels, np.uint8).reshape(height, width, 3))
+        image.unlink()
+    return list(zip(texts, found, strict=True))
+
+
+def bare(text: str) -> str:
+    """Without blanks, ligatures and marks of HTML."""
+    return re.sub(r"\s", "", unicodedata.normalize("NFKC", unescape(re.sub(r"<[^>]*>", "", text))))
+
+
+@pytest.mark.skipif(shutil.which("pdftoppm") is None, reason="no poppler here")
+@pytest.mark.parametrize("name", ["penguins", "wide", "flow", "both"])
+def test_printed(name: str, pages: dict[str, Path]) -> None:
+    """Printed from a dark screen a page is black on white; a picture is on one sheet with its title and its caption, no
+    heading is the last of a sheet, nothing is cut off at the edge, and what is closed says so."""
+    source = pages[name].read_text(encoding="utf-8")
+    found = sheets(pages[name], "--blink-settings=preferredColorScheme=0")
+    assert len(found) > 4
+    for _, pixels in found:
+        assert (pixels.min(axis=2) > 200).mean() > 0.75  # white paper
+        edge = np.concatenate([pixels[:, -12:].reshape(-1, 3), pixels[:, :12].reshape(-1, 3)])
+        assert (edge == 255).all()
+    figures = re.findall(r"<figure>(.*?)</figure>", source, re.S)
+    assert len(figures) > 10
+    for figure in figures:
+        upright = re.findall(r"<text(?![^>]*rotate\(-?[1-9])[^>]*>(.*?)</text>", figure, re.S)
+        texts = [bare(one) for one in [*upright, *re.findall(r"<figcaption[^>]*>(.*?)</figcaption>", figure, re.S)]]
+        assert texts and any(all(one in text for one in texts) for text, _ in found), texts
+    headings = [bare(one) for one in re.findall(r"<h[23][^>]*>(.*?)</h[23]>", source, re.S)]
+    assert not [text[-60:] for text, _ in found for one in headings if text.endswith(one)]
+    closed = len(re.findall("<details>", source))
+    assert (
+        sum(text.count(bare("(closed: open it before you print to have it here)")) for text, _ in found) == closed > 3
+    )

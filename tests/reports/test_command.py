@@ -260,7 +260,7 @@ def test_runs_side_by_side(vgi: Vgi, runs: Path) -> None:
     assert [Path(run["facts"]["run"]).name for run in checked("report", done.out)["runs"]] == ["mix", "other"]
     text = Path("both.html").read_text(encoding="utf-8")
     page = Page(text)
-    assert "runs several" in text and "side by side" in text and len(page.ids) == len(set(page.ids))
+    assert "runs several" in text and "a table of one name and size" in text and len(page.ids) == len(set(page.ids))
     assert vgi("report", runs / "mix", "other", "-o", "both.html", "--json").code == 2  # it is there now
 
 

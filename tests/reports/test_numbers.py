@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -137,6 +138,27 @@ def test_plain_values() -> None:
     assert worst(["good", "unknown"]) == "good"
     assert worst(["good", "bad", "look"]) == "bad"
     assert worst([]) == "unknown"
+
+
+def test_numbers_as_they_are_shown() -> None:
+    number = pytest.importorskip("vgi_cli.reports.sections", reason="the extra `report` is not installed").number
+    shown = {6.1: "6.1", 0.01234: "0.0123", 613.4: "613", 99.7: "99.7", 1234.5: "1,234", 1e7: "10,000,000", 3: "3"}
+    assert {value: number(value) for value in shown} == shown
+    assert (number(613.4, 2), number(99.7, 2), number(1e300), number(None)) == ("613", "100", "1e+300", "–")
+
+
+def test_names_that_would_look_alike_in_a_picture_keep_their_ends() -> None:
+    drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
+    names = ["income", "a_long_name_of_2019", "a_long_name_of_2020", "another_of_no_twin"]
+    assert drawing.shorts(names) == ["income", "a_long…of_2019", "a_long…of_2020", "another_of_no…"]
+
+
+def test_a_curve_that_does_not_move_is_drawn_flat() -> None:
+    drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
+    steps = (np.arange(3.0), np.array([-112.4715857, -112.4715856, -112.4715856]))
+    picture = drawing.curves("k", {"loglik": steps}, "flat")
+    labels = re.findall(r">([^<]+)</text>", picture)
+    assert "−112.470" in labels and not any("1e" in label for label in labels), labels
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 10, 500])

@@ -174,7 +174,7 @@ class Number(ModelledColumn):
     def summary(self) -> str:
         if self.levels:
             return f"only {', '.join(map(plain, self.levels))}"
-        return f"{plain(self.low)} to {plain(self.high)}"
+        return f"{'whole ' * self.whole}numbers, {plain(self.low)} to {plain(self.high)}"
 
     @property
     def whole(self) -> bool:

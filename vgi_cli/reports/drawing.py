@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -57,6 +58,11 @@ STYLE = {
     "patch.linewidth": 0.8,
     "figure.constrained_layout.use": True,
 }
+LEAST = 0.01
+"""Nats a row that the axis of a curve spans at least."""
+WIDE, READABLE = 500, 0.7
+"""Pixels from which on a picture does not shrink below this share of its width, at which its letters can still be
+read; on a narrower screen it is moved sideways."""
 LONGEST = 14
 """Letters of a name or a level in a picture."""
 
@@ -65,6 +71,19 @@ def short(text: str, longest: int = LONGEST) -> str:
     """A text that fits into a picture; `$` would begin a formula."""
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")
+
+
+def shorts(names: Sequence[str], longest: int = LONGEST) -> list[str]:
+    """Names that fit into a picture. Those that would look alike keep their ends too: `income…2019`, `income…2020`."""
+    tail = longest // 2
+    ends = {name: short(name, longest) for name in names}
+    count = Counter(ends.values())
+    return [
+        ends[name]
+        if len(name) <= longest or count[ends[name]] == list(names).count(name)
+        else short(f"{name[: longest - 1 - tail]}…{name[-tail:]}", longest)
+        for name in names
+    ]
 
 
 class Canvas:
@@ -111,9 +130,9 @@ def inlined(svg: str, key: str, alt: str) -> str:
         body = re.sub(stand_in, variable, body, flags=re.I)
     body = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font: \1px system-ui, sans-serif", body)
     body = re.sub(r"\n\s*", "\n", body)
-    head = (
-        f'<svg viewBox="{box[1]}" style="max-width: {width * 1.34:.0f}px" role="img" aria-label="{escape(alt, True)}"'
-    )
+    most = width * 1.34
+    least = f"; min-width: {READABLE * most:.0f}px" if most > WIDE else ""
+    head = f'<svg viewBox="{box[1]}" style="max-width: {most:.0f}px{least}" role="img" aria-label="{escape(alt, True)}"'
     names = ' xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg"'
     return head + names + body[body.index(">") :]
 
@@ -135,6 +154,10 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
         low = float(np.quantile(every, 0.1))
         if every.min() < low - 3 * (every.max() - low) and every.max() > low:
             own.set_ylim(low - 1.5 * (every.max() - low), every.max() + 0.2 * (every.max() - low))
+        bottom, top = own.get_ylim()
+        if top - bottom < LEAST:  # rounding, not training
+            own.set_ylim((bottom + top - LEAST) / 2, (bottom + top + LEAST) / 2)
+        own.ticklabel_format(axis="y", useOffset=False)
         own.set_xlabel("epoch")
         own.set_ylabel("nats a row")
         own.legend(loc="best")
@@ -162,7 +185,7 @@ def matrix(key: str, shares: Floats, names: Sequence[str], rows: int, alt: str, 
         if carried and modelled:
             own.axvline(modelled - 0.5, color=INK, linewidth=0.9, linestyle=":")
         if columns <= 25:
-            labels = [f"{short(name)}{' (carried)' * (j >= modelled)}" for j, name in enumerate(names)]
+            labels = [f"{name}{' (carried)' * (j >= modelled)}" for j, name in enumerate(shorts(names))]
             own.set_xticks(range(columns), labels, rotation=60, ha="right", rotation_mode="anchor")
         else:
             own.set_xlabel(f"column (the last {carried}: carried)" if carried else "column")
@@ -203,8 +226,8 @@ def _bars(own: Axes, drawn: ColumnPicture) -> None:
     for number, one in enumerate(drawn.imputed):
         offset = 0.12 * (number - (len(drawn.imputed) - 1) / 2)
         own.plot(drawn.at + offset, one, "D", color=IMPUTED, markersize=2.5)
-    crowded = len(drawn.at) > 5 or sum(len(short(label, 10)) for label in drawn.labels) > 30
-    labels = [short(label, 10) for label in drawn.labels]
+    labels = shorts(drawn.labels, 10)
+    crowded = len(drawn.at) > 5 or sum(map(len, labels)) > 30
     if crowded:
         own.set_xticks(drawn.at, labels, rotation=50, ha="right", rotation_mode="anchor")
     else:
@@ -217,12 +240,14 @@ def pairs(key: str, drawn: Sequence[Pair], alt: str) -> str:
     """Points of pairs of columns: observed dots, imputed crosses."""
     across = min(len(drawn), 3)
     down = -(-len(drawn) // across)
+    every = sorted({name for pair in drawn for name in pair.names})
+    names = dict(zip(every, shorts(every, 18), strict=True))
     with Canvas(key, 2.4 * across, 2.1 * down, (down, across)) as canvas:
         for own, pair in zip(canvas.axes, drawn, strict=False):
             own.plot(*pair.observed, "o", color=OBSERVED, markersize=2.2, alpha=0.5, markeredgewidth=0)
             own.plot(*pair.imputed, "x", color=IMPUTED, markersize=3, markeredgewidth=0.8)
-            own.set_xlabel(short(pair.names[0], 18))
-            own.set_ylabel(short(pair.names[1], 18))
+            own.set_xlabel(names[pair.names[0]])
+            own.set_ylabel(names[pair.names[1]])
             own.locator_params(nbins=4)
             own.ticklabel_format(style="sci", scilimits=(-3, 4), useMathText=False)
         for own in canvas.axes[len(drawn) :]:
@@ -275,7 +300,7 @@ def bars(key: str, names: Sequence[str], values: Sequence[float], label: str, ma
         own = canvas.axes[0]
         places = np.arange(len(names))
         own.barh(places, values, height=0.7, color=OBSERVED, alpha=0.75)
-        own.set_yticks(places, [short(name, 22) for name in names])
+        own.set_yticks(places, shorts(names, 22))
         own.invert_yaxis()
         own.set_xlabel(label)
         own.grid(axis="y", visible=False)

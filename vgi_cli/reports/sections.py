@@ -52,6 +52,11 @@ class Part:
     grids: Sequence[Grid] = ()
     more: Sequence[tuple[str, Grid]] = ()
 
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing."""
+        return self == Part()
+
 
 @dataclass(frozen=True)
 class Section:
@@ -84,7 +89,8 @@ def number(value: float | int | None, digits: int = 3) -> str:
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.{digits}g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    long = min(10**digits - 0.5, 1e4) <= abs(value) < 1e15  # where %g would write 6.1e+02 for 613
+    return f"{value:,.0f}" if long else f"{value:.{digits}g}"
 
 
 def percent(value: float | None) -> str:
@@ -110,7 +116,7 @@ def sections(reports: Sequence[Reported]) -> list[Section]:
         ("tipping", "If the missing cells were different", _tipping),
     )
     made = [Section(key, title, [make(drawer) for drawer in drawers]) for key, title, make in makers]
-    return [section for section in made if any(part != Part() for part in section.parts)]
+    return [section for section in made if any(not part.empty for part in section.parts)]
 
 
 def compared(reports: Sequence[Reported]) -> Grid:
@@ -136,7 +142,12 @@ def compared(reports: Sequence[Reported]) -> Grid:
         ("90 % intervals hold", [percent(one.calibration.coverage if one.calibration else None) for one in every]),
         ("Largest R-hat", [number(value) for value in mixed]),
     ]
-    caption = "The runs side by side. Likelihoods compare only where table, columns and kinds are the same."
+    kinds = {(one.facts.table, one.facts.rows, *((c.name, c.kind) for c in one.columns)) for one in every}
+    caption = "The runs side by side. " + (
+        "They have the same columns, of the same kinds, and a table of one name and size."
+        if len(kinds) == 1
+        else "They are of different tables, or of other columns or kinds: likelihoods and scores do not compare."
+    )
     return Grid(caption, ["", *(one.facts.run for one in every)], [[name, *cells] for name, cells in lines])
 
 
@@ -186,7 +197,8 @@ def _training(drawer: _Drawer) -> Part:
     )
     caption = (
         "Each curve should rise and level off. Bad: still rising at the right end (too few epochs); the score of "
-        "held-out rows falling while the other rises (learnt by heart)."
+        "held-out rows falling while the other rises (learnt by heart). Columns are standardised here: the numbers are "
+        "not those of other sections."
     )
     if "acceptance" in drawn:
         caption += " Accepted proposals should stay well above 20 %."

@@ -285,6 +285,8 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
     elif not worse and covered == "good":
         skill = "" if found.skill is None else f", {found.skill:.0%} better than by the column alone"
         holds = "" if found.coverage is None else f"; 90 % intervals hold {found.coverage:.0%}"
+        if found.coverage is not None and abs(found.coverage - NOMINAL) > COVERED_LOOK:
+            holds += f" of {count:,} numbers, too few to object"
         yield Verdict("calibration", "good", f"{what} are told as they should be{skill}{holds}.")
 
 
