@@ -6,7 +6,9 @@ import errno
 import io
 import json
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,10 @@ from vgi_cli.commands import memory
 from vgi_cli.encoding.encoder import Respread, encode, encode_in_files
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.fitting import driver
 from vgi_cli.machine import memory as machine
+from vgi_cli.methods.base import Parts
+from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.options import size
 from vgi_cli.table import columns, source
 from vgi_cli.table.columns import TableInFiles
@@ -31,7 +36,8 @@ from vgi_cli.table.inputs import Origin
 from vgi_cli.table.reader import read_table
 from vgi_cli.table.source import open_table
 
-MIXTURE = ["--model", "mixture", "--set", "model.components=2", "--epochs", "12", "--threads", "1"]
+TWO = ["--model", "mixture", "--set", "model.components=2", "--threads", "1"]
+MIXTURE = [*TWO, "--epochs", "12"]
 
 
 def frame(rows: int = 240, seed: int = 0) -> pd.DataFrame:
@@ -157,7 +163,7 @@ def test_a_fit_from_files_is_the_fit_in_memory(
 
 
 FLOW = [
-    *("--model", "flow", "--threads", "1", "--epochs", "2", "--set", "bootstrap=2", "--set", "model.steps=2"),
+    *("--model", "flow", "--threads", "1", "--epochs", "2", "--set", "model.steps=2"),
     *("--set", "method.trunk=[4]", "--set", "method.hidden=[4]", "--set", "model.hidden=4", "--set", "model.bins=2"),
     *("--set", "optim.warmup_conditionals=1", "--set", "optim.warmup_model=1", "--set", "optim.batch_size=64"),
 ]
@@ -166,12 +172,12 @@ FLOW = [
 def test_a_flow_is_trained_from_files(vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(frame(160)[["number", "rounded", "count", "colour"]], "data.csv")
     monkeypatch.setattr(machine, "FOR_CHAINS", 0.0)
-    done = vgi("fit", path, "-o", "disk", *FLOW, "--max-memory", "2G")
+    done = vgi("fit", path, "-o", "disk", *FLOW, "--set", "bootstrap=2", "--max-memory", "2G")
     assert done.code == 0, done.err
     assert "its rows are kept in files" in done.err
     assert "kept in a file" in done.err  # the chains, of which the limit leaves none in memory
     monkeypatch.setattr(memory, "CELL", 1)
-    assert vgi("fit", path, "-o", "held", *FLOW).code == 0
+    assert vgi("fit", path, "-o", "held", *FLOW, "--set", "bootstrap=2").code == 0
     for file in ("model.safetensors", "conditionals.safetensors", "imputations.safetensors"):
         assert Path("disk", file).read_bytes() == Path("held", file).read_bytes(), file
 
@@ -196,6 +202,36 @@ def test_a_fit_from_files_goes_on_from_files(vgi: Vgi, in_files: None, monkeypat
     assert again.code == 0, again.err
     assert "its rows are kept in files" in again.err  # as the manifest says, with the limit of the first part
     assert Path("whole/model.safetensors").read_bytes() == Path("parts/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "where"), [([*TWO, "--epochs", "1"], "iteration/rows"), (FLOW, "counters")], ids=["em", "vgi"]
+)
+def test_a_fit_from_files_that_is_killed_goes_on_after_its_last_block_of_rows(
+    vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch, more: list[str], where: str
+) -> None:
+    """What a kill within a pass over the rows leaves is the folder as the checkpoint before it left it."""
+    path = write(frame(160)[["number", "rounded", "count", "colour"]], "data.csv")
+    monkeypatch.setattr(memory, "PIECE", 10**6)
+    monkeypatch.setattr(driver, "due_to_save", lambda since, saving: True)
+    save, left = RunFolder.save, []
+
+    def kept(run: RunFolder, parts: Parts, *more: Any) -> None:
+        save(run, parts, *more)
+        state = parts.get("state", {})
+        if where in state and (where != "counters" or state[where][3] > 0):  # steps of this epoch
+            left.append(shutil.copytree(run.path, f"left{len(left)}", ignore=shutil.ignore_patterns(".lock")))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "save", kept)
+        done = vgi("fit", path, *more, "--set", "bootstrap=none", "--max-memory", "2G", "-o", "whole")
+    assert done.code == 0, done.err
+    assert len(left) > 2
+    middle = left[len(left) // 2]
+    again = vgi("fit", "--resume", "-o", middle)
+    assert again.code == 0, again.err
+    for file in Path("whole").glob("*.safetensors"):
+        assert file.read_bytes() == Path(middle, file.name).read_bytes(), file
 
 
 def test_a_table_beyond_the_free_memory_is_kept_in_files(

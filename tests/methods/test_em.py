@@ -12,11 +12,12 @@ from torch import Tensor
 from vgi_cli.data import make_table
 from vgi_cli.errors import FitError
 from vgi_cli.layout import Layout
-from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.base import EpochEnd, PieceEnd
 from vgi_cli.methods.em.em import METHOD, EmConfig, EmState
 from vgi_cli.methods.em.steps import ascend, climb, iteration, settle
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
+from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
 KINDS = ["fa", "full", "factor", "full with outliers"]
@@ -184,6 +185,40 @@ def test_resuming_is_exact(kind: str) -> None:
     for name, value in whole.parts()["model"].items():
         assert torch.equal(value, resumed.parts()["model"][name])
     assert torch.equal(whole.objective, resumed.objective)
+
+
+@pytest.mark.parametrize(("kind", "accelerate"), [("fa", True), ("full", True), ("full", False)])
+def test_an_iteration_goes_on_from_its_last_piece(kind: str, accelerate: bool) -> None:
+    x, missing = rows(90)
+    table, config = make_table(x, missing), EmConfig(epochs=2, tolerance=1e-12, accelerate=accelerate)
+
+    def fresh() -> EmState:
+        return METHOD.init(started(kind, x), table, config, torch.Generator())  # type: ignore[return-value]
+
+    whole, kept, models = fresh(), [], [fresh().parts()["model"]]
+    with within(1000):
+        for event in METHOD.run(whole):
+            if isinstance(event, PieceEnd):
+                kept.append((whole.parts(), len(models) - 1))
+            else:
+                models.append(whole.parts()["model"])
+        for i in range(0, len(kept), 5):
+            parts, done = kept[i]
+            assert all(torch.equal(value, parts["model"][name]) for name, value in models[done].items())
+            resumed = fresh()
+            resumed.restore(parts)
+            assert resumed.epoch == done
+            left = sum(isinstance(event, PieceEnd) for event in METHOD.run(resumed))
+            assert left == len(kept) - 1 - i  # no row was looked at twice
+            assert all(torch.equal(value, resumed.parts()["model"][name]) for name, value in models[-1].items())
+            assert torch.equal(whole.objective, resumed.objective)
+    steps = {len([name for name in parts["state"] if "points" in name]) for parts, _ in kept}
+    assert steps == ({1, 2, 4} if accelerate else {1})
+    other = fresh()
+    other.restore(kept[-1][0])
+    drive(other)  # in one piece: the sums of the step begin anew
+    for name, value in models[-1].items():
+        torch.testing.assert_close(value, other.parts()["model"][name], rtol=1e-9, atol=1e-9)
 
 
 def test_it_stops_when_it_has_converged_and_stays_stopped() -> None:

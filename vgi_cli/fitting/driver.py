@@ -1,8 +1,8 @@
 """Drives a method's generator: logs, checkpoints, validates, watches the clock and the signals.
 
-The method yields between whole steps; only there is anything saved. Interrupted and resumed equals uninterrupted bit
-for bit: everything the driver itself decides from (validation history, counters) is in the checkpoint, and nothing
-that it decides about the numbers depends on time.
+The method yields between whole steps, and between pieces of very long ones; only there is anything saved. Interrupted
+and resumed equals uninterrupted bit for bit: everything the driver itself decides from (validation history, counters)
+is in the checkpoint, and nothing that it decides about the numbers depends on time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
-from vgi_cli.methods.base import EpochEnd, Events, Parts, State
+from vgi_cli.methods.base import EpochEnd, Events, Parts, PieceEnd, State
 from vgi_cli.methods.loop import LoopState
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
@@ -64,6 +64,11 @@ class Outcome(NamedTuple):
     stopped_by: str
     epochs: int
     steps: int
+
+
+def due_to_save(since: float, saving: float) -> bool:
+    """Whether another checkpoint is due, so many seconds after the last one, which took `saving` seconds."""
+    return since >= max(CHECKPOINT_SECONDS, 10 * saving)
 
 
 def how_it_ended(epochs: int | None, stopped_by: str | None) -> str:
@@ -163,8 +168,17 @@ class Drive:
                 steps = iter(()) if outcome else self.advance(self.state, stop_now)
                 begun = time.monotonic()
                 for event in steps:
-                    self.steps += 1
                     now = time.monotonic()
+                    if isinstance(event, PieceEnd):
+                        self._tell(stage, started, now)
+                        if self._signal is not None:
+                            break
+                        if due_to_save(now - last_saved, saving):
+                            self._checkpoint(now - started)
+                            last_saved = time.monotonic()
+                            saving = last_saved - now
+                        continue
+                    self.steps += 1
                     ahead, asked = 0.0 if asked else now - begun, False  # who asks on the way needs no room ahead
                     if isinstance(event, EpochEnd):
                         self._log(event, now - started)
@@ -172,7 +186,7 @@ class Drive:
                             outcome = "early_stopping"
                     self._tell(stage, started, now)
                     outcome = outcome or self._limit_reached(time.monotonic(), saving + ahead)
-                    due = now - last_saved >= max(CHECKPOINT_SECONDS, 10 * saving)
+                    due = due_to_save(now - last_saved, saving)
                     outcome, due = self._turn(outcome, due)
                     if self._signal is not None or outcome:
                         break

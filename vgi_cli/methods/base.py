@@ -56,6 +56,11 @@ class StepEnd(NamedTuple):
     """One whole step was taken: a moment at which the state may be saved."""
 
 
+class PieceEnd(NamedTuple):
+    """A part of a long step was done: the state may be saved, and what is saved has the model of before the step. No
+    limit is looked at, which could not be told again as a number of steps."""
+
+
 class EpochEnd(NamedTuple):
     """An epoch ended (for `em`: an iteration). `epoch` counts from 1; metrics are numbers or lists (per column)."""
 
@@ -63,7 +68,7 @@ class EpochEnd(NamedTuple):
     metrics: dict[str, Any]
 
 
-Events: TypeAlias = Iterator[StepEnd | EpochEnd]
+Events: TypeAlias = Iterator[StepEnd | PieceEnd | EpochEnd]
 """What running a fit yields."""
 
 

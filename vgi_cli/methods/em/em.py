@@ -28,7 +28,7 @@ before, so that the sequence of objectives never falls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, cast
 
 import torch
@@ -37,14 +37,16 @@ from torch import Tensor
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import FitError
-from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, Standing, State
-from vgi_cli.methods.em.steps import REFINED, Step, em_step, iteration
+from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
+from vgi_cli.methods.em.steps import NOT_BEGUN, REFINED, Begun, Step, em_step, iteration_in_pieces, parameters_of
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
-from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table
+from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows
 from vgi_cli.ranks import Ranks
 
+BEGUN = "iteration/"
+"""What stands before the names of tensors that belong to an iteration under way."""
 STARTING_CELLS = 1 << 20
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
@@ -85,7 +87,8 @@ class Nearness:
 
 
 class EmState(State):
-    """Parameters, the last objective and how far the fit came: EM has no other memory. `step`: one EM step."""
+    """Parameters, the last objective and how far the fit came: EM has no other memory, but within an iteration on many
+    rows what it has summed of them (`begun`). `step`: one EM step."""
 
     def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig, step: Step = em_step) -> None:
         self.model: GaussianFamily = model
@@ -99,6 +102,7 @@ class EmState(State):
         self.objective = torch.full((), -torch.inf, dtype=torch.float64)
         self.converged = False
         self.nearness = Nearness(self.tolerance)
+        self.begun = NOT_BEGUN
 
     def divide(self, ranks: Ranks) -> None:
         """Keep a share of the rows, where several processes fit these rows; before the first step."""
@@ -110,14 +114,18 @@ class EmState(State):
 
     def parts(self) -> Parts:
         progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)
-        state = {"progress": progress, "objective": self.objective.clone()}
-        return {"model": {k: v.detach().clone() for k, v in self.model.state_dict().items()}, "state": state}
+        state = {"progress": progress, "objective": self.objective.clone()} | _tensors(self.begun)
+        model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        if self.begun.points:
+            model |= parameters_of(self.model, self.begun.points[0])
+        return {"model": model, "state": state}
 
     def restore(self, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         self.model.load_state_dict(dict(parts["model"]))
         self.epoch, converged = (int(v) for v in parts["state"]["progress"])
         self.converged = bool(converged)
         self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
+        self.begun = _begun(parts["state"])
 
     def standing(self) -> Standing:
         """By how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
@@ -163,7 +171,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     """Iterate until an iteration gains less than the tolerance, or `state.epochs`."""
     rows = state.table.total
     while state.epoch < state.epochs and not state.converged:
-        value = iteration(state.model, state.table, state.penalty, state.config.accelerate, state.step)
+        value = yield from _iteration(state)
         if not bool(torch.isfinite(value.objective)):
             raise FitError(
                 f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
@@ -177,6 +185,46 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
         if state.epoch in REFINED:
             state.model.refine(state.table, state.penalty)
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
+
+
+def _iteration(state: EmState) -> Generator[PieceEnd, None, EmValue]:
+    """One iteration, from where it was interrupted on."""
+    work = iteration_in_pieces(
+        state.model, state.table, state.penalty, state.config.accelerate, state.step, state.begun
+    )
+    while True:
+        try:
+            state.begun = next(work)
+        except StopIteration as end:
+            state.begun = NOT_BEGUN
+            return cast(EmValue, end.value)
+        yield PieceEnd()
+
+
+def _tensors(begun: Begun) -> dict[str, Tensor]:
+    """What is kept of an iteration that is interrupted; nothing between iterations."""
+    if not begun.points:
+        return {}
+    named = {f"points/{i}": point for i, point in enumerate(begun.points)}
+    named |= {f"sums/{i}": total for i, total in enumerate(begun.sums.totals)}
+    named["rows"] = torch.tensor(begun.sums.rows)
+    if begun.value is not None:
+        named["value"] = torch.stack(begun.value)
+    return {BEGUN + name: value for name, value in named.items()}
+
+
+def _begun(state: Mapping[str, Tensor]) -> Begun:
+    """What `_tensors` kept. LookupError where a part of it is missing."""
+    if BEGUN + "rows" not in state:
+        return NOT_BEGUN
+
+    def every(what: str) -> tuple[Tensor, ...]:
+        count = sum(name.startswith(f"{BEGUN}{what}/") for name in state)
+        return tuple(state[f"{BEGUN}{what}/{i}"] for i in range(count))
+
+    value = state.get(f"{BEGUN}value")
+    sums = Sums(int(state[BEGUN + "rows"]), every("sums"))
+    return Begun(every("points"), None if value is None else EmValue(*value), sums)
 
 
 def warning(state: EmState, metrics: Mapping[str, Any]) -> str | None:

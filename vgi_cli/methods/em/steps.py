@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Generator
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
+from vgi_cli.models.gaussian.family import NO_SUMS, EmTable, EmValue, GaussianFamily, InPieces, Sums, at_once
 from vgi_cli.models.gaussian.gaussians import Penalty
 
-Step: TypeAlias = Callable[[GaussianFamily, EmTable, Penalty], EmValue]
-"""A step in place, which never lowers an objective; its value at the parameters before it."""
+Step: TypeAlias = Callable[[GaussianFamily, EmTable, Penalty, Sums], InPieces[EmValue]]
+"""A step in place, which never lowers an objective, from the sums of it that were taken before; its value is that at
+the parameters before it."""
 
 
-def em_step(model: GaussianFamily, table: EmTable, penalty: Penalty) -> EmValue:
+def em_step(model: GaussianFamily, table: EmTable, penalty: Penalty, begun: Sums) -> InPieces[EmValue]:
     """The exact one: of the penalised log-likelihood of the observed cells."""
-    return model.em_step(table, penalty)
+    return model.em_step_in_pieces(table, penalty, begun)
 
 
-@torch.no_grad()
+class Begun(NamedTuple):
+    """An iteration that was interrupted between two pieces of the rows.
+
+    points  [P] each, the parameters that it came to: those before it, after one step, after two, and those that were
+            extrapolated. The step under way is from the last of them
+    value   of the last step that was finished; None: there is none
+    sums    of the step under way
+    """
+
+    points: tuple[Tensor, ...] = ()
+    value: EmValue | None = None
+    sums: Sums = NO_SUMS
+
+
+NOT_BEGUN = Begun()
+
+
 def iteration(
     model: GaussianFamily, table: EmTable, penalty: Penalty, accelerate: bool, step: Step = em_step
 ) -> EmValue:
@@ -28,22 +45,58 @@ def iteration(
 
     The value returned is that of the last state that was evaluated, one EM step behind the parameters.
     """
-    before = _flat(model)
-    value = step(model, table, penalty)
-    if not accelerate:
-        return value
-    once = _flat(model)
-    value = step(model, table, penalty)
-    twice = _flat(model)
-    change, curve = once - before, (twice - once) - (once - before)
-    length = -(change.norm() / curve.norm().clamp(min=1e-300))
-    if length > -1 or not bool(torch.isfinite(length)):
-        return value
-    reached = _evaluated(model, before - 2 * length * change + length.square() * curve, table, penalty, step)
-    if reached is not None and bool(reached.objective >= value.objective):
+    return at_once(iteration_in_pieces(model, table, penalty, accelerate, step))
+
+
+@torch.no_grad()
+def iteration_in_pieces(
+    model: GaussianFamily,
+    table: EmTable,
+    penalty: Penalty,
+    accelerate: bool,
+    step: Step = em_step,
+    begun: Begun = NOT_BEGUN,
+) -> Generator[Begun, None, EmValue]:
+    """As `iteration`; between pieces of the rows it says what it needs to go on as `begun`, with the same model and the
+    same rows, to the same bits."""
+    points = begun.points or (_flat(model),)
+    _unflatten(model, points[-1])
+    now = begun._replace(points=points)
+    if len(points) == 1:
+        value = yield from _from(now, step(model, table, penalty, now.sums))
+        if not accelerate:
+            return value
+        now = Begun((*points, _flat(model)), value)
+    if len(now.points) == 2:
+        before, once = now.points
+        value = yield from _from(now, step(model, table, penalty, now.sums))
+        twice = _flat(model)
+        change, curve = once - before, (twice - once) - (once - before)
+        length = -(change.norm() / curve.norm().clamp(min=1e-300))
+        if length > -1 or not bool(torch.isfinite(length)):
+            return value
+        ahead = before - 2 * length * change + length.square() * curve
+        _unflatten(model, ahead)
+        now = Begun((before, once, twice, ahead), value)
+    assert now.value is not None, "two steps were taken"
+    reached = yield from _from(now, _evaluated(model, step(model, table, penalty, now.sums)))
+    if reached is not None and bool(reached.objective >= now.value.objective):
         return reached
-    _unflatten(model, twice)
-    return value
+    _unflatten(model, now.points[2])
+    return now.value
+
+
+Result = TypeVar("Result")
+
+
+def _from(now: Begun, work: InPieces[Result]) -> Generator[Begun, None, Result]:
+    """A step of an iteration that has come to `now`."""
+    while True:
+        try:
+            sums = next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # it is a Result
+        yield now._replace(sums=sums)
 
 
 REFINED = (4, 10)
@@ -145,7 +198,8 @@ def ascend(
             change = torch.stack(changes, 1)
             share = torch.linalg.lstsq(change, residual[:, None], driver="gelsd").solution[:, 0]
             ahead = reached - (torch.stack(moves, 1) + change) @ share
-        new = _evaluated(model, ahead, table, penalty)
+        _unflatten(model, ahead)
+        new = at_once(_evaluated(model, model.em_step_in_pieces(table, penalty)))
         taken += 1
         if new is None or bool(new.objective < max(values) - SLACK):
             moves, changes, ahead = [], [], reached
@@ -164,13 +218,10 @@ def ascend(
     return False
 
 
-def _evaluated(
-    model: GaussianFamily, values: Tensor, table: EmTable, penalty: Penalty, step: Step = em_step
-) -> EmValue | None:
-    """An EM step from these parameters; None where they are no parameters."""
-    _unflatten(model, values)
+def _evaluated(model: GaussianFamily, step: InPieces[EmValue]) -> InPieces[EmValue | None]:
+    """A step from the present parameters; None where they are no parameters."""
     try:
-        value = step(model, table, penalty)
+        value = yield from step
     except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
         return None
     return value if bool(torch.isfinite(value.objective)) and bool(torch.isfinite(_flat(model)).all()) else None
@@ -184,3 +235,10 @@ def _unflatten(model: GaussianFamily, values: Tensor) -> None:
     parts = values.split([p.numel() for p in model.parameters()])
     for parameter, part in zip(model.parameters(), parts, strict=True):
         parameter.copy_(part.view_as(parameter))
+
+
+def parameters_of(model: GaussianFamily, values: Tensor) -> dict[str, Tensor]:
+    """The parameters of a model that lie one after the other in values [P], by all the names that they have."""
+    parts = values.split([p.numel() for p in model.parameters()])
+    found = {id(p): part.view_as(p) for p, part in zip(model.parameters(), parts, strict=True)}
+    return {name: found[id(p)].clone() for name, p in model.named_parameters(remove_duplicate=False)}

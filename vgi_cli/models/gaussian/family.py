@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -111,6 +111,33 @@ class EmValue(NamedTuple):
 
     objective: Tensor
     loglik: Tensor
+
+
+class Sums(NamedTuple):
+    """What an EM step has summed so far.
+
+    rows    of how many rows, the first ones of the sorted table
+    totals  log-likelihood, weights [K] of the components, and what else the next parameters are learnt from; empty
+            before the first row
+    """
+
+    rows: int = 0
+    totals: tuple[Tensor, ...] = ()
+
+
+NO_SUMS = Sums()
+Result = TypeVar("Result")
+InPieces: TypeAlias = Generator[Sums, None, Result]
+"""Work on all rows of a table that pauses between pieces of them, where it says what it has by then."""
+
+
+def at_once(work: Generator[Any, None, Result]) -> Result:
+    """What some work comes to that nobody interrupts."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # it is a Result
 
 
 class Components(NamedTuple):
@@ -308,33 +335,45 @@ class GaussianFamily(Marginal):
     def _penalised(self, loglik: Tensor, log_weights: Tensor, table: EmTable, penalty: Penalty) -> Tensor:
         return loglik + self.gaussians.log_penalty(table.scale, penalty) + (penalty.weight * log_weights).sum()
 
-    @torch.no_grad()
     def em_step(self, table: EmTable, penalty: Penalty) -> EmValue:
         """One exact EM step in place; returns the value at the parameters *before* it, which it never lowers."""
+        return at_once(self.em_step_in_pieces(table, penalty))
+
+    @torch.no_grad()
+    def em_step_in_pieces(self, table: EmTable, penalty: Penalty, begun: Sums = NO_SUMS) -> InPieces[EmValue]:
+        """As `em_step`; nothing changes before the last row. `begun`: sums of the same step to go on from, which are
+        dropped where the rows are cut into other pieces now. Of rows that several processes share there is one piece.
+        """
         log_weights, ranks = self.log_weights(), table.ranks
-        loglik, weights, *totals = ranks.total(*possible(lambda: self._expected(table, log_weights), ranks))
+        if ranks.alone:
+            sums = yield from self._expected(table, log_weights, begun)
+        else:
+            sums = ranks.total(*possible(lambda: at_once(self._expected(table, log_weights, NO_SUMS)), ranks))
+        loglik, weights, *totals = sums
         objective = self._penalised(loglik, log_weights, table, penalty)
         self.gaussians.maximise(tuple(totals), table.scale, penalty)
         self.set_weights(weights + penalty.weight)
         ranks.agree(objective, *self.parameters())
         return EmValue(objective, loglik)
 
-    def _expected(self, table: EmTable, log_weights: Tensor) -> tuple[Tensor, ...]:
-        """The log-likelihood of the rows of a table, the weights [K] of the components in them, and what else the next
-        parameters are learnt from."""
-        loglik = table.x.new_zeros(())
-        totals: tuple[Tensor, ...] = ()
-        weights = torch.zeros_like(log_weights)
-        for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
+    def _expected(self, table: EmTable, log_weights: Tensor, begun: Sums) -> InPieces[tuple[Tensor, ...]]:
+        """The sums of a step over the rows of a table, from `begun` on."""
+        footprint = self.gaussians.footprint()
+        ends = (rows.stop for rows, _ in sorted_chunks(table.patterns, footprint))
+        sums = begun if begun.rows in ends else NO_SUMS
+        for rows, patterns in sorted_chunks(table.patterns, footprint):
+            if rows.stop <= sums.rows:
+                continue
             observed = self.gaussians.observe(table.x[rows], patterns)
             joint = observed.log_prob + log_weights
             log_prob = torch.logsumexp(joint, -1)
             responsibility = torch.exp(joint - log_prob[:, None]) * table.weights[rows, None]
-            loglik = loglik + (log_prob * table.weights[rows]).sum()
-            weights = weights + responsibility.sum(0)
-            statistics = observed.statistics(responsibility)
-            totals = tuple(map(torch.add, totals, statistics)) if totals else statistics
-        return loglik, weights, *totals
+            loglik, weights = (log_prob * table.weights[rows]).sum(), responsibility.sum(0)
+            found = (loglik, weights, *observed.statistics(responsibility))
+            sums = Sums(rows.stop, tuple(map(torch.add, sums.totals, found)) if sums.totals else found)
+            if sums.rows < len(table.x):
+                yield sums
+        return sums.totals
 
 
 def possible(work: Callable[[], tuple[Tensor, ...]], ranks: Ranks) -> tuple[Tensor, ...]:
