@@ -22,6 +22,7 @@ from tests.scripts import script
 from vgi_cli import data
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands import memory
+from vgi_cli.encoding import encoder
 from vgi_cli.encoding.encoder import Respread, encode, encode_in_files
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import UsageError, VgiError
@@ -204,6 +205,37 @@ def test_a_fit_from_files_goes_on_from_files(vgi: Vgi, in_files: None, monkeypat
     assert Path("whole/model.safetensors").read_bytes() == Path("parts/model.safetensors").read_bytes()
 
 
+def test_encoded_rows_that_a_run_keeps_are_found_again_and_checked(
+    vgi: Vgi, in_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(frame(120)[["number", "rounded", "colour"]], "data.csv")
+    common = [path, *TWO, "--set", "bootstrap=none", "--max-memory", "2G"]
+    assert vgi("fit", *common, "-o", "whole", "--epochs", "4").code == 0
+    assert not Path("whole/encoded.safetensors").exists()
+    assert vgi("fit", *common, "-o", "run", "--epochs", "1", "--keep-encoded").code == 0
+    file = Path("run/encoded.safetensors")
+    written = file.read_bytes()
+
+    def resumed(epochs: int) -> str:
+        again = vgi("fit", "-o", "run", "--resume", "--epochs", epochs)
+        assert again.code == 0, again.err
+        assert file.read_bytes() == written
+        return again.err
+
+    with monkeypatch.context() as patched:
+        patched.setattr(encoder, "encode", lambda *_, **__: pytest.fail("the table is encoded again"))
+        assert "the encoded rows are those that the run keeps" in resumed(2)
+    file.write_bytes(written[:-1] + bytes([written[-1] ^ 1]))
+    assert vgi("impute", "--checkpoint", "run").code == 0  # which has no use for it
+    said = f"{file} does not match its SHA-256 in manifest.json: the table is encoded again, and written anew there"
+    assert said in resumed(3)
+    file.unlink()
+    assert f"{file} is missing: the table is encoded again" in resumed(4)
+    assert Path("whole/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
+    monkeypatch.setattr(memory, "CELL", 1)
+    assert "--keep-encoded changes nothing: the table is in memory" in vgi("fit", *common, "--keep-encoded").err
+
+
 @pytest.mark.parametrize(
     ("more", "where"), [([*TWO, "--epochs", "1"], "iteration/rows"), (FLOW, "counters")], ids=["em", "vgi"]
 )
@@ -213,8 +245,8 @@ def test_a_fit_from_files_that_is_killed_goes_on_after_its_last_block_of_rows(
     """What a kill within a pass over the rows leaves is the folder as the checkpoint before it left it."""
     path = write(frame(160)[["number", "rounded", "count", "colour"]], "data.csv")
     monkeypatch.setattr(memory, "PIECE", 10**6)
-    monkeypatch.setattr(driver, "due_to_save", lambda since, saving: True)
     save, left = RunFolder.save, []
+    monkeypatch.setattr(driver, "due_to_save", lambda since, saving: len(left) < 3)
 
     def kept(run: RunFolder, parts: Parts, *more: Any) -> None:
         save(run, parts, *more)
@@ -226,12 +258,11 @@ def test_a_fit_from_files_that_is_killed_goes_on_after_its_last_block_of_rows(
         patched.setattr(RunFolder, "save", kept)
         done = vgi("fit", path, *more, "--set", "bootstrap=none", "--max-memory", "2G", "-o", "whole")
     assert done.code == 0, done.err
-    assert len(left) > 2
-    middle = left[len(left) // 2]
-    again = vgi("fit", "--resume", "-o", middle)
+    assert len(left) == 3
+    again = vgi("fit", "--resume", "-o", left[-1])
     assert again.code == 0, again.err
     for file in Path("whole").glob("*.safetensors"):
-        assert file.read_bytes() == Path(middle, file.name).read_bytes(), file
+        assert file.read_bytes() == Path(left[-1], file.name).read_bytes(), file
 
 
 def test_a_table_beyond_the_free_memory_is_kept_in_files(

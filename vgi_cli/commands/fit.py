@@ -19,9 +19,9 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import UsageError, VgiError
+from vgi_cli.errors import RunError, UsageError, VgiError
 from vgi_cli.fitting.driver import how_it_ended
-from vgi_cli.fitting.fit_rows import Keep, fit_rows, in_memory, resume_rows, stages
+from vgi_cli.fitting.fit_rows import Keep, More, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
 from vgi_cli.fitting.plan import absolute, find_run, finished, make_plan, merge
 from vgi_cli.fitting.refits import refit_count
@@ -30,10 +30,12 @@ from vgi_cli.fitting.rows import (
     check_same_data,
     check_same_held,
     held_out,
+    kept_rows,
     match,
     new_schema,
     read,
     rows_of,
+    to_keep,
     weighted,
 )
 from vgi_cli.fitting.sharing import check_same_table, check_shared
@@ -169,24 +171,34 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         schema = new_schema(table, recipe, work.reporter, some)
         if recipe.holdout_cells is None or not schema.modelled:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
-    texts: Mapping[str, str] = {}
+    more = More()
     if recipe.holdout_cells is not None and schema.modelled:
         recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings), work)
         schema = new_schema(table, recipe, Silent(), some)
         with work.reporter.stage(ENCODING) as stage:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
+        more = More(texts)
     recipe = recipe.replace(
         data=tuple(absolute(path) for path in recipe.data),
         mask=None if recipe.mask is None else absolute(recipe.mask),
         val=absolute(recipe.val) if isinstance(recipe.val, str) else recipe.val,
     )
+    if _keeps(request, table, work.reporter):
+        more = more._replace(parts=to_keep(rows))
     if isinstance(table, TableInFiles):
         keep, work = _noting(keep, max_memory=ceiling.limit), replace(work, memory=ceiling.limit)
     with in_pieces(ceiling):
-        run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, texts=texts).run
+        run = fit_rows(rows, recipe, held=held, said=settings, keep=keep, work=work, more=more).run
     if isinstance(run, RunFolder):
         write_card(run, table, work.reporter)
     return run
+
+
+def _keeps(request: FitRequest, table: Table, reporter: Reporter) -> bool:
+    """Whether the run is to keep the encoded rows of a table."""
+    if request.keep_encoded and not isinstance(table, TableInFiles):
+        reporter.say("--keep-encoded changes nothing: the table is in memory, so no encoded copy of it was written")
+    return request.keep_encoded and isinstance(table, TableInFiles)
 
 
 def _noting(keep: Keep, **entries: Any) -> Keep:
@@ -248,7 +260,9 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
             table = place(recipe, Placing(said, why_in_memory(recipe), run.path.absolute()), ceiling, reporter)
         check_same_data(run, table)
         schema = Schema.from_json(run.text(SCHEMA))
-        rows, held = _encode(recipe, table, schema, stage, Silent())
+        kept = _kept(run, table, schema, reporter)
+        rows, held = _encode(recipe, table, schema, stage, Silent(), kept)
+        keeps = kept is None and (_keeps(request, table, reporter) or _kept_before(run, table))
     check_same_held(run, held.source.table.sha256 if held is not None and held.source is not None else None)
     latest = run
 
@@ -263,6 +277,8 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
             latest = RunFolder.open(run.path)
             latest.ranks = work.ranks
             latest.truncate_metrics()
+            if keeps:
+                latest.save(to_keep(rows), {})
             with told(latest, request.tensorboard):
                 yield latest
 
@@ -271,6 +287,24 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
     if not work.ranks.rank:
         write_card(latest, table, reporter)
     return latest
+
+
+def _kept_before(run: RunFolder, table: Table) -> bool:
+    """Whether a run has kept the encoded rows of its table, which is in files."""
+    return run.record.encoded is not None and isinstance(table, TableInFiles)
+
+
+def _kept(run: RunFolder, table: Table, schema: Schema, reporter: Reporter) -> Rows | None:
+    """The encoded rows that a run keeps of its table; None, with a line that says why, where they are not to be had."""
+    if not isinstance(table, TableInFiles) or run.record.encoded is None:
+        return None
+    try:
+        rows = kept_rows(run, table, schema)
+    except RunError as error:
+        reporter.say(f"{error.message}: the table is encoded again, and written anew there")
+        return None
+    reporter.say("the encoded rows are those that the run keeps")
+    return rows
 
 
 def _write_missing_card(run: RunFolder, recipe: Recipe, table: Table | None, reporter: Reporter) -> None:
@@ -285,11 +319,17 @@ def _write_missing_card(run: RunFolder, recipe: Recipe, table: Table | None, rep
 
 
 def _encode(
-    recipe: Recipe, table: Table, schema: Schema, stage: Callable[[float], None], reporter: Reporter
+    recipe: Recipe,
+    table: Table,
+    schema: Schema,
+    stage: Callable[[float], None],
+    reporter: Reporter,
+    rows: Rows | None = None,
 ) -> tuple[Rows, Rows | None]:
-    """The encoded rows of the table, and those of the table that selects the epoch."""
+    """The encoded rows of the table (`rows`, where they are known), and those of the table that selects the epoch."""
     stage(KNOWN)
-    rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
+    if rows is None:
+        rows = rows_of(table, schema, recipe.seed, progress=lambda done: stage(KNOWN + (1 - KNOWN) * done))
     rows = weighted(rows, table, recipe.table)
     if rows.table.weight is not None:
         reporter.say(_of_weights(rows.table.weight, str(recipe.table.weight)))

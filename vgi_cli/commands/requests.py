@@ -97,13 +97,15 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class FitRequest(Request):
     """What `vgi fit` is asked for; `resume`: to go on with the run in `out`; `dry_run`: only to say what would
-    be done; `tensorboard`: a folder for metrics; `max_memory`: most bytes that the fit may take; `launch`: with which
-    processes this one shares the fit."""
+    be done; `tensorboard`: a folder for metrics; `max_memory`: most bytes that the fit may take;
+    `keep_encoded`: whether the run keeps the encoded rows of a table in files; `launch`: with which processes this one
+    shares the fit."""
 
     resume: bool = False
     dry_run: bool = False
     tensorboard: str | None = None
     max_memory: int | None = None
+    keep_encoded: bool = False
     launch: Launch = BY_ITSELF
 
     def look(self, reporter: Reporter) -> DryRun:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -60,6 +60,16 @@ Keep: TypeAlias = Callable[[Mapping[str, Any]], AbstractContextManager[RunStore]
 NOTHING_SAID: Settings = cast(Settings, MappingProxyType({}))
 
 
+class More(NamedTuple):
+    """Files that a run keeps from its first checkpoint on: texts by name, tensors by stem."""
+
+    texts: Mapping[str, str] = MappingProxyType({})
+    parts: Parts = cast(Parts, MappingProxyType({}))
+
+
+NOTHING_MORE = More()
+
+
 @contextmanager
 def in_memory(manifest: Mapping[str, Any]) -> Iterator[RunStore]:
     """A run of this process alone."""
@@ -74,7 +84,7 @@ def fit_rows(
     said: Settings = NOTHING_SAID,
     keep: Keep = in_memory,
     work: Work | None = None,
-    texts: Mapping[str, str] = MappingProxyType({}),
+    more: More = NOTHING_MORE,
 ) -> Fitted:
     """Fit a model to encoded rows. Deterministic given rows and recipe, but for what a time limit cuts.
 
@@ -84,7 +94,7 @@ def fit_rows(
     said    the settings that somebody gave, where that is not all of them: what a time limit leaves alone, and where
             problems are
     keep    where the fit is kept (in memory: no file is written)
-    texts   further files of the run, by name
+    more    further files of the run
 
     Raises UsageError for settings that cannot work with the rows, FitError when training fails, Interrupted after
     saving, TimeUp where the time limit is over before there is a model.
@@ -127,7 +137,7 @@ def fit_rows(
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
     job = replace(job, recipe=job.recipe.replace(epochs=state.epochs))
     with keep(_manifest(job, said, rows)) as run:
-        run.save({}, {}, {**_texts(job), **texts})
+        run.save(more.parts, {}, {**_texts(job), **more.texts})
         return carry_out(run, job, state)
 
 

@@ -24,9 +24,12 @@ from vgi_cli.fitting.tables import inferred, row_weights
 from vgi_cli.fitting.tables import open_blocks as open_blocks  # what reads a table needs no torch
 from vgi_cli.fitting.tables import read as read
 from vgi_cli.layout import Layout
+from vgi_cli.methods.base import Parts
 from vgi_cli.registry.names import takes_levels
 from vgi_cli.reporting import Reporter, Silent
-from vgi_cli.runs.store import RunStore
+from vgi_cli.runs.folder import RunFolder
+from vgi_cli.runs.store import ENCODED, RunStore
+from vgi_cli.scratch import Scratch
 from vgi_cli.settings.recipe import Recipe, TableSettings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
@@ -235,6 +238,18 @@ def rows_of(
     else:
         encoded = encode(table, schema, seed=seed, draw=draw, keys=keys, progress=progress)
     return Rows(encoded.table, encoded.keys, torch.arange(table.N), EncodedTable(table, schema))
+
+
+def kept_rows(run: RunFolder, table: TableInFiles, schema: Schema) -> Rows:
+    """The encoded rows of the table that a run keeps, as `rows_of` gave them. RunError where it cannot."""
+    found = run.encoded(Scratch(table.folder))
+    encoded = TensorTable(found["x"], found["missing"], schema.layout, scratch=Scratch(table.folder))
+    return Rows(encoded, found["keys"], torch.arange(table.N), EncodedTable(table, schema))
+
+
+def to_keep(rows: Rows) -> Parts:
+    """What a run keeps of encoded rows."""
+    return {ENCODED: {"x": rows.table.x, "missing": rows.table.missing, "keys": rows.keys}}
 
 
 def training_rows(rows: Rows, keep_empty: bool) -> Rows:

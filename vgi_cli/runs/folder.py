@@ -30,13 +30,14 @@ from vgi_cli.runs.files import (
 )
 from vgi_cli.runs.lock import LOCK, check_held, sole_writer, writing
 from vgi_cli.runs.manifest import HINT, MANIFEST, parse, sealed
-from vgi_cli.runs.store import RunStore
+from vgi_cli.runs.store import ENCODED, RunStore
 
 if TYPE_CHECKING:  # opening a run loads no torch: what is wrong with it is said at once
     from torch import Tensor
 
     from vgi_cli.methods.base import Parts
     from vgi_cli.ranks import Ranks
+    from vgi_cli.scratch import Scratch
 
 METRICS = "metrics.jsonl"
 REPLACED = ".replaced."
@@ -278,6 +279,18 @@ class RunFolder(RunStore):
 
         return wherever(self.path, f"{stem}.safetensors", read_tensors) or {}
 
+    def encoded(self, scratch: Scratch) -> dict[str, Tensor]:
+        """The encoded rows that the run keeps, in files of this process: `x`, `missing` and `keys`. RunError where they
+        are not there, or not as they were written."""
+        from vgi_cli.runs.tensors import copy_tensors
+
+        name = f"{ENCODED}.safetensors"
+        found = self._sha256(name, None)
+        if found != self.manifest.get(ENCODED):
+            what = "is missing" if found is None else f"does not match its SHA-256 in {MANIFEST}"
+            raise RunError(f"{self.file(name)} {what}", HINT)
+        return copy_tensors(self.file(name), scratch)
+
     def save(self, parts: Parts, entries: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         """Commit a checkpoint: tensors, texts (recipe, schema) and the manifest with their hashes, as one set."""
         from vgi_cli.runs.tensors import write_tensors
@@ -295,7 +308,11 @@ class RunFolder(RunStore):
             for stem, tensors in parts.items():
                 if tensors or stem == "model":
                     ranks = self.ranks if stem == "imputations" else None
-                    hashes[f"{stem}.safetensors"] = write_tensors(folder / f"{stem}.safetensors", tensors, ranks)
+                    digest = write_tensors(folder / f"{stem}.safetensors", tensors, ranks)
+                    if stem == ENCODED:  # it may be removed, so it is none of the files that must be there
+                        manifest[ENCODED] = digest
+                    else:
+                        hashes[f"{stem}.safetensors"] = digest
             for name, text in (texts or {}).items():
                 write_synced(folder / name, text.encode())
                 hashes[name] = sha256(text.encode())

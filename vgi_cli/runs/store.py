@@ -24,6 +24,8 @@ HOLDOUT = "holdout.json"
 STEMS = ("model", "conditionals", "imputations", "state")
 CHAINS = "chains"
 """Tensors of no checkpoint: what is measured of imputing chains after the end of a fit."""
+ENCODED = "encoded"
+"""Tensors that may be removed: the encoded rows of a table in files, which --keep-encoded keeps for --resume."""
 
 
 class RunStore(ABC):

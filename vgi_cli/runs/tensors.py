@@ -19,6 +19,7 @@ from torch import Tensor
 from vgi_cli.errors import RunError
 from vgi_cli.methods.base import LINES
 from vgi_cli.ranks import ALONE, Ranks
+from vgi_cli.scratch import Scratch
 
 _DTYPES = {
     torch.bool: "BOOL",
@@ -113,3 +114,17 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise
     except (OSError, SafetensorError, ValueError) as error:
         raise RunError(f"{path}: damaged ({error})", "restore the file, or fit again") from None
+
+
+def copy_tensors(path: Path, scratch: Scratch) -> dict[str, Tensor]:
+    """The tensors of a file that `write_tensors` wrote and nobody has changed, copied to files of this process, a piece
+    at a time: a mapped file that somebody else cuts short would end the process."""
+    kinds = {name: kind for kind, name in _DTYPES.items()}
+    found = {}
+    with open(path, "rb") as file:
+        entries = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        for name, entry in entries.items():  # in the order in which they lie
+            found[name] = scratch.zeros(*entry["shape"], dtype=kinds[entry["dtype"]])
+            for piece in found[name].view(-1).split(CHUNK // found[name].element_size()):
+                file.readinto(piece.view(torch.uint8).numpy())
+    return found

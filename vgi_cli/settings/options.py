@@ -250,6 +250,8 @@ _TIME = "Wall time of the whole command, such as 90, 40s, 30m or 2h. Ends with w
 TimeLimit = Annotated[str | float | None, Option(_TIME, "T", "time_limit")]
 _MEMORY = "Most memory that the command may take, such as 2G; what needs more is kept in files, or refused at once."
 MaxMemory = Annotated[str | int | None, Option(_MEMORY, "SIZE", parse=size, accept=size)]
+_KEEP = "Of a table that is kept in files: keep its encoded rows in the run too; --resume then takes them from there."
+KeepEncoded = Annotated[bool, Option(_KEEP)]
 Force = Annotated[bool, Option("Replace an output that exists.")]
 _MASK = "Hide more cells: same columns and rows as DATA, 1 = observed, 0 = missing."
 Mask = Annotated[str | Path | None, Option(_MASK, "FILE", "mask")]
@@ -393,6 +395,7 @@ class FitOptions(CommonOptions, total=False):
     epochs: Epochs
     time_limit: TimeLimit
     max_memory: MaxMemory
+    keep_encoded: KeepEncoded
     resume: Annotated[bool, Option("Continue the run in --out.")]
     force: Force
     tensorboard: TensorBoard
