@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
+from pyarrow import csv
 
 from tests.faults.program import NONE, Done, Fault, Program
 from vgi_cli.errors import RunError
@@ -34,12 +36,15 @@ class Scenario(NamedTuple):
     again    the words with which it is said again after a kill
     made     the files that it makes at the end, compared with those of an undisturbed run; of a run folder all
     run      the run folder that it makes, if any
+    instead  the folder that it replaces, if any: after a kill it is the old one or the new one, or the old one lies
+             beside it
     """
 
     command: Sequence[str]
     again: Sequence[str]
     made: Sequence[str] = ()
     run: str | None = None
+    instead: str | None = None
 
 
 def _fit(settings: Sequence[str]) -> Scenario:
@@ -69,6 +74,12 @@ SCENARIOS = {
     "impute gz": _writes(
         "impute", "--checkpoint", "base", "-o", "out.csv.gz", "--format", "single", made=["out.csv.gz"]
     ),
+    "impute folder": Scenario(
+        words := ["impute", "--checkpoint", "base", "parts", "-o", "filled/", "--format", "single", "--force"],
+        words,
+        made=["filled/p=1/a.parquet", "filled/p=2/a.parquet"],
+        instead="filled",
+    ),
     "evaluate": _writes(
         *("evaluate", "--checkpoint", "base", "new.csv", "-o", "report", "--per-row", "rows.csv", "--seed", "1"),
         made=["report/report.json", "report/report.md", "rows.csv"],
@@ -92,10 +103,15 @@ def write_table(path: Path, seed: int, rows: int = 80) -> None:
 
 
 def prepare(program: Program, folder: Path) -> None:
-    """What every scenario begins with: two tables, and a run that was fitted by vgi."""
+    """What every scenario begins with: two tables, the second as a folder too, a folder that one of them replaces, and
+    a run that was fitted by vgi."""
     folder.mkdir(parents=True)
     write_table(folder / "data.csv", 1)
     write_table(folder / "new.csv", 2, 40)
+    for number, place in enumerate(("parts/p=1", "parts/p=2", "filled/p=1"), 3):
+        (folder / place).mkdir(parents=True)
+        write_table(folder / "part.csv", number, 40)
+        pq.write_table(csv.read_csv(folder / "part.csv"), folder / place / "a.parquet")
     done = program(folder, "fit", "data.csv", *FA_VGI, "--set", "bootstrap=2", "--out", "base")
     assert done.code == 0, done.err
 
@@ -127,10 +143,17 @@ class Trial:
     def between(self) -> list[str]:
         """What is wrong after a command was cut off: a file that is there and not whole, a run that cannot be opened,
         an input that changed."""
-        wrong = [f"{name} is not whole" for name in self.scenario.made if not self._absent_or_same(name)]
+        made = [] if self.scenario.instead else self.scenario.made
+        wrong = [f"{name} is not whole" for name in made if not self._absent_or_same(name)]
         for path in sorted(self.ready.rglob("*")):
-            if path.is_file() and not _same(path, self.work / path.relative_to(self.ready)):
-                wrong.append(f"{path.relative_to(self.ready)} has changed")
+            below = path.relative_to(self.ready)
+            if path.is_file() and below.parts[0] != self.scenario.instead and not _same(path, self.work / below):
+                wrong.append(f"{below} has changed")
+        if (instead := self.scenario.instead) is not None:
+            there = [self.work / instead, *self.work.glob(f".{instead}.*.old")]
+            found = next((_contents(place) for place in there if place.exists()), None)
+            if found not in (_contents(self.ready / instead), _contents(self.whole / instead)):
+                wrong.append(f"{instead} is neither the old one nor the new one")
         run = self.work / (self.scenario.run or "none")
         if run.is_dir() and not vacant(run):
             try:
@@ -142,12 +165,20 @@ class Trial:
     def at_the_end(self) -> list[str]:
         """What is wrong after a command that ended well: anything that differs from an undisturbed one."""
         wrong = [f"{name} differs" for name in self.scenario.made if not _same(self.whole / name, self.work / name)]
+        if (instead := self.scenario.instead) is not None:
+            same = _contents(self.whole / instead) == _contents(self.work / instead)
+            wrong += [] if same else [f"{instead} differs"]
+            wrong += [f"{left.name} is left" for left in self.work.glob(f".{instead}.*.old")]
         if self.scenario.run is not None:
             wrong += differences(self.whole / self.scenario.run, self.work / self.scenario.run)
         return wrong
 
     def _absent_or_same(self, name: str) -> bool:
         return not (self.work / name).exists() or _same(self.whole / name, self.work / name)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _same(a: Path, b: Path) -> bool:

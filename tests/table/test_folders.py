@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ import pytest
 
 from tests.cli.test_refusals import refused
 from tests.program import Vgi, vgi
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, UsageError, VgiError
+from vgi_cli.table import folders
 from vgi_cli.table import source as row_blocks
+from vgi_cli.table.folders import refuse_folders, write_folders
 from vgi_cli.table.inputs import CODECS
 from vgi_cli.table.outputs import packed_name
 from vgi_cli.table.reader import read_table
@@ -77,7 +81,8 @@ def test_codes_with_leading_zeros_are_texts(tmp_path: Path) -> None:
     ("names", "error"),
     [
         ([], "the folder holds no Parquet file"),
-        (["_a=1/x.parquet"], "'_a=1/x.parquet' begins with _ or ., or lies in such a folder"),
+        (["_a/x.parquet"], "'_a/x.parquet' begins with _ or ., or lies in such a folder"),
+        (["_a=1/x.parquet", "b=1/x.parquet"], "'_a=1/x.parquet' lies in folders of _a=…, 'b=1/x.parquet' of b=…"),
         ([".b/x.parquet", "_c.parquet"], "its Parquet files are left out: '.b/x.parquet'"),
         (["a=1/x.parquet", "b=1/x.parquet"], "'a=1/x.parquet' lies in folders of a=…, 'b=1/x.parquet' of b=…"),
         (["a=1/b=2/x.parquet", "x.parquet"], "'a=1/b=2/x.parquet' lies in folders of a=…/b=…, 'x.parquet' of none"),
@@ -186,6 +191,70 @@ def test_a_folder_goes_into_folders_with_the_same_files(vgi: Vgi, run: Path, mon
     plan = vgi("impute", "--checkpoint", "run", "--m", "2", "-o", "other/", "--dry-run")
     assert plan.code == 0 and "other.1\n" in plan.out and not Path("other.1").exists()
     assert not [path for path in Path().iterdir() if path.name.startswith(".filled")]
+
+
+def written(folder: Path, texts: dict[str, bytes], force: bool = True) -> None:
+    write_folders([folder], [[(name, [text]) for name, text in texts.items()]], force=force)
+
+
+@pytest.mark.parametrize("failing", [1, 2, "sync"])
+def test_a_folder_that_cannot_be_replaced_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int | str
+) -> None:
+    """The first rename, the second, and the sync after both."""
+    written(tmp_path / "t", {"a/x.parquet": b"old"})
+    calls = 0
+
+    def rename(a: Path, b: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise OSError(errno.EIO, "Input/output error")
+        plain(a, b)
+
+    def sync(folder: Path) -> None:
+        if failing == "sync" and calls == 2:
+            raise OSError(errno.EIO, "Input/output error")
+
+    plain = os.rename
+    with monkeypatch.context() as patch:
+        patch.setattr(folders.os, "rename", rename)
+        patch.setattr(folders, "sync_folder", sync)
+        with pytest.raises(VgiError, match=r"cannot write .*: Input/output error"):
+            written(tmp_path / "t", {"b.parquet": b"new"})
+    assert listing(str(tmp_path / "t")) == (["b.parquet"] if failing == "sync" else ["a/x.parquet"])
+    written(tmp_path / "t", {"c.parquet": b"newer"})
+    assert listing(str(tmp_path)) == ["t/c.parquet"]  # whatever was left beside it has gone
+
+
+def test_a_folder_that_a_kill_left_aside_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for number, name in ((7, "older"), (12, "old")):
+        written(path, {f"{name}.parquet": b"1"})
+        path.rename(tmp_path / f".t.{number}.old")
+    written(tmp_path / "t.1", {"other.parquet": b"1"})
+    (tmp_path / "t.1").rename(tmp_path / ".t.1.7.old")
+    with pytest.raises(UsageError, match="t exists"):
+        written(path, {"new.parquet": b"2"}, force=False)
+    assert listing(str(path)) == ["old.parquet"]
+    written(path, {"new.parquet": b"2"})
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".t.1.7.old", "t"]
+    refuse_folders([tmp_path / "t.1"], (), force=True)
+    assert listing(str(tmp_path)) == ["t.1/other.parquet", "t/new.parquet"]
+
+
+def test_files_and_folders_are_synced_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    plain = os.rename
+    monkeypatch.setattr(folders, "sync_folder", lambda folder: done.append(folder.name))
+    monkeypatch.setattr(folders.os, "rename", lambda a, b: (done.append("rename"), plain(a, b)))
+    written(tmp_path / "t", {"a=1/b=2/x.parquet": b"1"})
+    assert done == ["b=2", "a=1", f".t.{os.getpid()}.tmp", "rename", tmp_path.name]
+
+
+def test_a_partition_whose_column_begins_with_a_line_is_read(tmp_path: Path) -> None:
+    save(tmp_path / "t", "_a=1/x.parquet", pa.table({"v": [1.0]}))
+    assert read_table([tmp_path / "t"]).names == ("v", "_a")
 
 
 def test_folders_are_replaced_only_where_they_are_tables(vgi: Vgi, run: Path) -> None:

@@ -99,7 +99,7 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
     started = time.monotonic() if started is None else started
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
-    console = _early_console(arguments)
+    console, streams = _early_console(arguments), (sys.stdout, sys.stderr)
     completion.get_ready()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads of torch sleep instead of spinning
     try:
@@ -128,7 +128,10 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         console.error("stopped by SIGINT")
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        sys.stdout, sys.stderr = streams  # typer, which makes a SystemExit of it, has put others there
         with contextlib.suppress(OSError):  # the reader of stdout has gone: nothing more to say
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -13,10 +13,10 @@ import traceback
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 from vgi_cli.cli.panel import Panel, duration, short
-from vgi_cli.cli.visible import visible
+from vgi_cli.cli.visible import Unheard, visible
 from vgi_cli.errors import UsageError, VgiError, nearest
 from vgi_cli.reporting import Progress, Reporter
 
@@ -112,7 +112,7 @@ class Console(Reporter):
             raise UsageError(f"--color: expected auto, always or never, got '{colour}'", nearest(colour, COLOURS))
         self.quiet = quiet
         self.verbose = verbose
-        self.stream = sys.stderr if stream is None else stream
+        self.stream = cast(TextIO, Unheard(sys.stderr)) if stream is None else stream
         self.clock = clock
         self._log = None if log is None else Log(log)
         self._colour = has_colour(self.stream, colour)

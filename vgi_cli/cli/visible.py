@@ -78,6 +78,35 @@ class Shown(io.TextIOBase):
         self._terminal.flush()
 
 
+class Unheard(io.TextIOBase):
+    """A stream that may fail (its reader has gone, its disk is full): what it cannot take is lost, and work goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 @contextlib.contextmanager
 def shown_stdout() -> Iterator[None]:
     """Where stdout is a terminal, what is printed in this context is made visible."""

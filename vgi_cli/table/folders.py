@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,8 +13,11 @@ from typing import NamedTuple
 from vgi_cli.errors import UsageError, VgiError
 from vgi_cli.table.addresses import is_address, name_of
 from vgi_cli.table.inputs import PARQUET, split_name
-from vgi_cli.table.outputs import OutputLayout, write_pieces
+from vgi_cli.table.outputs import OutputLayout, sync_folder, write_pieces
 from vgi_cli.table.shard import Shard
+
+OLD = ".old"
+"""Ends the name of a folder that is being replaced, for the moment between two renames."""
 
 
 class Folder(NamedTuple):
@@ -46,8 +51,9 @@ def folder_paths(out: Path, *, m: int, layout: OutputLayout, shard: Shard | None
 
 def refuse_folders(paths: Sequence[Path], sources: Sequence[str], *, force: bool) -> None:
     """UsageError for a folder that exists, unless it is forced and holds nothing but Parquet, and for one that is, or
-    lies within, what is read (`sources`)."""
+    lies within, what is read (`sources`). A folder that a killed `--force` had moved aside is put back before."""
     for path in paths:
+        _take_back(path)
         own = path.resolve()
         for source in (Path(one).resolve() for one in sources if one != "-" and not is_address(one)):
             if source in (own, *own.parents) or own in source.parents:
@@ -69,28 +75,66 @@ def refuse_folders(paths: Sequence[Path], sources: Sequence[str], *, force: bool
 def write_folders(
     paths: Sequence[Path], contents: Iterable[Iterable[tuple[str, Iterable[bytes]]]], *, force: bool
 ) -> None:
-    """Write folders, of each its files (path below it, pieces) one after the other, aside; only when all are written
-    rename them into place. VgiError when the disk or the permissions fail; then nothing is left behind."""
+    """Write folders, of each its files (path below it, pieces) one after the other, aside and sync them; only when all
+    are written rename them into place. VgiError when the disk or the permissions fail; then nothing is left behind.
+
+    A folder that is there is moved aside just before, and comes back where the new one cannot take its place: then, or,
+    after a kill between the two, with the next command that names it.
+    """
     refuse_folders(paths, (), force=force)
     aside = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in paths]
     path = paths[0]
     try:
         for one, part, files in zip(paths, aside, contents, strict=True):
             path = one
+            shutil.rmtree(part, ignore_errors=True)  # of a process of this number that was killed
             part.mkdir(parents=True)
             for below, pieces in files:
                 (part / below).parent.mkdir(parents=True, exist_ok=True)
                 write_pieces(part / below, pieces)
+            for folder, _, _ in os.walk(part, topdown=False):
+                sync_folder(Path(folder))
         refuse_folders(paths, (), force=force)  # whoever made one of them meanwhile keeps it
         for one, part in zip(paths, aside, strict=True):
             path = one
-            old = part.with_suffix(".old")
-            if path.exists():
-                os.replace(path, old)
-            os.replace(part, path)
-            shutil.rmtree(old, ignore_errors=True)
+            _put_in_place(part, path)
     except OSError as error:
         raise VgiError(f"cannot write {path}: {error.strerror}", "free some space or choose another place") from None
     finally:
         for part in aside:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _put_in_place(part: Path, path: Path) -> None:
+    """Rename a folder to `path`, durably, and remove the one that is there; OSError, with that one in its place again,
+    where that cannot be."""
+    old, replaces = part.with_suffix(OLD), path.exists()
+    if replaces:
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(path, old)
+    try:
+        os.rename(part, path)
+    except OSError:
+        if replaces:
+            os.rename(old, path)
+        raise
+    sync_folder(path.parent)
+    for one in _moved_aside(path):
+        shutil.rmtree(one, ignore_errors=True)
+
+
+def _moved_aside(path: Path) -> list[Path]:
+    """What was at `path` when a process was killed that replaced it; the newest first."""
+    if not path.parent.is_dir():
+        return []
+    name = re.compile(rf"\.{re.escape(path.name)}\.\d+{re.escape(OLD)}")
+    found = (one for one in path.parent.iterdir() if name.fullmatch(one.name))
+    return sorted(found, key=lambda one: one.stat().st_ctime, reverse=True)
+
+
+def _take_back(path: Path) -> None:
+    """Where there is nothing at `path`, put back what was there when a process was killed that replaced it."""
+    with contextlib.suppress(OSError):
+        if not path.exists() and (kept := _moved_aside(path)):
+            os.rename(kept[0], path)
+            sync_folder(path.parent)

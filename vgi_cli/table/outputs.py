@@ -145,7 +145,7 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
         for path, part in zip(paths, aside, strict=True):
             os.replace(part, path)
         for folder in {p.parent for p in paths}:
-            _sync(folder)
+            sync_folder(folder)
     except OSError as error:
         raise VgiError(f"cannot write {path}: {error.strerror}", "free some space or choose another place") from None
     finally:
@@ -153,7 +153,7 @@ def write_whole(paths: Sequence[Path], contents: Iterable[Iterable[bytes]], *, f
             part.unlink(missing_ok=True)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make renames inside a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -83,5 +83,6 @@ def with_partition(rows: Any, partition: Partition | None, label: str) -> Any:
 
 
 def hidden(file: str) -> bool:
-    """Whether a file, or a folder on the way to it, is one that programs keep for themselves: `_delta_log`, `.crc`."""
-    return any(part.startswith(("_", ".")) for part in PurePosixPath(file).parts)
+    """Whether a file, or a folder on the way to it, is one that programs keep for themselves: `_delta_log`, `.crc`; not
+    `_column=value`."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in PurePosixPath(file).parts)
