@@ -82,29 +82,29 @@ class Unheard(io.TextIOBase):
     """A stream that may fail (its reader has gone, its disk is full): what it cannot take is lost, and work goes on."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self._below = stream
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
+        return self._below.encoding
 
     def writable(self) -> bool:
         return True
 
     def isatty(self) -> bool:
-        return self._stream.isatty()
+        return self._below.isatty()
 
     def fileno(self) -> int:
-        return self._stream.fileno()
+        return self._below.fileno()
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
-            self._stream.write(text)
+            self._below.write(text)
         return len(text)
 
     def flush(self) -> None:
         with contextlib.suppress(OSError):
-            self._stream.flush()
+            self._below.flush()
 
 
 @contextlib.contextmanager
