@@ -110,6 +110,7 @@ def test_only_these_places_write_to_the_terminal() -> None:
     }
     assert found == {
         "console.py: print(shown, file=self.stream, flush=True)",
+        "panel.py: self._stream.write(text)",
         'start.py: print("error: stopped by SIGINT", file=sys.stderr)',
     }
 
