@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -124,7 +125,7 @@ def notes(cells: list[str]) -> list[str]:
 def test_what_can_be_read_in_two_ways_is_carried_with_the_flag() -> None:
     cells = [f"0{i % 9 + 1}/0{i % 7 + 1}/2020" for i in range(30)]
     (line,) = notes(cells)
-    assert "read either way" in line and "'01/01/2020' in row 1" in line
+    assert "read either way" in line and "'08/01/2020' in row 8" in line  # the first of which that is so
     for kind in ("date:%d/%m/%Y", "date:%m/%d/%Y"):
         assert f"`--column when={kind}`" in line
         assert moment(cells, kind).spell(np.array([0.0]), None) == ["01/01/2020"]
@@ -137,9 +138,45 @@ def test_where_both_readings_agree_nothing_is_ambiguous() -> None:
     assert moment([f"0{i % 9 + 1}/0{i % 9 + 1}/2020" for i in range(30)]).kind == "date"
 
 
-def test_mixed_formats_and_other_texts_are_carried_with_a_line() -> None:
-    (line,) = notes([f"{m:%Y-%m-%d}" if i % 2 else f"{m:%d/%m/%Y}" for i, m in enumerate(MOMENTS)])
-    assert "several formats, '%Y-%m-%d' and '%d/%m/%Y'" in line or "several formats, '%d/%m/%Y' and" in line
+ISO = [f"{m:%Y-%m-%d}" for m in MOMENTS]
+
+
+def test_dates_of_several_formats_are_read_each_by_its_own_and_filled_in_the_most_frequent() -> None:
+    cells = [iso if i % 3 else f"{m:%-d/%-m/%Y}" for i, (m, iso) in enumerate(zip(MOMENTS, ISO, strict=True))]
+    schema, lines = infer_schema(table([*cells, "June 5, 2020"]))
+    found = schema.columns[0]
+    assert isinstance(found, Moment) and found.request == "date:%Y-%m-%d|%d/%m/%Y|%B %d, %Y"
+    assert any("column 'when' have 3 formats, '%Y-%m-%d', '%d/%m/%Y', '%B %d, %Y': fills have the" in x for x in lines)
+    assert np.array_equal(found.codes(table(cells).column("when")), found.codes(table(ISO).column("when")))
+    assert found.spell(np.array([31.0]), None) == ["2020-01-31"]
+    assert check(table(["31/12/2020", "2020-12-31", "May 3, 2020", ""]), schema) == []
+    with pytest.raises(InputError, match=r"%B %d, %Y\) in the fit but here '31.12.2020' in row 1"):
+        check(table(["31.12.2020"]), schema)
+    assert moment(cells, "date").request == found.request.removesuffix("|%B %d, %Y")
+    assert moment([f"{m:%-d/%-m/%Y}" for m in MOMENTS] + ["2020-01-01"]).spell(np.array([0.0]), None) == ["31/12/2019"]
+
+
+def test_several_formats_that_can_be_read_in_two_ways_are_carried_with_the_flags() -> None:
+    (line,) = notes([*ISO, "03/04/2020", "05/06/2020"])
+    assert "day and month can be read either way, as in '03/04/2020' in row 41" in line
+    first = "`--column 'when=date:%Y-%m-%d|%d/%m/%Y'` or `--column 'when=date:%Y-%m-%d|%m/%d/%Y'` says which"
+    assert first in line
+    (line,) = notes([*ISO, "24/12/2020", "12/24/2020"])  # the day first and the month first
+    assert "`--column 'when=date:%Y-%m-%d|%d/%m/%Y|%m/%d/%Y'` reads each by the first of them" in line
+    found = moment([*ISO, "24/12/2020", "12/24/2020"], "date:%Y-%m-%d|%d/%m/%Y|%m/%d/%Y")
+    assert np.ptp(found.codes(table(["24/12/2020", "12/24/2020", "2020-12-24"]).column("when"))) == 0
+    with pytest.raises(UsageError, match="only a date may have several formats"):
+        column(ISO, "datetime:%Y-%m-%d %H:%M|%d/%m/%Y %H:%M")
+    with pytest.raises(UsageError, match=r"a date has one of %Y or %y, got '%d/%m'"):
+        column(ISO, "date:%Y-%m-%d|%d/%m")
+    assert moment([f"{m:%Y|%m|%d}" for m in MOMENTS], "date:%Y|%m|%d").spell(np.array([0.0]), None) == ["2019|12|31"]
+
+
+def test_other_texts_among_dates_are_carried_with_a_line() -> None:
+    (line,) = notes([*ISO, "2020-12-24 18:00"])
+    assert "its cells have several formats, '%Y-%m-%d' and '%Y-%m-%d %H:%M'; it is modelled where" in line
+    (line,) = notes([*ISO, "30/02/2020", "31/12/2020"])
+    assert "('%Y-%m-%d|%d/%m/%Y'), but also '30/02/2020' in row 41" in line
     (line,) = notes([f"{m:%Y-%m-%d}" for m in MOMENTS] + ["unknown"])
     assert "98% of its cells are dates ('%Y-%m-%d'), but also 'unknown' in row 41" in line
     assert "--na-values" in line
@@ -154,7 +191,7 @@ def test_what_is_asked_for_must_hold() -> None:
     assert "`--column when=date:%Y-%m-%d` if that is their format, `--na-values" in str(error.value.hint)
     with pytest.raises(InputError, match=r"but the column holds '2.*' in row 41") as error:
         column([*cells, f"{MOMENTS[0]:%Y/%m/%d}"], "date:%Y-%m-%d")
-    assert "write all dates and times of a column in one format, or `--na-values" in str(error.value.hint)
+    assert "`--column 'when=date:%Y-%m-%d|%Y/%m/%d'` if dates have that format too, write" in str(error.value.hint)
     with pytest.raises(InputError, match="--column when=date: no format fits all of its cells") as error:
         column([*cells, "soon"], "date")
     assert "`--column when=date:%Y-%m-%d`" in str(error.value.hint)
@@ -189,6 +226,53 @@ def test_limits_of_numbers_do_not_fit_dates() -> None:
     cells = sorted(f"{m:%Y-%m-%d}" for m in MOMENTS)
     assert observed.spell(observed.decode(observed.box()), None) == [cells[0], cells[-1]]
     assert isinstance(infer_schema(rows, bounds={"all": "0:1000"})[0].columns[0], Moment)
+
+
+@pytest.mark.parametrize(
+    ("format", "limits", "least", "most"),
+    [
+        ("%d/%m/%Y", "2015-01-01..31/12/2024", "01/01/2015", "31/12/2024"),
+        ("%d/%m/%Y", "01/02/2015..", "01/02/2015", "31/12/9999"),
+        ("%d/%m/%Y %H:%M", "..2024-12-31T18:00", "01/01/0001 00:00", "31/12/2024 18:00"),
+        ("%H:%M", "00:00..20:00", "00:00", "20:00"),
+        ("%Y-%m-%dT%H:%M:%S+01:00", "2015-01-01T00:00:00Z..", "2015-01-01T01:00:00+01:00", None),
+    ],
+)
+def test_limits_of_moments_are_read_as_the_column_writes_them(
+    format: str, limits: str, least: str, most: str | None
+) -> None:
+    cells = table([f"{m:{format}}" for m in (m.replace(hour=m.hour % 20) for m in MOMENTS)])
+    for name in ("when", "all"):
+        found = infer_schema(cells, bounds={name: limits})[0].columns[0]
+        assert isinstance(found, Moment)
+        ends = found.spell(found.decode(found.box()), None)
+        assert ends[0] == least and most in (None, ends[1])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ("when=2021-03-01..2020-01-01", "2021-03-01 is not before 2020-01-01"),
+        ("when=soon..", "column 'when' holds no date like 'soon'"),
+        ("when=..10000-01-01", "column 'when' holds no date like '10000-01-01'"),
+        ("when=..", "expected LOW:HIGH, LOW..HIGH of dates or times, observed or none, got '..'"),
+        ("y=2020-01-01..", "column 'y' holds numbers"),
+    ],
+)
+def test_limits_that_are_no_moments_of_the_column_are_refused(bounds: str, words: str) -> None:
+    name, _, limits = bounds.partition("=")
+    with pytest.raises(UsageError, match=f"--bounds {re.escape(bounds)}: {re.escape(words)}"):
+        infer_schema(table(ISO), bounds={name: limits})
+
+
+def test_limits_of_moments_hold_what_is_observed_and_can_be_written() -> None:
+    with pytest.raises(InputError, match=r"--bounds when=2020-03-01\.\., but column 'when' holds '20"):
+        infer_schema(table(ISO), bounds={"when": "2020-03-01.."})
+    short = table([f"{m:%d/%m/%y}" for m in MOMENTS])
+    with pytest.raises(UsageError, match="'2070-01-01' is beyond what column 'when' can hold, 01/01/69 to 31/12/68"):
+        infer_schema(short, bounds={"when": "..2070-01-01"})
+    clock = table([f"{m:%H:%M}" for m in MOMENTS])
+    assert isinstance(infer_schema(clock, bounds={"all": "2020-01-01.."})[0].columns[0], Moment)
 
 
 def test_new_rows_are_read_as_the_fitted_ones() -> None:

@@ -44,7 +44,9 @@ def leading_zeros(rng: np.random.Generator) -> Ugly:
 def two_formats(rng: np.random.Generator) -> Ugly:
     days = np.datetime64("2020-01-01") + rng.integers(0, 900, 60)
     cells = [str(d) if i % 2 else f"{str(d)[8:]}/{str(d)[5:7]}/{str(d)[:4]}" for i, d in enumerate(days)]
-    return Ugly({"when": cells, "day": [str(d) for d in days], **base(rng)}, kinds={"when": "carried", "day": "date"})
+    both = [str(d) if i % 2 else "01/02/2020" for i, d in enumerate(days)]
+    kinds = {"when": "date", "either": "carried", "day": "date"}
+    return Ugly({"when": cells, "either": both, "day": [str(d) for d in days], **base(rng)}, kinds=kinds)
 
 
 def empty_and_constant(rng: np.random.Generator) -> Ugly:

@@ -198,6 +198,7 @@ class Asked(NamedTuple):
     """Limits that were asked for the fills of one column.
 
     rule       range: `low` and `high`, None where a side was left empty; observed: the observed range; `none`: no limit
+    moments    of a range of dates or times the texts of its sides, which its column reads; None: a range of numbers
     said       the words, as `age=0:100`
     named      whether the column was named, or `all` stands for it
     flag       what it was said with
@@ -209,6 +210,7 @@ class Asked(NamedTuple):
     low: float | None = None
     high: float | None = None
     flag: str = "--bounds"
+    moments: tuple[str, str] | None = None
 
 
 class Request(NamedTuple):

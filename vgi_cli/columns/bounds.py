@@ -32,7 +32,9 @@ NEAREST = 1e-6
 """Fills of a column of positive numbers without resolution are at least that share of the least observed one."""
 ALL = "all"
 """Stands for every column, unless one is called that."""
-FORMS = "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), observed or none"
+FORMS = (
+    "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, observed or none"
+)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,15 +55,20 @@ class Bound:
 
 
 def parse_limits(name: str, text: str, flag: str = "--bounds") -> Asked:
-    """`0:100`, `0:`, `:100`, `observed` or `none` for a column (or ALL). UsageError otherwise."""
+    """`0:100`, `0:`, `:100`, `observed` or `none` for a column (or ALL), or dates or times as `2020-01-01..2024-12-31`,
+    which are read when it is known how the column writes them. UsageError otherwise."""
     said = f"{name}={text}"
     if text == "observed":
         return Asked("observed", said)
     if text == "none":
         return Asked("none", said)
+    first, moments, last = (part.strip() for part in text.partition(".."))
+    if moments and (first or last) and ".." not in last:
+        return Asked("range", said, flag=flag, moments=(first, last))
     sides = [side.strip() for side in text.split(":")]
     if len(sides) != 2 or not any(sides):
-        raise UsageError(f"{flag} {said}: expected LOW:HIGH, observed or none, got '{text}'", FORMS)
+        what = "LOW:HIGH, LOW..HIGH of dates or times, observed or none"
+        raise UsageError(f"{flag} {said}: expected {what}, got '{text}'", FORMS)
     low, high = (_number(side, f"{flag} {said}") if side else None for side in sides)
     if low is not None and high is not None and low >= high:
         raise UsageError(f"{flag} {said}: {sides[0]} is not below {sides[1]}", "give the lower limit first")

@@ -9,11 +9,11 @@ is a float64 number: microseconds are exact over some thirty years.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -76,10 +76,30 @@ FORMATS: Mapping[What, tuple[str, ...]] = {
     ),
 }
 """Formats that are looked for where none is said."""
+ISO: Mapping[What, tuple[str, ...]] = {
+    "date": _ISO[:1],
+    "time": _TIMES,
+    "datetime": tuple(format for format in FORMATS["datetime"] if format.startswith(_ISO[0])),
+}
+"""Those of ISO 8601, in which limits may be said whatever the column's own are."""
+
+
+def formats_in(text: str) -> tuple[str, ...]:
+    """The formats of a column, that of its fills first: `%Y-%m-%d|%d/%m/%Y` is two, since one has each field once."""
+    fields = re.findall(r"%-?(.?)", text)
+    return (text,) if len(fields) == len(set(fields)) else tuple(text.split("|"))
 
 
 def format_problem(what: What, text: str) -> str | None:
-    """What is wrong with a format that was asked for; None: nothing."""
+    """What is wrong with a format that was asked for, or with several (of dates); None: nothing."""
+    several = formats_in(text)
+    if len(several) > 1 and what != "date":
+        return f"only a date may have several formats, got '{text}'"
+    return next((problem for one in several if (problem := _problem(what, one)) is not None), None)
+
+
+def _problem(what: What, text: str) -> str | None:
+    """The same of one format."""
     fields = re.findall(r"%-?(.?)", text)
     unknown = [field for field in fields if field not in _FIELDS]
     if unknown:
@@ -118,6 +138,29 @@ _OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 """How Arrow writes a time zone that has no name."""
 
 
+class Fields(Protocol):
+    """Texts that may be of a form, such as the cells of a column."""
+
+    def fields(
+        self, pattern: str, rows: Ints | None = None
+    ) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]: ...
+
+
+class Said:
+    """Texts [n] that were said, not read from a table."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = list(texts)
+
+    def fields(self, pattern: str, rows: Ints | None = None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]:
+        """Which texts a regular expression matches, and its named groups: see `Cells.fields`."""
+        known = re.compile(pattern)
+        found = [known.match(text) for text in self._texts]
+        groups = [{} if one is None else one.groupdict("") for one in found]
+        parts = {name: np.array([group.get(name, "") for group in groups], object) for name in known.groupindex}
+        return np.array([one is not None for one in found], bool), parts
+
+
 class Reading(NamedTuple):
     """Cells read by a format.
 
@@ -132,8 +175,20 @@ class Reading(NamedTuple):
     fields: Mapping[str, npt.NDArray[np.object_]]
 
 
-def read(cells: Cells, what: What, text: str, rows: Ints | None = None) -> Reading:
-    """The cells (some rows of them) as moments, by a format."""
+def read(cells: Fields, what: What, text: str, rows: Ints | None = None) -> Reading:
+    """The cells (some rows of them) as moments, by a format; by several (of dates) each by the first that it has, with
+    the fields of the first format."""
+    first, *more = formats_in(text)
+    reading = _read(cells, what, first, rows)
+    for other in more:
+        also = _read(cells, what, other, rows)
+        ticks = np.where(reading.matched, reading.ticks, also.ticks)
+        reading = reading._replace(matched=reading.matched | also.matched, ticks=ticks)
+    return reading
+
+
+def _read(cells: Fields, what: What, text: str, rows: Ints | None) -> Reading:
+    """By one format."""
     pattern = f"^{_DURATION}$" if what == "duration" else pattern_of(text)
     matched, fields = cells.fields(pattern, rows)
     number = {key: _whole(part) for key, part in fields.items() if key in "YymdHIMSD"}
@@ -202,7 +257,7 @@ class Clock:
     unit    its tick: D, s, ms, us or ns
     origin  the tick that counts as 0
     step    ticks, of which all observed moments are multiples: days, hours, minutes, or the digits of a fraction
-    format  of its cells; of a typed column, how they are shown as text
+    format  of its cells, or several of them (`formats_in`); of a typed column, how they are shown as text
     digits  of the fraction of a second
     ragged  whether a fraction of zero is left out
     offset  from UTC as it is written, empty where none is
@@ -224,6 +279,11 @@ class Clock:
         """Ticks of one unit of a value: of a day (of dates) or of a second."""
         ticks: int = 10 ** DECIMALS[self.unit]
         return ticks
+
+    @property
+    def written(self) -> str:
+        """The format of its fills."""
+        return formats_in(self.format)[0]
 
     @property
     def measure(self) -> str:
@@ -255,7 +315,7 @@ class Clock:
             return 0.0, (DAY * self.per - self.step) / self.per
         ends = [timedelta.min // timedelta(days=1), timedelta.max // timedelta(days=1)]
         if self.what != "duration":
-            years = (1969, 2068) if "%y" in self.format else (1, 9999)  # two digits of a year, as POSIX has it
+            years = (1969, 2068) if "%y" in self.written else (1, 9999)  # two digits of a year, as POSIX has it
             first, last = datetime(years[0], 1, 1), datetime(years[1], 12, 31)
             ends = [(end - datetime(1970, 1, 1)).days for end in (first, last)]
         most = (2**63 - 1) // (10**9 if ns else self.per) // DAY
@@ -280,7 +340,7 @@ class Clock:
         year = months.astype("datetime64[Y]").astype(np.int64) + 1970
         month = months.astype(np.int64) % 12 + 1
         day = days - months.astype("datetime64[D]").astype(np.int64) + 1
-        pieces = re.split(r"(\.%f|%-?.)", self.format)
+        pieces = re.split(r"(\.%f|%-?.)", self.written)
         columns = zip(*(array.tolist() for array in (year, month, day, seconds, parts)), strict=True)
         return ["".join(self._piece(piece, *row) for piece in pieces) for row in columns]
 
@@ -400,7 +460,7 @@ def typed_clock(moments: Moments, ticks: Ints) -> Clock:
 
 
 def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Clock:
-    """The clock of a column of texts, read by a format."""
+    """The clock of a column of texts, read by a format or several."""
     ticks, fields = reading.ticks[observed], reading.fields
     lengths = {len(part) for part in fields["f"][observed]} if "f" in fields else {0}
     digits = max(lengths)
@@ -416,9 +476,11 @@ def text_clock(what: What, format: str, reading: Reading, observed: Bools) -> Cl
     if what == "duration":
         format = _duration_format(fields, observed)
     else:
+        first, *more = formats_in(format)
         for field in _PADDED:
             if field in fields and any(len(part) == 1 for part in fields[field][observed].tolist()):
-                format = format.replace(f"%{field}", f"%-{field}")
+                first = first.replace(f"%{field}", f"%-{field}")
+        format = "|".join([first, *more])
     origin = _origin(what, ticks)
     return Clock(what, reading.unit, origin, step, format, digits, 0 in lengths, offset)
 
@@ -460,6 +522,35 @@ def _compiled(format: str) -> re.Pattern[str]:
     if format not in _patterns:
         _patterns[format] = re.compile(pattern_of(format))
     return _patterns[format]
+
+
+def mixed(cells: Cells) -> list[str]:
+    """The formats that a column of dates mixes, the most frequent one first, as one text (see `formats_in`). Empty where
+    some cell is no date, or where some dates of one form (two numbers with slashes and a year, say) have the day first
+    and others the month; several texts where nothing says which of the two a form has first."""
+    observed = ~cells.missing
+    left, forms = observed.copy(), []
+    while left.any():
+        text = str(cells.texts(np.flatnonzero(left)[:1])[0]).strip()
+        format = next((one for one in FORMATS["date"] if _compiled(one).match(text)), None)
+        if format is None:
+            return []
+        either = {one: _read(cells, "date", one, None) for one in dict.fromkeys((format, _swapped(format)))}
+        held = observed & np.any([reading.matched for reading in either.values()], 0)
+        fit = {one: reading.ticks[held] for one, reading in either.items() if reading.matched[held].all()}
+        if not fit or not (held & left).any():
+            return []
+        same = len({ticks.tobytes() for ticks in fit.values()}) == 1
+        forms.append((int((held & left).sum()), list(fit)[: 1 if same else None]))
+        left &= ~held
+    forms.sort(key=lambda form: -form[0])
+    return ["|".join(choice) for choice in product(*(formats for _, formats in forms))] if len(forms) > 1 else []
+
+
+def _swapped(format: str) -> str:
+    """The format with day and month the other way round, where dates are written so; else as it is."""
+    other = format.translate(str.maketrans("dm", "md"))
+    return other if other in FORMATS["date"] else format
 
 
 def looks_long(texts: list[str]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY
 from typing import NamedTuple, cast, final
 
@@ -13,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import (
     STRICT,
+    Asked,
     Carried,
     Cells,
     Column,
@@ -28,12 +30,16 @@ from vgi_cli.columns.base import (
 from vgi_cli.columns.clock import (
     DECIMALS,
     FORMATS,
+    ISO,
     Clock,
     Reading,
+    Said,
     candidates,
     format_problem,
+    formats_in,
     like,
     looks_long,
+    mixed,
     read,
     text_clock,
     to_unit,
@@ -101,10 +107,7 @@ class Moment(ModelledColumn):
         ns = cells.moments is not None and cells.moments.unit == "ns"
         measured = cells.measured(values, clock.limits(ns))
         if asked.bounds is not None and asked.bounds.rule == "range":
-            if asked.bounds.named:
-                message = f"--bounds {asked.bounds.said}: column '{cells.name}' holds {clock.what}s"
-                raise UsageError(message, f"`--bounds {cells.name}=observed` or `none`; numbers take LOW:HIGH")
-            asked = asked._replace(bounds=None)
+            asked = asked._replace(bounds=_limits(cells, clock, values, asked.bounds, measured.limits))
         observed = ~cells.missing
         seen = observed if asked.rows is None else observed & asked.rows
         if not seen.any():
@@ -246,6 +249,49 @@ def _between(ticks: Ints, unit: Tick, clock: Clock) -> Floats:
     return np.asarray((here - origin) / 10 ** DECIMALS[finer], np.float64)
 
 
+def _limits(
+    cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tuple[float, float] | None
+) -> Asked | None:
+    """Limits of the fills as values; None where those that were asked for each column are of others. UsageError where
+    they are no dates or times as the column writes them, or beyond those that it can hold."""
+    where = f"{asked.flag} {asked.said}"
+    seen = values[~np.isnan(values)]
+    if not len(seen):
+        return None
+    low, high = clock.spell(np.array([seen.min(), seen.max()]))
+    hint = f"for example `--bounds {shlex.quote(f'{cells.name}={low}..{high}')}`, or observed or none"
+    if asked.moments is None:
+        if asked.named:
+            raise UsageError(f"{where}: column '{cells.name}' holds {clock.what}s", hint)
+        return None
+    sides = []
+    for text in asked.moments:
+        side = _side(clock, text) if text else None
+        if text and side is None:
+            if not asked.named:
+                return None
+            raise UsageError(f"{where}: column '{cells.name}' holds no {clock.what} like '{text}'", hint)
+        if side is not None and held is not None and not held[0] <= side <= held[1]:
+            ends = " to ".join(clock.spell(np.array(held)))
+            raise UsageError(f"{where}: '{text}' is beyond what column '{cells.name}' can hold, {ends}", hint)
+        sides.append(side)
+    first, last = sides
+    if first is not None and last is not None and first >= last:
+        raise UsageError(f"{where}: {asked.moments[0]} is not before {asked.moments[1]}", "give the lower limit first")
+    return asked._replace(low=first, high=last, moments=None)
+
+
+def _side(clock: Clock, text: str) -> float | None:
+    """The value of a limit that is written as the column writes its cells, or as ISO 8601 has it; None: it is none."""
+    written = clock.format if clock.zone is None else f"{clock.format}%z"
+    zoned = "%z" in written
+    for format in [written, *(one for one in ISO.get(clock.what, ()) if ("%z" in one) == zoned)]:
+        reading = read(Said([text]), clock.what, format)
+        if reading.matched[0]:
+            return float(_between(reading.ticks, reading.unit, clock)[0])
+    return None
+
+
 def _typed(cells: Cells, asked: Request) -> _Known | Carried | None:
     moments = cells.moments
     if moments is None or (asked.kind is not None and asked.kind not in WHATS):
@@ -296,7 +342,7 @@ def _texts(cells: Cells, asked: Request) -> _Known | Carried | None:
     if len(found) > 1:
         if asked.kind is not None:
             raise InputError(
-                f"{cells.label}: --column {cells.name}={asked.kind}: {_either(cells)}", _flags(cells, found)
+                f"{cells.label}: --column {cells.name}={asked.kind}: {_either(cells, found)}", _flags(cells, found)
             )
         return Carried(cells.name, "carried")
     ((what, format), reading), *_ = found.items()
@@ -310,7 +356,8 @@ def _plausible(text: str) -> bool:
 
 
 def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, str], Reading]:
-    """The formats that all observed cells have, and what they are by these; of formats that say the same the first."""
+    """The formats that all observed cells have, and what they are by these; of formats that say the same the first.
+    Where there are none, the several formats that dates have."""
     observed = ~cells.missing
     found: dict[tuple[What, str], Reading] = {}
     whats = cast(tuple[What, ...], tuple(what for what in _READ if asked.kind in (None, what)))
@@ -324,10 +371,17 @@ def _formats(cells: Cells, asked: Request, some: list[str]) -> dict[tuple[What, 
             plain.add(format)
             if not any(np.array_equal(reading.ticks, other.ticks) for other in found.values()):
                 found[what, format] = reading
+    if not found and asked.detail is None and asked.kind in (None, "date") and all(map(_is_date, some)):
+        found = {("date", several): read(cells, "date", several) for several in mixed(cells)}
     long = asked.kind == "duration" or (asked.kind is None and not found and looks_long(some))
     if long and (reading := read(cells, "duration", "")).matched[observed].all():
         found["duration", ""] = reading
     return found
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is a date in any format."""
+    return like([text])[0] in FORMATS["date"]
 
 
 def _share(some: list[str]) -> float:
@@ -342,29 +396,33 @@ def _refuse(cells: Cells, asked: Request) -> None:
     if asked.detail is not None or what == "duration":
         wrong = observed & ~read(cells, what, asked.detail or "").matched
         format = "" if asked.detail is None else f":{asked.detail}"
-        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", _other_hint(cells, wrong))
+        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", _other_hint(cells, asked, asked.detail or '', wrong))
     best = max(FORMATS[what], key=lambda format: int((read(cells, what, format).matched & observed).sum()))
     wrong = observed & ~read(cells, what, best).matched
-    hint = f"{_other_hint(cells, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
+    hint = f"{_other_hint(cells, asked, best, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
     raise InputError(f"{where}: no format fits all of its cells, '{best}' not {example(cells, wrong)}", hint)
 
 
-def _other_hint(cells: Cells, wrong: Bools) -> str:
-    """What to do about cells of another format than they should have, by the first of them."""
+def _other_hint(cells: Cells, asked: Request, known: str, wrong: Bools) -> str:
+    """What to do about cells of another format than the known one that they should have, by the first of them."""
     format = like([str(cells.texts(np.flatnonzero(wrong)[:1])[0]).strip()])[0]
     if format is None:
         return missing_hint(cells, wrong)
     if (~cells.missing & ~wrong).any():
-        return f"write all dates and times of a column in one format, or {missing_hint(cells, wrong)}"
+        both = f"write all dates and times of a column in one format, or {missing_hint(cells, wrong)}"
+        if asked.kind != "date" or format not in FORMATS["date"]:
+            return both
+        return f"{_flags(cells, [('date', f'{known}|{format}')])} if dates have that format too, {both}"
     return f"`--column {cells.name}={_what(format)}:{format}` if that is their format, {missing_hint(cells, wrong)}"
 
 
-def _either(cells: Cells) -> str:
-    return f"day and month can be read either way, as in {first_cell(cells, ~cells.missing)}"
+def _either(cells: Cells, found: dict[tuple[What, str], Reading]) -> str:
+    one, *more = (reading.ticks for reading in found.values())
+    return f"day and month can be read either way, as in {first_cell(cells, np.any([one != two for two in more], 0))}"
 
 
-def _flags(cells: Cells, found: dict[tuple[What, str], Reading]) -> str:
-    return " or ".join(f"`--column {cells.name}={what}:{format}`" for what, format in found)
+def _flags(cells: Cells, found: Iterable[tuple[What, str]]) -> str:
+    return " or ".join(f"`--column {shlex.quote(f'{cells.name}={what}:{format}')}`" for what, format in found)
 
 
 def doubt(cells: Cells) -> str | None:
@@ -376,7 +434,7 @@ def doubt(cells: Cells) -> str | None:
     carried = f"column '{cells.name}' is carried"
     found = _formats(cells, Request(None, None, "linear", None), some)
     if len(found) > 1:
-        return f"{carried}: {_either(cells)}; {_flags(cells, found)} says which"
+        return f"{carried}: {_either(cells, found)}; {_flags(cells, found)} says which"
     formats = like(some)
     counts = Counter(format for format in formats if format is not None)
     if found or not counts or counts.total() < 0.5 * len(some):
@@ -384,12 +442,27 @@ def doubt(cells: Cells) -> str | None:
     best = counts.most_common(1)[0][0]
     if len(counts) > 1 and counts.total() == len(some):
         shown = " and ".join(f"'{format}'" for format, _ in counts.most_common(2))
-        return f"{carried}: its dates have several formats, {shown}; it is modelled where the table has them in one"
-    wrong = ~cells.missing & ~read(cells, _what(best), best).matched
-    share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {_what(best)}s ('{best}')"
+        line = f"{carried}: its cells have several formats, {shown}"
+        if not all(map(_is_date, some)):
+            return f"{line}; it is modelled where the table has them in one"
+        best = "|".join(format for format, _ in counts.most_common())
+        if read(cells, "date", best).matched[~cells.missing].all():
+            return f"{line}; {_flags(cells, [('date', best)])} reads each by the first of them that it has"
+    what = _what(best)
+    wrong = ~cells.missing & ~read(cells, what, best).matched
+    share = f"{1 - wrong.sum() / (~cells.missing).sum():.0%} of its cells are {what}s ('{best}')"
     also = f"{first_cell(cells, wrong)}{others(int(wrong.sum()))}"
     return f"{carried}: {share}, but also {also}: {missing_hint(cells, wrong)}"
 
 
+def several_note(column: Moment) -> str | None:
+    """One line on a column whose dates have several formats; None of another."""
+    several = formats_in(column.clock.format)
+    if len(several) < 2:
+        return None
+    shown = ", ".join(f"'{format}'" for format in several)
+    return f"the dates of column '{column.name}' have {len(several)} formats, {shown}: fills have the first"
+
+
 def _what(format: str) -> What:
-    return next(what for what in FORMATS if format in FORMATS[what])
+    return next(what for what in FORMATS if formats_in(format)[0] in FORMATS[what])

@@ -46,7 +46,7 @@ from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
 from vgi_cli.columns.wording import example, missing_hint, token_hint
-from vgi_cli.errors import InputError
+from vgi_cli.errors import InputError, UsageError
 
 COARSE = 1e-3
 """A resolution above this share of the standard deviation is dequantised."""
@@ -468,6 +468,11 @@ def inferred(
     if low == high:
         return Constant(cells.name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
     _refuse_magnitudes(cells, values, asked.transform)
+    if asked.bounds is not None and asked.bounds.moments is not None:  # of no number: a Moment has read its own
+        if asked.bounds.named:
+            message = f"{asked.bounds.flag} {asked.bounds.said}: column '{cells.name}' holds numbers"
+            raise UsageError(message, f"numbers take LOW:HIGH: `--bounds {cells.name}={plain(low)}:{plain(high)}`")
+        asked = asked._replace(bounds=None)
     if asked.bounds is not None:
         _refuse_outside(cells, asked.bounds)
     linear = fit_scale(values, "linear", None)

@@ -11,6 +11,7 @@ import numpy as np
 from vgi_cli.columns.base import Carried, Column, ConstantColumn, Empty, ModelledColumn, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
+from vgi_cli.columns.datetime import Moment, several_note
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
@@ -163,6 +164,8 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
         more = f" and {len(piles) - SHOWN} more" if len(piles) > SHOWN else ""
         notes.append(f"values that pile up, drawn as often as they occur: {', '.join(piles[:SHOWN])}{more}")
     notes += capped([_level_note(column) for column in numbers if column.levels])
+    moments = [c for c in schema.encoded if isinstance(c, Moment)]
+    notes += capped([note for column in moments if (note := several_note(column)) is not None])
     pooled = [c for c in schema.encoded if isinstance(c, Categorical) and c.pooled]
     notes += capped([f"column '{c.name}': {len(c.rare):,} rare levels of {len(c.texts):,} are pooled" for c in pooled])
     if empty:

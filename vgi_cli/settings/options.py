@@ -409,8 +409,8 @@ class FitOptions(CommonOptions, total=False):
     bounds: Annotated[
         Mapping[str, str] | None,
         Option(
-            "Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; all=… for each column. "
-            "Default: its natural limits.",
+            "Limits of a column's fills (repeatable): LOW:HIGH, LOW:, :HIGH, observed or none; LOW..HIGH of dates or "
+            "times; all=… for each column. Default: its natural limits.",
             "COL=LIMITS",
             "table.bounds",
             parse=_bounds,
