@@ -109,7 +109,10 @@ def test_python_and_recipes_say_the_same(vgi: Vgi, frame: pd.DataFrame) -> None:
     assert columns["weight"]["upper"] == {"value": 50.0, "why": "asked"}
     assert (columns["y"]["lower"], columns["y"]["upper"]) == ({"value": -9.0, "why": "asked"}, None)
     refused = vgi("fit", "data.csv", "--set", "table.bounds={y: '5'}", *FA)
-    assert refused.code == 2 and "--bounds y=5: expected LOW:HIGH, LOW..HIGH of dates or times, observed or none, got '5'" in refused.error
+    assert (
+        refused.code == 2
+        and "--bounds y=5: expected LOW:HIGH, LOW..HIGH of dates or times, observed or none, got '5'" in refused.error
+    )
 
 
 def test_a_run_of_an_earlier_version_fills_within_its_observed_range(vgi: Vgi, frame: pd.DataFrame) -> None:

@@ -85,6 +85,7 @@ def test_flags_of_tables_work_as_in_fit(vgi: Vgi, table: Path, tmp_path: Path) -
     assert columns["age"]["missing_cells"] == 6 and not columns["twin"]["modelled"]
     assert columns["sex"]["kind"] == "carried" and values["redundant"] == []
     assert not any("-999" in line for line in values["suspects"])
+    assert values["recipe"]["table"]["na_values"] == ["age=-999"]
     (tmp_path / "k.yaml").write_text("model: {name: fa, factors: 1}\ntable: {columns: {sex: carry}}\n")
     fixed = {c["name"]: c for c in found(vgi, "t.csv", "--recipe", "k.yaml")["columns"]}
     assert fixed["sex"]["kind"] == "carried"

@@ -29,6 +29,10 @@ def test_the_run_remembers_the_mark(tmp_path: Path, vgi: Vgi) -> None:
     new = save(tmp_path, "new.csv", "a;b\n;3\n2,75;\n")
     assert vgi("impute", "--checkpoint", tmp_path / "run", new, "--m", "1", "-o", tmp_path / "n.csv").code == 0
     assert "," in (tmp_path / "n.1.csv").read_text().splitlines()[1]
+    save(tmp_path, "new.csv", "a;b\n7;3\n2,75;7\n?;2\n")  # what is said now is added to what the fit was told
+    more = ("--na-values", "?", "--format", "single", "-o", tmp_path / "s.csv")
+    done = vgi("impute", "--checkpoint", tmp_path / "run", new, "--m", "1", *more)
+    assert done.code == 0 and "filled 2 of 2 holes" in done.err
     assert vgi("impute", "--checkpoint", tmp_path / "run", "--m", "1", "-o", tmp_path / "o.parquet").code == 0
     assert str(pq.read_schema(tmp_path / "o.1.parquet").field("a").type) == "double"
 

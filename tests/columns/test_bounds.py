@@ -125,8 +125,8 @@ def test_all_is_every_column_unless_one_is_called_that() -> None:
     [
         (
             {"bounds": {"x": "3"}},
-            "--bounds x=3: expected LOW:HIGH, LOW..HIGH of dates or times, observed or none, got '3' | for example 0:100, "
-            "0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, observed or none",
+            "--bounds x=3: expected LOW:HIGH, LOW..HIGH of dates or times, observed or none, got '3' | for example "
+            "0:100, 0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, observed or none",
         ),
         ({"bounds": {"x": ":"}}, "--bounds x=:: expected LOW:HIGH, LOW..HIGH of"),
         ({"bounds": {"x": "1:2:3"}}, "--bounds x=1:2:3: expected LOW:HIGH, LOW..HIGH of"),

@@ -33,7 +33,8 @@ NEAREST = 1e-6
 ALL = "all"
 """Stands for every column, unless one is called that."""
 FORMS = (
-    "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, observed or none"
+    "for example 0:100, 0: or :100 (a side left empty keeps its natural limit), 2020-01-01..2024-12-31, "
+    "observed or none"
 )
 
 

@@ -141,9 +141,7 @@ _OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 class Fields(Protocol):
     """Texts that may be of a form, such as the cells of a column."""
 
-    def fields(
-        self, pattern: str, rows: Ints | None = None
-    ) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]: ...
+    def fields(self, pattern: str, rows: Ints | None = None) -> tuple[Bools, Mapping[str, npt.NDArray[np.object_]]]: ...
 
 
 class Said:
@@ -525,7 +523,7 @@ def _compiled(format: str) -> re.Pattern[str]:
 
 
 def mixed(cells: Cells) -> list[str]:
-    """The formats that a column of dates mixes, the most frequent one first, as one text (see `formats_in`). Empty where
+    """The formats that a column of dates mixes, the most frequent one first, as one text (`formats_in`). Empty where
     some cell is no date, or where some dates of one form (two numbers with slashes and a year, say) have the day first
     and others the month; several texts where nothing says which of the two a form has first."""
     observed = ~cells.missing

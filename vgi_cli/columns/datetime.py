@@ -249,9 +249,7 @@ def _between(ticks: Ints, unit: Tick, clock: Clock) -> Floats:
     return np.asarray((here - origin) / 10 ** DECIMALS[finer], np.float64)
 
 
-def _limits(
-    cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tuple[float, float] | None
-) -> Asked | None:
+def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tuple[float, float] | None) -> Asked | None:
     """Limits of the fills as values; None where those that were asked for each column are of others. UsageError where
     they are no dates or times as the column writes them, or beyond those that it can hold."""
     where = f"{asked.flag} {asked.said}"
@@ -396,7 +394,10 @@ def _refuse(cells: Cells, asked: Request) -> None:
     if asked.detail is not None or what == "duration":
         wrong = observed & ~read(cells, what, asked.detail or "").matched
         format = "" if asked.detail is None else f":{asked.detail}"
-        raise InputError(f"{where}{format}, but the column holds {example(cells, wrong)}", _other_hint(cells, asked, asked.detail or '', wrong))
+        raise InputError(
+            f"{where}{format}, but the column holds {example(cells, wrong)}",
+            _other_hint(cells, asked, asked.detail or "", wrong),
+        )
     best = max(FORMATS[what], key=lambda format: int((read(cells, what, format).matched & observed).sum()))
     wrong = observed & ~read(cells, what, best).matched
     hint = f"{_other_hint(cells, asked, best, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"

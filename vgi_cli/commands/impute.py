@@ -619,10 +619,12 @@ def report_diagnostics(sampler: str, diagnostics: dict[str, object], reporter: R
 
 
 def table_settings(request: RunRequest, base: TableSettings) -> TableSettings:
-    """How another table is read: as the fitted one, with what was said changed."""
+    """How another table is read: as the fitted one, with what was said changed; texts that mean missing are added."""
     said = {
         key: request.said(f"table.{key}")
         for key in ("delimiter", "decimal", "na_values", "unseen")
         if f"table.{key}" in request.settings
     }
-    return base.model_copy(update={key: tuple(value) if key == "na_values" else value for key, value in said.items()})
+    if "na_values" in said:
+        said["na_values"] = tuple(dict.fromkeys((*base.na_values, *said["na_values"])))
+    return base.model_copy(update=said)

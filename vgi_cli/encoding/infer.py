@@ -147,9 +147,7 @@ def _notes(table: Table, schema: Schema, some: bool) -> list[str]:
     numbers = [c for c in schema.encoded if isinstance(c, Number)]
     if looks_like_data(table.names):
         notes.append(f"the column names of {table.label} are numbers: is the header line missing?")
-    unmet = table.unmet_tokens()
-    if unmet:
-        notes.append(f"no cell of {table.label} is {' or '.join(repr(t) for t in unmet)} (--na-values)")
+    notes += [f"{line} (--na-values)" for line in table.unmet_tokens()]
     if table.N == 1:
         notes.append(f"{table.label} has one row")
     if D == 1:

@@ -63,18 +63,22 @@ def column_lines(columns: list[Taken]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def fixing(schema: Schema, said: Mapping[str, str]) -> dict[str, Any]:
+def fixing(schema: Schema, said: Mapping[str, str], **reading: Any) -> dict[str, Any]:
     """The settings `table.*` of a recipe that takes the columns for the same kinds, whatever their cells; `said`: what
-    the user said of some, whose levels and formats stay as they were listed."""
+    the user said of some, whose levels and formats stay as they were listed; `reading`: settings by which the cells are
+    read (`na_values`, `decimal`, `delimiter`), of which those that were said stand there too."""
     roles = {role: [c.name for c in schema.columns if c.role == role] for role in ("id", "exclude")}
     kinds = {c.name: c.request for c in schema.columns if c.request is not None}
     kinds |= {name: text for name, text in said.items() if ":" in text}
-    return {**{role: names for role, names in roles.items() if names}, "columns": kinds}
+    lists = {key: list(value) if isinstance(value, tuple) else value for key, value in reading.items() if value}
+    return {**lists, **{role: names for role, names in roles.items() if names}, "columns": kinds}
 
 
 def flags(settings: Mapping[str, Any]) -> str:
     """The same on one line of a command, for bash or zsh where a word holds a line break."""
-    said = [word for role in ("id", "exclude") for name in settings.get(role, ()) for word in (f"--{role}", name)]
+    said = [word for token in settings.get("na_values", ()) for word in ("--na-values", token)]
+    said += [word for key in ("decimal", "delimiter") if key in settings for word in (f"--{key}", settings[key])]
+    said += [word for role in ("id", "exclude") for name in settings.get(role, ()) for word in (f"--{role}", name)]
     said += [word for name, kind in settings["columns"].items() for word in ("--column", f"{name}={kind}")]
     return " ".join(map(_quoted, said))
 

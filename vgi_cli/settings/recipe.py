@@ -55,6 +55,11 @@ class TableSettings(BaseModel):
     transform: Literal["linear", "normal", "none"] | None = None
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What says how cells are read."""
+        return self.model_dump(include={"na_values", "delimiter", "decimal"})
+
 
 @dataclass(frozen=True)
 class ModelChoice:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from vgi_cli.columns.base import Cells, CellSource
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Numbers
-from vgi_cli.errors import InputError, nearest
+from vgi_cli.errors import InputError, closest, nearest
 from vgi_cli.table.inputs import Origin
 from vgi_cli.table.texts import Tokens, fields, tokens_by_column
 
@@ -107,12 +107,19 @@ class Table(CellSource, ABC):
         return self._forgotten.get(name, np.zeros(self.N, bool))
 
     def unmet_tokens(self) -> list[str]:
-        """Those of the given tokens (`--na-values`) that no cell of the table is."""
+        """Where no cell is one of the given tokens (`--na-values`), in words: `no cell of t.csv is '?'`."""
         looked_at = self.names if self._tokens else self._own_tokens
         for name in looked_at:
             self.missing(name)
-        own = (f"{name}={text}" for name, tokens in self._own_tokens.items() for text in tokens.unmet())
-        return [*self._tokens.unmet(), *own]
+        lines = []
+        if unmet := self._tokens.unmet():
+            lines.append(f"no cell of {self.label} is {' or '.join(map(repr, unmet))}")
+            meant = {text: closest(text.partition("=")[0], self.names) for text in unmet if "=" in text}
+            lines[0] += "".join(f"; did you mean a token of column '{name}'?" for name in meant.values() if name)
+        for name, tokens in self._own_tokens.items():
+            if unmet := tokens.unmet():
+                lines.append(f"no cell of column '{name}' is {' or '.join(map(repr, unmet))}")
+        return lines
 
     def tokens(self, name: str) -> list[Tokens]:
         """What the user gave that stands for a missing cell of a column: in every column, and in this one alone."""

@@ -111,7 +111,7 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         _write_page(Path(request.report), values, table, schema)
         reporter.say(f"the page is {request.report}")
     said = recipe.table.columns
-    return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said)))
+    return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said, **recipe.table.reading)))
 
 
 def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema) -> None:
@@ -154,7 +154,7 @@ def _described(
         "suspects": [*doubts, *map(redundant_words, twins)],
         "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
         "notes": [*(note for note in notes if note not in doubts), *unlooked(schema)],
-        "recipe": {"table": fixing(schema, said)},
+        "recipe": {"table": fixing(schema, said, **recipe.table.reading)},
     }
     return values, holes, twins
 
