@@ -15,15 +15,19 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.clocks import ticking
-from tests.fitting.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run
+from tests.fitting.fakes import METHOD, STEPS, FakeState, FakeValidator, new_drive, new_run, table
 from tests.tensors import same_tensors
 from vgi_cli.completers.base import never
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.fitting import driver
 from vgi_cli.machine.work import Stop
 from vgi_cli.methods.base import EpochEnd, Events, State, StepEnd
+from vgi_cli.methods.em import em
+from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
+from vgi_cli.reporting import Silent
 from vgi_cli.runs.folder import RunFolder
 
 TOTAL = 10 * (STEPS + 1)
@@ -254,6 +258,30 @@ def test_a_parameter_that_is_not_finite_fails_and_keeps_the_last_good_checkpoint
     with pytest.raises(FitError, match=r"objective is no longer finite in epoch 7; the last good .* column is '[abc]'"):
         drive.go()
     assert all(same_tensors(good[stem], parts_of(path)[stem]) for stem in good)
+
+
+def test_em_whose_statistics_are_not_finite_names_the_column_and_keeps_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    model = FactorAnalysis.build(FaConfig(factors=1), table().layout)
+    plain, calls = type(model.gaussians).maximise, 0
+
+    def maximise(gaussians: Any, totals: tuple[Tensor, ...], *others: Any) -> None:
+        nonlocal calls
+        calls += 1
+        plain(gaussians, tuple(one * math.nan if calls > 9 else one for one in totals), *others)
+
+    monkeypatch.setattr(type(model.gaussians), "maximise", maximise)
+    state = em.init(model, table(), em.EmConfig(tolerance=1e-12, accelerate=False), torch.Generator().manual_seed(1))
+    path = tmp_path / "run"
+    with pytest.raises(FitError, match=r"no longer (finite|positive definite) in epoch .* column is '[abc]'") as error:
+        driver.Drive(em.run, state, new_run(path), table(), Silent(), Stop()).go()
+    assert "the last good checkpoint is kept" in error.value.message
+    assert error.value.hint is not None and "--set method.floor" in error.value.hint
+    assert RunFolder.open(path).manifest["progress"]["steps"] > 0
+    assert all(value.isfinite().all() for value in parts_of(path)["model"].values())
 
 
 def test_parameters_are_checked_before_they_are_saved(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_refit_that_heals_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def watch(state: LoopState, x: torch.Tensor) -> None:
         if state.row_weight is not None and not failed:  # a refit
             failed.append(True)
-            raise StepFailed("an imputation", 0)
+            raise StepFailed("an imputation is no longer finite", 0)
 
     monkeypatch.setattr(LoopState, "watch", watch)
     said: list[str] = []

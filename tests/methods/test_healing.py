@@ -16,9 +16,11 @@ from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import FitError
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd
+from vgi_cli.methods.em import mcem
 from vgi_cli.methods.gradient import GradientState, chains_of, log_likelihood, run
 from vgi_cli.methods.loop import MOST_HEALED, RUNAWAY
 from vgi_cli.methods.optimisation import AscentConfig, ascend
+from vgi_cli.methods.vgi import state as loop_state
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.state import VgiState
@@ -179,6 +181,53 @@ def test_a_chain_that_runs_away_is_not_stored(monkeypatch: pytest.MonkeyPatch, v
         metrics_of(vgi.run(state))
         assert state.healed == 1
     assert all(v.isfinite().all() for v in state.chains.tensors().values() if v.is_floating_point())
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_conditional_whose_moves_are_all_refused_is_dead(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    """Its numbers are finite: from the end of epoch 3 on it proposes what the model never takes."""
+    monkeypatch.setattr(loop_state, "STILL", 20)
+    state = vgi_state(accept="metropolis", epochs=10)
+    lines = []
+
+    def go() -> None:
+        for event in vgi.run(state):
+            if isinstance(event, EpochEnd) and state.epoch >= 1:
+                lines.append(event.metrics)
+                if state.epoch >= 3 and (always or state.epoch == 3):
+                    with torch.no_grad():
+                        for parameter in state.q.parameters():
+                            parameter.copy_(50.0)
+
+    if always:
+        with pytest.raises(FitError, match=r"^no imputation of 'a' was moved in epoch 9, for the 6th .* column 'a'$"):
+            go()
+    else:
+        go()
+        assert [line.get("still") for line in lines] == [None] * 3 + ["a"] + [None] * 6
+        assert lines[3]["healed"] == 1 and lines[3]["rate_factor"] == 0.5 and lines[3]["acceptance"] == [0, 0, 0]
+        assert all(rate > 0 for rate in lines[4]["acceptance"]) and "healed" not in lines[4]
+
+
+@pytest.mark.parametrize("refresh", ["step", "epoch"])
+def test_draws_of_the_model_that_run_away_are_not_climbed_on(monkeypatch: pytest.MonkeyPatch, refresh: str) -> None:
+    """Of Monte-Carlo EM: finite, and beyond what any imputation is."""
+    plain, calls = mcem.exact_draws, 0
+
+    def draws(*arguments: Any) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return plain(*arguments) + (10 * RUNAWAY if calls == 4 else 0.0)
+
+    monkeypatch.setattr(mcem, "exact_draws", draws)
+    config = mcem.McemConfig(refresh=refresh, epochs=6, optim={"batch_size": 16, "lr": 0.01})  # type: ignore[arg-type]
+    data = table(0.2)
+    model = FactorAnalysis.build(FaConfig(factors=1), data.layout).double()
+    state = mcem.init(model, data, config, torch.Generator().manual_seed(1))
+    lines = metrics_of(run(state))
+    assert state.healed == (1 if refresh == "step" else BATCHES) and all(
+        abs(line.get("objective", 0)) < 1e3 for line in lines
+    )
 
 
 def test_a_step_without_clipping_is_watched_too() -> None:

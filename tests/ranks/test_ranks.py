@@ -26,7 +26,7 @@ from tests.ranks.together import ROOT, Ended, ended, started, together
 from tests.tensors import same_tensors
 from vgi_cli.chains.store.packed import Batch, Whole
 from vgi_cli.errors import InputError, UsageError
-from vgi_cli.fitting.sharing import check_same_table
+from vgi_cli.fitting.sharing import check_same_table, shared_by
 from vgi_cli.machine.launch import BY_ITSELF, Launch, launch_of
 from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.table.frames import from_frame
@@ -167,6 +167,8 @@ def test_a_rank_is_killed_and_any_number_of_them_goes_on(victim: int, tmp_path: 
     for name, world in (("a", 1), ("b", 1), ("two", 2), ("four", 4)):
         results = fitted(tmp_path, world, "--resume", "-o", name)
         assert [one.code for one in results] == [0] * world, results
+        manifest = json.loads((tmp_path / name / "manifest.json").read_text())
+        assert manifest["ranks"] == ([2] if world == 2 else [2, world])
     assert same_tensors(tensors(tmp_path / "a"), tensors(tmp_path / "b"))
     close(tmp_path / "a", tmp_path / "two", 5e-3)
     close(tmp_path / "a", tmp_path / "four", 5e-3)
@@ -194,7 +196,8 @@ def test_a_time_limit_ends_all_ranks_at_the_same_step(tmp_path: Path) -> None:
     said = ["t.csv", "--model", "fa", "--method", "vgi", "--epochs", "100000", "--time-limit", "12", "-o", "run"]
     results = fitted(tmp_path, 2, *said)
     assert [one.code for one in results] == [0, 0], results
-    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["stopped_by"] == "time_limit"
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert manifest["stopped_by"] == "time_limit" and manifest["ranks"] == [2]
 
 
 @pytest.mark.slow
@@ -292,6 +295,16 @@ def test_a_process_alone_is_alone() -> None:
     assert launch_of(AS_RANK_0) == Launch(0, 2, 0, 1)
     assert Launch(3, 4, 0, 2).leaves_to_others(130) and not Launch(3, 4, 0, 2).leaves_to_others(2)
     assert Launch(3, 4, 1, 2).leaves_to_others(2) and not Launch(3, 4, 1, 2).leaves_to_others(1)
+
+
+def test_the_manifest_notes_how_many_processes_there_were() -> None:
+    assert shared_by({}, 1, resumed=False) == shared_by({}, 1, resumed=True) == [1]
+    assert shared_by({"ranks": [2]}, 4, resumed=False) == [4] and shared_by({}, 2, resumed=True) == [1, 2]
+    assert shared_by({"ranks": [2]}, 2, resumed=True) == [2] and shared_by({"ranks": [2, 1]}, 4, resumed=True) == [
+        2,
+        1,
+        4,
+    ]
 
 
 @given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 8))

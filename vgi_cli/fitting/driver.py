@@ -24,7 +24,9 @@ from vgi_cli.errors import FitError
 from vgi_cli.fitting.plateau import Plateau
 from vgi_cli.machine.work import OutOfTime, Stop
 from vgi_cli.methods.base import EpochEnd, Events, Parts, PieceEnd, State
+from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
+from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.ranks import ALONE, Ranks
 from vgi_cli.reporting import TRAINING, Measured, Reporter, Stage, gpu_bytes
 from vgi_cli.runs.store import RunStore
@@ -209,6 +211,8 @@ class Drive:
                 self._turn(outcome, False)
         except torch.linalg.LinAlgError:
             raise self._diverged("a covariance is no longer positive definite") from None
+        except StepFailed as error:
+            raise self._diverged(str(error)) from None
         if self._signal is not None:  # also while the last checkpoint was written: no refits after it
             saved = "" if self.run.address is None else f", saved in {self.run.name},"
             raise self.stop.interrupted(
@@ -252,10 +256,13 @@ class Drive:
         self._refuse_non_finite(event.metrics)
         if healed := event.metrics.get("healed"):
             factor = event.metrics["rate_factor"]
+            most = f"; the most extreme column is '{most_extreme(self.table)[0]}'"
+            what = f"{healed} step{'s' * (healed > 1)} of epoch {event.epoch} had numbers that are not finite"
+            if still := event.metrics.get("still"):
+                what, most = f"all moves of '{still}' in epoch {event.epoch} were refused", ""
             self.reporter.warn(
-                f"{healed} step{'s' * (healed > 1)} of epoch {event.epoch} had numbers that are not finite: training "
-                f"went back to where it was good, and the learning rate is {factor:g} of the planned one from here; "
-                f"the most extreme column is '{most_extreme(self.table)[0]}'"
+                f"{what}: training went back to where it was good, and the learning rate is {factor:g} of the planned "
+                f"one from here{most}"
             )
         line: dict[str, Any] = {"epoch": event.epoch, "step": self.steps, **event.metrics}
         if self.validator is not None and self.state.epoch >= 1 and self._due():
@@ -377,10 +384,11 @@ class Drive:
 
     def _diverged(self, what: str) -> FitError:
         column, size = most_extreme(self.table)
+        other = "raise --set method.floor" if isinstance(self.state, EmState) else "take a smaller --set optim.lr"
         return FitError(
             f"{what} in epoch {self.state.epoch + 1}; the last good checkpoint is kept. "
             f"The most extreme column is '{column}': a value {size:.3g} standard deviations from its centre",
-            f"look at column '{column}', or take a smaller --set optim.lr",
+            f"look at column '{column}', or {other}",
         )
 
 

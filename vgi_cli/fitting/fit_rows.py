@@ -33,6 +33,7 @@ from vgi_cli.fitting.refits import (
     split_bootstrap,
 )
 from vgi_cli.fitting.rows import Rows, held_out, training_rows
+from vgi_cli.fitting.sharing import shared_by
 from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
@@ -370,6 +371,8 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         constant=_chain_context(job, state),
         resume_with="" if run.address is None else f"vgi fit --resume --out {run.name}{plugins.flags()}",
     )
+    if (ranks := shared_by(run.manifest, work.ranks.world, resumed=resumed)) != [1]:
+        run.manifest["ranks"] = ranks
     before = run.manifest["stopped_by"]
     if "chosen" not in run.manifest:  # older versions did not note it
         run.manifest["chosen"] = chosen(recipe, run.manifest.get("requested", {}))

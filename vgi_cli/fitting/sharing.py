@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.ranks import Ranks
 from vgi_cli.registry.names import METHODS, MODELS
@@ -45,6 +48,13 @@ def check_shared(recipe: Recipe) -> None:
     ):
         if there:
             raise UsageError(f"{said} in one process, and this is one of several", f"leave out {key}, or take {FIRST}")
+
+
+def shared_by(manifest: Mapping[str, Any], world: int, *, resumed: bool) -> list[int]:
+    """How many processes shared a fit: one number after the other, as often as it went on with another one (`ranks` of
+    a manifest)."""
+    before = list(manifest.get("ranks", [1])) if resumed else []
+    return before if before[-1:] == [world] else [*before, world]
 
 
 def check_same_table(table: Table, ranks: Ranks) -> None:

@@ -113,6 +113,8 @@ def run(state: GradientState, stop: Callable[[], bool] = never) -> Events:
         for batch in batches(state):
             with state.healing(batch):
                 state.set_rates()
+                if state.keeps:
+                    state.watch(batch.x[: len(batch.rows) * state.chains.K])
                 g = state.step_generator()
                 objective = state.objective(state, batch, g) if len(batch.x) else batch.x.new_zeros(())
                 state.total += ascend(objective, optim.clip, state.optim_theta, ranks=state.ranks)

@@ -120,6 +120,7 @@ class LoopState(State):
         self.averaged = 0  # steps in the average; minus these where the next step begins a new one
         self.total = chains.x.new_zeros(())
         self.counts: dict[str, Tensor] = {}
+        self.still: str | None = None  # a column of which nothing moved in this epoch
         self.healed = 0  # steps that failed
         self._healed_before = 0  # those of whole epochs
         self._good: dict[str, Tensor] = {}  # what a failed step goes back to
@@ -320,9 +321,9 @@ class LoopState(State):
         except torch.linalg.LinAlgError:
             if not self.ranks.alone:  # the others do not hear of it
                 raise
-            self._heal(StepFailed("a covariance"), batch, here)
+            self._heal(StepFailed("a covariance is no longer finite"), batch.x, here)
         except StepFailed as error:  # of a sum over all ranks: each has it
-            self._heal(error, batch, here)
+            self._heal(error, batch.x, here)
         else:
             self._good = here or self._good  # good is what a step could be taken from
 
@@ -330,21 +331,29 @@ class LoopState(State):
         """StepFailed where an imputation in rows [R, D] is not finite, or has run away; of one process alone, since
         others do not hear of it."""
         if self.ranks.alone and x.device.type == "cpu" and len(x) and not bool(x.abs().amax() <= RUNAWAY):
-            raise StepFailed("an imputation", int((~(x.abs() <= RUNAWAY)).sum(0).argmax()))
+            raise StepFailed("an imputation is no longer finite", int((~(x.abs() <= RUNAWAY)).sum(0).argmax()))
 
-    def _heal(self, error: StepFailed, batch: Batch, here: Mapping[str, Tensor]) -> None:
-        """After a step that failed. `here`: what it began from, for a first step, before which none was taken."""
+    def stood_still(self, dimension: int) -> None:
+        """At the end of an epoch in which every move of a dimension was refused: go back as after a step that failed,
+        and count it as one."""
+        self.still = self.chains.layout.label(dimension)
+        self._heal(StepFailed(f"no imputation of '{self.still}' was moved", dimension), self.chains.x, {})
+
+    def _heal(self, error: StepFailed, x: Tensor, here: Mapping[str, Tensor]) -> None:
+        """After a step on rows x [R, D] that failed. `here`: what it began from, for a first step, before which none
+        was taken."""
         self.healed += 1
         if self.healed > MOST_HEALED:
-            layout, x = self.chains.layout, batch.x if len(batch.x) else self.chains.x
-            dimension = error.dimension
+            layout, x = self.chains.layout, x if len(x) else self.chains.x
+            dimension, most = error.dimension, ""
             if dimension is None or dimension >= layout.D:
+                most = ", the most extreme there"
                 dimension = int(layout.data(x).abs().nan_to_num(torch.inf).amax(0).argmax())
             epoch = f"epoch {self.stage_epoch + 1}{' of a warm-up' if self.stage < Stage.MAIN else ''}"
             raise FitError(
-                f"{error.what} is no longer finite in {epoch}, for the {self.healed}th time, though "
+                f"{error} in {epoch}, for the {self.healed}th time, though "
                 "each time training went back and halved its steps; the last good checkpoint is kept. Look at column "
-                f"'{layout.label(dimension)}', the most extreme there",
+                f"'{layout.label(dimension)}'{most}",
                 f"--column '{layout.label(dimension)}=carry' leaves it out; or take a smaller --set optim.lr",
             )
         if good := self._good or here:
@@ -385,13 +394,15 @@ class LoopState(State):
     def epoch_end(self) -> EpochEnd:
         """Close an epoch: publish, say what it was like, and set the counters to the next."""
         self.publish()
-        healed = self.healed - self._healed_before
-        if 0 < healed < self.batches:
-            self.total *= self.batches / (self.batches - healed)  # the mean is that of the steps that were taken
+        failed = self.healed - self._healed_before
+        if 0 < failed < self.batches:
+            self.total *= self.batches / (self.batches - failed)  # the mean is that of the steps that were taken
         metrics = self.close_epoch()
-        if healed >= self.batches:
+        if failed >= self.batches:
             metrics.pop("objective", None)  # no step of this epoch was taken
-        if healed:
+        if self.still:
+            metrics["still"], self.still = self.still, None
+        if healed := self.healed - self._healed_before:
             metrics |= {"healed": healed, "rate_factor": self.damping}
             self._healed_before = self.healed
         for value in (self.total, *self.counts.values()):

@@ -106,12 +106,12 @@ class held_fixed:  # noqa: N801 (reads like a keyword)
 
 
 class StepFailed(Exception):
-    """A step that was not taken, because a number in it is not finite or an imputation ran away."""
+    """A step that was not taken, because a number in it is not finite or an imputation ran away; or steps that moved
+    nothing. Its text says what, as `the objective is no longer finite`."""
 
     def __init__(self, what: str, dimension: int | None = None) -> None:
         """`dimension` of the rows in which it is, where that is known."""
         super().__init__(what)
-        self.what = what
         self.dimension = dimension
 
 
@@ -130,14 +130,14 @@ def ascend(objective: Tensor, clip: float | None, *optimisers: torch.optim.Optim
         objective = _together(objective, [p for o in optimisers for p in parameters_of(o)], ranks)
     watched = objective.device.type == "cpu"
     if watched and not bool(objective.isfinite()):
-        raise StepFailed("the objective")
+        raise StepFailed("the objective is no longer finite")
     for optimiser in optimisers:
         if clip is not None:
             norm = nn.utils.clip_grad_norm_(parameters_of(optimiser), clip)
         elif watched:
             norm = nn.utils.get_total_norm([p.grad for p in parameters_of(optimiser) if p.grad is not None])
         if watched and not bool(norm.isfinite()):
-            raise StepFailed("a gradient")
+            raise StepFailed("a gradient is no longer finite")
     for optimiser in optimisers:
         optimiser.step()
     return objective.detach()

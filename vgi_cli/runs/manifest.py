@@ -90,6 +90,7 @@ class Record(_Part):
     timings: dict[str, float] = {}
     time_limit: dict[str, Any] = {}
     max_memory: Count | None = None
+    ranks: tuple[Count, ...] = (1,)
     encoded: Sha256 | None = None
     checkpoint: str | None = None
     finetuned_objective: dict[str, float | str] | None = None

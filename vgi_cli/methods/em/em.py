@@ -39,6 +39,7 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.errors import FitError
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
 from vgi_cli.methods.em.steps import NOT_BEGUN, REFINED, Begun, Step, em_step, iteration_in_pieces, parameters_of
+from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
@@ -173,10 +174,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
     while state.epoch < state.epochs and not state.converged:
         value = yield from _iteration(state)
         if not bool(torch.isfinite(value.objective)):
-            raise FitError(
-                f"the objective of EM is {value.objective.item()} at iteration {state.epoch + 1}",
-                "raise --set method.floor",
-            )
+            raise StepFailed("the objective is no longer finite")
         gain = ((value.objective - state.objective) / rows).item()
         state.nearness.add(gain)
         state.converged = gain < state.tolerance

@@ -79,6 +79,7 @@ def draw_and_climb(state: GradientState, batch: Batch, generator: torch.Generato
         state.draw_empty_rows()
     if len(batch.rows):
         fresh = exact_draws(state, batch.rows, generator)
+        state.watch(fresh)
         state.chains.store(batch.rows, fresh)
         batch = batch._replace(x=torch.cat([fresh, batch.x[len(fresh) :]]))
     return log_likelihood(state, batch, generator)

@@ -25,6 +25,8 @@ from vgi_cli.models.base import Model
 
 TAKEN = ("layout", "scan", "block_columns")
 """Settings that a fit by `vgi` takes by its table where they are open."""
+STILL = 1000
+"""Moves of a column in an epoch all of which must be refused for its conditional to count as dead."""
 Objective = Callable[[Inference, Tensor, Tensor, Tensor, DrawNoise], Tensor]
 """Weighted sum of the objective over rows x [R, D], missing [R, D], weight [R]: scalar, nats."""
 
@@ -115,6 +117,9 @@ class VgiState(LoopState):
                 metrics["acceptance"] = [_shown(r) for r in layout.of_columns(rate).tolist()]  # that of its block
                 if rate.shape[0] > layout.d:
                     metrics["acceptance_latents"] = _shown(float(rate[layout.d]))  # they are one block
+                still = (counts["tally/tried"] >= STILL) & (counts["tally/accepted"] == 0)
+                if (dead := still[self.q.block_of][: layout.d].nonzero()).numel():
+                    self.stood_still(int(dead[0, 0]))
         return metrics
 
     @property
