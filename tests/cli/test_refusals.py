@@ -715,3 +715,7 @@ def test_a_fit_where_another_was_killed_while_it_replaced_a_run_says_where_that_
     assert done.code == 0
     assert "warning: the run that --force was to replace there is still in '.run.replaced.1' (to have it" in done.err
     assert Path(".run.replaced.1/manifest.json").exists() and (run / "model.safetensors").exists()
+    done = vgi("fit", "--resume", "--out", "run")
+    assert done.code == 0 and Path(".run.replaced.1/manifest.json").exists()
+    said = "warning: the run that --force replaced by this one is still in '.run.replaced.1' (to remove it: rm -rf "
+    assert said in done.err and ".run.replaced.1)" in done.err

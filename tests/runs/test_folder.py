@@ -18,7 +18,7 @@ from vgi_cli.fitting.plan import find_run
 from vgi_cli.runs import files as checkpoint
 from vgi_cli.runs import folder as directory
 from vgi_cli.runs.files import COMMITTED, PENDING, commit, finish_commit, write_atomic, write_synced
-from vgi_cli.runs.folder import RunFolder, check_free, claim
+from vgi_cli.runs.folder import RunFolder, beside, check_free, claim, set_aside
 from vgi_cli.runs.lock import sole_writer
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
@@ -430,6 +430,15 @@ def test_force_goes_on_replacing_a_run_where_it_was_killed(tmp_path: Path, left:
         assert killed_while_replacing_again.replaces and len(aside_of(path)) == 1
     claimed = claim(path, force=True)
     claimed.commit()
+    assert aside_of(path) == []
+
+
+def test_force_removes_what_it_left_when_it_was_killed_after_the_new_run_had_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    killed_while_replacing(path)
+    saved(path)
+    assert set_aside(path) == [] and beside(path) == aside_of(path) != []
+    claim(path, force=True).commit()
     assert aside_of(path) == []
 
 

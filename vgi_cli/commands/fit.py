@@ -49,7 +49,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.reporting import ENCODING, POSTERIOR, READING, REFITS, SAVING, TRAINING, TRYING, Reporter, Silent
 from vgi_cli.runs.elsewhere import RunElsewhere
-from vgi_cli.runs.folder import CARD, RunFolder, check_free, claim, in_its_place, set_aside
+from vgi_cli.runs.folder import CARD, RunFolder, beside, check_free, claim, in_its_place, left_beside, set_aside
 from vgi_cli.runs.lock import sole_writer
 from vgi_cli.runs.store import SCHEMA, RunStore
 from vgi_cli.settings.problems import Settings, origin
@@ -74,6 +74,8 @@ def fit(request: FitRequest, reporter: Reporter) -> RunFolder:
     run = find_run(out) if request.resume else None
     if out is not None and not request.force and (aside := set_aside(out)):
         reporter.warn(f"{in_its_place(out, aside[0])}; it stays there, and this fit goes on")
+    elif out is not None and run is not None and (aside := beside(out)):
+        reporter.warn(left_beside(out, aside[0]))
     with watch_signals() as stop, Ceiling() as ceiling, _ranks(request, run) as ranks:
         if run is not None:
             return _resume(run, request, Work(reporter, limit, stop, request.started, run.path, ranks=ranks), ceiling)

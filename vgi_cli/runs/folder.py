@@ -108,13 +108,17 @@ def vacant(path: Path) -> bool:
 def set_aside(path: Path) -> list[Path]:
     """The runs that `--force` was to replace by one at `path` and has not, because it was killed before that one had a
     model; the newest first."""
-    if any((path / name).exists() for name in ("model.safetensors", COMMITTED)):
-        return []
+    return [] if any((path / name).exists() for name in ("model.safetensors", COMMITTED)) else beside(path)
+
+
+def beside(path: Path) -> list[Path]:
+    """The runs that `--force` moved aside for one at `path`, and has not removed because it was killed; the newest
+    first."""
     path = path.absolute()
     if not path.parent.is_dir():
         return []
-    beside = (one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}{REPLACED}"))
-    kept = [one for one in beside if (one / MANIFEST).exists() or (one / COMMITTED).exists()]
+    moved = (one for one in path.parent.iterdir() if one.name.startswith(f".{path.name}{REPLACED}"))
+    kept = [one for one in moved if (one / MANIFEST).exists() or (one / COMMITTED).exists()]
     return sorted(kept, key=lambda one: one.stat().st_ctime, reverse=True)
 
 
@@ -125,6 +129,13 @@ def in_its_place(path: Path, aside: Path) -> str:
     writer = writing(path)
     how = f"to have it back: {back}" if writer is None else f"{writer} writes the new one; without it: {back}"
     return f"the run that --force was to replace there is still in '{kept}' ({how})"
+
+
+def left_beside(path: Path, aside: Path) -> str:
+    """Where the run is that `--force` replaced by the one at `path` before it was killed, and how it goes."""
+    kept = path.with_name(aside.name) if path.name else aside
+    away = f"rm -rf {shlex.quote(str(kept))}"
+    return f"the run that --force replaced by this one is still in '{kept}' (to remove it: {away})"
 
 
 def _place_aside(out: Path) -> Path:
@@ -171,7 +182,7 @@ def claim(out: Path | None, force: bool = False, parent: Path | None = None) -> 
                 raise RunError(f"cannot create '{path}': {error.strerror}", "choose a folder with --out") from None
     check_free(out, force)
     try:
-        older = set_aside(out) if force else []
+        older = beside(out) if force else []
         if out.exists() and not vacant(out):
             replaced = _place_aside(out)
             with sole_writer(out):
