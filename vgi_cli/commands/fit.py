@@ -57,8 +57,8 @@ from vgi_cli.settings.recipe import Recipe, as_settings
 from vgi_cli.table.base import Table
 from vgi_cli.table.columns import TableInFiles
 
-IN_FILES = ("em", "vgi")
-"""Methods that work on a table whose rows lie in files, of models without latent variables."""
+IN_FILES = ("em", "vgi", "vbgi")
+"""Methods that work on a table whose rows lie in files."""
 READ, KNOWN = 0.4, 0.7
 """Shares of the reading after which the table is in memory, and its columns are known."""
 
@@ -163,8 +163,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
     work.reporter.plan([READING, *stages(recipe, None)])
     with work.reporter.stage(READING) as stage:
         if table is None:
-            placing = Placing(request.max_memory, why_in_memory(recipe), (work.folder or Path()).absolute())
-            table = place(recipe, placing, ceiling, work.reporter)
+            table = place(recipe, _placing(recipe, request.max_memory, work.folder), ceiling, work.reporter)
         check_same_table(table, work.ranks)
         stage(READ)
         recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
@@ -217,14 +216,19 @@ def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> 
     return load(fit_rows(rows, recipe, held=held, said=settings, work=work).run, Silent())
 
 
+def _placing(recipe: Recipe, said: int | None, folder: Path | None) -> Placing:
+    """How a fit by a recipe may keep its table; `said`: the limit that somebody gave."""
+    model = "mixture" if recipe.model.name == "auto" else recipe.model.name
+    method = recipe.method.name or registry.MODELS[model].traits.method
+    return Placing(said, why_in_memory(recipe), (folder or Path()).absolute(), networks=method != "em")
+
+
 def why_in_memory(recipe: Recipe) -> str | None:
     """Why a fit by a recipe needs its table in memory; None: it does not."""
     model = "mixture" if recipe.model.name == "auto" else recipe.model.name
     method = recipe.method.name or registry.MODELS[model].traits.method
     if method not in IN_FILES:
         return f"method {method} works in memory only (in files: {', '.join(IN_FILES)})"
-    if "latent" in registry.MODELS[model].provides:
-        return f"model {model} works in memory only"
     if recipe.uncertainty == "posterior":
         return "uncertainty=posterior works in memory only"
     if recipe.holdout_cells is not None:
@@ -259,7 +263,7 @@ def _resume(run: RunFolder, request: FitRequest, work: Work, ceiling: Ceiling) -
         require_files(request.max_memory, table)
         if table is None:
             said = request.max_memory or run.record.max_memory
-            table = place(recipe, Placing(said, why_in_memory(recipe), run.path.absolute()), ceiling, reporter)
+            table = place(recipe, _placing(recipe, said, run.path), ceiling, reporter)
         check_same_data(run, table)
         schema = Schema.from_json(run.text(SCHEMA))
         kept = _kept(run, table, schema, reporter)

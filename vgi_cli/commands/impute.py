@@ -263,7 +263,9 @@ def require_memory(origin: Origin, fitted: FittedTable, request: ImputeRequest) 
         stems.append("imputations")
     run = fitted.run.path if isinstance(fitted.run, RunFolder) else Path()
     size = rough_size([run / f"{stem}.safetensors" for stem in stems])
-    refuse_beyond(cast(int, request.max_memory), origin, to_impute(origin, size), "imputing")
+    refuse_beyond(
+        cast(int, request.max_memory), origin, to_impute(origin, size, fitted.recipe.method.name != "em"), "imputing"
+    )
 
 
 def dry_run(request: ImputeRequest, reporter: Reporter) -> ImputePlan:

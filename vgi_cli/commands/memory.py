@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PROGRAM = 450_000_000
 """Bytes of the program itself, its libraries included."""
+NETWORKS = 250_000_000
+"""Bytes of loops that are compiled, and of what networks compute with, where a model or a method has any."""
 CELL, CSV_CELL = 170, 60
 """Bytes of a cell of a table that is fitted in memory, at the peak; and those of the text of CSV on top."""
 ROW, CSV_ROW = 160, 260
@@ -51,10 +53,11 @@ class Need(NamedTuple):
     in_files: int | None
 
 
-def needed(origin: Origin, *, in_files: bool) -> Need:
-    """What a fit takes of a table of so many rows and columns; a pure function of these."""
+def needed(origin: Origin, *, in_files: bool, networks: bool = False) -> Need:
+    """What a fit takes of a table of so many rows and columns, by a model with `networks` or without; a pure function
+    of these. With its rows in files networks are part of what is computed on a piece of them."""
     csv, cells = origin.format == "csv", origin.N * len(origin.names)
-    memory = PROGRAM + cells * (CELL + CSV_CELL * csv)
+    memory = PROGRAM + NETWORKS * networks + cells * (CELL + CSV_CELL * csv)
     files = PROGRAM + STARTING + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
     return Need(memory, int(files / (1 - WORK_SHARE)) if in_files else None)
 
@@ -66,20 +69,22 @@ def require_files(said: int | None, table: Table | None) -> None:
 
 
 def require_memory(
-    said: int | None, data: Sequence[str], mask: str | None, reading: TableSettings, tables: int
+    said: int | None, data: Sequence[str], mask: str | None, reading: TableSettings, tables: int, networks: bool = False
 ) -> None:
     """UsageError with the size that would do, where a command that holds so many such tables in memory may not take
-    what they need. `said`: the most bytes it may take; None: nobody said."""
+    what they need, with models that have `networks` or without. `said`: the most bytes it may take; None: nobody said.
+    """
     if said is None:
         return
     origin = open_blocks(data, mask, reading).origin
     need = needed(origin, in_files=False).in_memory
-    refuse_beyond(said, origin, PROGRAM + tables * (need - PROGRAM), "looking at")
+    refuse_beyond(said, origin, PROGRAM + NETWORKS * networks + tables * (need - PROGRAM), "looking at")
 
 
-def to_impute(origin: Origin, run: int) -> int:
-    """What imputing takes, block by block, of a table of so many rows and a run whose files have so many bytes."""
-    return PROGRAM + IMPUTING + origin.N * IMPUTED_ROW + 2 * run
+def to_impute(origin: Origin, run: int, networks: bool = False) -> int:
+    """What imputing takes, block by block, of a table of so many rows and a run whose files have so many bytes, of a
+    model with `networks` or without."""
+    return PROGRAM + NETWORKS * networks + IMPUTING + origin.N * IMPUTED_ROW + 2 * run
 
 
 def refuse_beyond(said: int, origin: Origin, bytes: int, doing: str) -> None:
@@ -112,11 +117,13 @@ class Placing(NamedTuple):
     said      the limit in bytes that somebody gave; None: nobody did
     why_not   why the command cannot work on a table in files; None: it can
     folder    where the files would lie
+    networks  whether the model or the method has any
     """
 
     said: int | None
     why_not: str | None
     folder: Path
+    networks: bool = False
 
 
 def place(recipe: Recipe, placing: Placing, ceiling: Ceiling, reporter: Reporter) -> Table:
@@ -130,7 +137,7 @@ def place(recipe: Recipe, placing: Placing, ceiling: Ceiling, reporter: Reporter
     if said is None and EXPANDED * rough_size(recipe.data) <= FREE_SHARE * free_ram():
         return read(recipe.data, recipe.mask, recipe.table)
     source = open_blocks(recipe.data, recipe.mask, recipe.table)
-    need = needed(source.origin, in_files=placing.why_not is None)
+    need = needed(source.origin, in_files=placing.why_not is None, networks=placing.networks)
     limit = int(FREE_SHARE * free_ram()) if said is None else said
     if need.in_memory <= limit:
         return read(recipe.data, recipe.mask, recipe.table)

@@ -38,13 +38,12 @@ def empirical(chains: Chains, generator: torch.Generator) -> None:
     N = len(chains.x)
     K, device = chains.K, generator.device
     cells = InOrder(chains, device)
-    pieces = max(1, N // PIECE)
-    edges = [*(PIECE * n for n in range(pieces)), N]
+    every = list(in_pieces(N))
     for unit in chains.layout.units:
         width = unit.stop - unit.start
         absent = chains.missing[:, unit.start].to(device)
         seen = chains.x[:, unit].to(device)[~absent]
-        for start, end in pairwise(edges):
+        for start, end in every:
             if len(seen) == 0:
                 draws = torch.randn(end - start, K, width, generator=generator, dtype=seen.dtype, device=device)
             else:
@@ -52,6 +51,12 @@ def empirical(chains: Chains, generator: torch.Generator) -> None:
             holes = absent[start:end]
             cells.put(unit, slice(start, end), holes, draws[holes])
         cells.after(unit, absent)
+
+
+def in_pieces(N: int) -> Iterator[tuple[int, int]]:
+    """First row and end of each piece of N rows: PIECE of them, and more in the last one."""
+    count = max(1, N // PIECE)
+    return pairwise([*(PIECE * n for n in range(count)), N])
 
 
 def initial_imputations(chains: Chains, table: TensorTable, initial: str, generator: torch.Generator) -> None:

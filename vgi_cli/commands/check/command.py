@@ -89,7 +89,7 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
     with reporter.stage(READING) as stage:
         require_files(request.max_memory, request.table)
         if request.table is None:
-            require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, tables=1)
+            require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, 1, request.trial)
         table = read(recipe.data, recipe.mask, recipe.table) if request.table is None else request.table
         stage(0.6)
         schema, notes = inferred(table, recipe.table)

@@ -252,7 +252,8 @@ def _tables(fitted: FittedTable, request: EvaluateRequest) -> tuple[Table, Table
     require_files(request.max_memory, table)
     if table is None:
         tables = 1 + (truth is None and (request.truth is not None or mask is not None))
-        require_memory(request.max_memory, request.said("data"), mask, reading, tables)
+        networks = fitted.recipe.method.name != "em"
+        require_memory(request.max_memory, request.said("data"), mask, reading, tables, networks)
         table = read(request.said("data"), mask, reading)
         if request.truth is not None:
             truth = read([request.truth], None, reading)

@@ -11,15 +11,17 @@ import torch
 from torch import Tensor
 
 from vgi_cli.chains.moves import Moves, OfRows, SweepNoise, Swept, sweep, sweep_noise
-from vgi_cli.chains.store.packed import PIECE, Chains
+from vgi_cli.chains.store.packed import Chains
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.layout import Layout
+from vgi_cli.methods.start import in_pieces
 from vgi_cli.methods.vgi.build import build_conditionals
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import DrawNoise, Estimate, draw_noise, vgi_objective
 from vgi_cli.models.base import Latent, Model
 from vgi_cli.notation import LogDensity
+from vgi_cli.scratch import pieces
 
 
 class Inference(NamedTuple):
@@ -87,19 +89,28 @@ class Target(ABC):
         L = self.latents(model)
         if L == 0:
             return table
-        absent = table.missing.any(1, keepdim=True).expand(-1, L)
-        x = torch.cat([table.x, table.x.new_zeros(table.N, L)], 1)
-        return TensorTable(x, torch.cat([table.missing, absent], 1), table.layout.with_latents(L))
+        layout, scratch = table.layout.with_latents(L), table.scratch
+        if scratch is None:
+            absent = table.missing.any(1, keepdim=True).expand(-1, L)
+            x = torch.cat([table.x, table.x.new_zeros(table.N, L)], 1)
+            return TensorTable(x, torch.cat([table.missing, absent], 1), layout)
+        x = scratch.zeros(table.N, layout.D, dtype=table.x.dtype)
+        missing = scratch.zeros(table.N, layout.D, dtype=torch.bool)
+        for rows in pieces(table.N, 8 * layout.D):
+            layout.data(x)[rows], layout.data(missing)[rows] = table.x[rows], table.missing[rows]
+            missing[rows, layout.d :] = table.missing[rows].any(1, keepdim=True)
+        return TensorTable(x, missing, layout, scratch=scratch)
 
     def start_latents(self, chains: Chains, model: Model, generator: torch.Generator) -> None:
         """Set the latents of all chains to draws of the prior, which is their f0. `generator` is on the CPU."""
         L, d = chains.layout.L, chains.layout.d
         if L == 0:
             return
-        noise = torch.randn(len(chains.incomplete), chains.K, L, generator=generator, dtype=chains.x.dtype)
-        with torch.no_grad():
-            z = cast(Latent, model).prior.draw(noise.to(chains.x.device))
-        for rows, drawn in zip(chains.incomplete.split(PIECE), z.split(PIECE), strict=True):
+        for start, end in in_pieces(len(chains.incomplete)):
+            rows = chains.incomplete[start:end]
+            noise = torch.randn(len(rows), chains.K, L, generator=generator, dtype=chains.x.dtype)
+            with torch.no_grad():
+                drawn = cast(Latent, model).prior.draw(noise.to(chains.x.device))
             x = chains.load(rows)[0]
             x[:, d:] = drawn.reshape(-1, L)
             chains.store(rows, x)
