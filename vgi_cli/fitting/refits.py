@@ -315,7 +315,8 @@ def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work)
             if healed := getattr(state, "healed", 0):
                 work.reporter.warn(
                     f"{healed} step{'s' * (healed > 1)} of refit {max(number, 0) + 1} by {recipe.method.named} had "
-                    "numbers that are not finite: it went back to where it was good, with smaller steps"
+                    "numbers that are not finite, or moved nothing: it went back to where it was good, with smaller "
+                    "steps"
                 )
             found = {name: value.detach().cpu().clone() for name, value in state.parts()["model"].items()}
             if reference is None:
