@@ -242,7 +242,7 @@ def _check_csv(case: Case, text: str, names: Mapping[str, str | None], long: boo
         header, *rows = csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=""), delimiter=delimiter)
         for row in rows[len(rows) - len(rows) // 2 :] if long else rows:
             for name, cell in zip(header, row, strict=False):
-                if name in names and _is_hole(cell, tokens):
+                if name in names and _is_hole(cell, tokens, raw=False):
                     raise Wrong(f"a hole is left in {name!r}:\n{text}")
         return
     pattern, holes = _pattern(case, names, tokens)
@@ -259,9 +259,10 @@ def _tokens(case: Case) -> list[str]:
     return [case.fit[i + 1] for i, flag in enumerate(case.fit) if flag == "--na-values"]
 
 
-def _is_hole(cell: str, tokens: Sequence[str]) -> bool:
-    """Whether a raw cell is missing; a token that is a number is meant however it is spelled."""
-    text = cell.strip('"').strip()
+def _is_hole(cell: str, tokens: Sequence[str], *, raw: bool = True) -> bool:
+    """Whether a cell is missing; a token that is a number is meant however it is spelled. `raw`: in quotes, if any; of
+    one that was parsed a quote is a part (`""N/A"` is `N/A"`)."""
+    text = (cell.strip('"') if raw else cell).strip()
     return text in HOLES or text in tokens or _number(text) in map(_number, tokens)
 
 
