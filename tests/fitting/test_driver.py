@@ -24,7 +24,7 @@ from vgi_cli.completers.base import never
 from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.fitting import driver
 from vgi_cli.machine.work import Stop
-from vgi_cli.methods.base import EpochEnd, Events, State, StepEnd
+from vgi_cli.methods.base import EpochEnd, Events, PieceEnd, State, StepEnd
 from vgi_cli.methods.em import em
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.reporting import Silent
@@ -97,6 +97,30 @@ def test_sigint_exits_130(tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as caught:
         drive.go()
     assert caught.value.exit_code == 130
+
+
+def test_a_signal_is_heard_between_the_pieces_of_a_step(tmp_path: Path, whole: Path) -> None:
+    """A piece is no step: none is counted, and no limit is looked at."""
+    path, stop = tmp_path / "cut", Stop()
+    drive = new_drive(new_run(path), stop=stop, deadline=None)
+
+    def run(state: FakeState, stop_now: Callable[[], bool]) -> Events:
+        for count, event in enumerate(METHOD.run(state, stop_now), 1):
+            yield event
+            if count == 6:
+                drive.deadline = 0.0
+                yield PieceEnd()
+                drive.deadline = None
+                stop.handle(signal.SIGTERM, None)
+                yield PieceEnd()
+
+    drive.advance = run
+    with pytest.raises(Interrupted) as caught:
+        drive.go()
+    assert caught.value.exit_code == 143
+    assert RunFolder.open(path).manifest["progress"]["steps"] == 6
+    resumed(path).go()
+    assert_same(path, whole)
 
 
 def test_stop_after_stops_and_may_be_lifted(tmp_path: Path, whole: Path) -> None:
