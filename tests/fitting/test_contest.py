@@ -45,13 +45,14 @@ def rows(frame: pd.DataFrame, of: Recipe) -> Rows:
     return rows_of(table, schema, of.seed)
 
 
-def scored(frame: pd.DataFrame, of: Recipe) -> contest.Scores:
+def scored(frame: pd.DataFrame, of: Recipe, known: contest.Folds | None = None) -> contest.Scores:
     encoded = rows(frame, of)
     generator = torch.Generator().manual_seed(0)
     columns = contest.columns_of(encoded)
     parts = torch.randint(contest.PARTS, (len(frame), len(columns)), generator=generator)
     fold = torch.randperm(len(frame), generator=generator) % contest.FOLDS
-    *_, last = contest.score(contest.Candidate("one", of, encoded), columns, parts, fold, {})
+    known = contest.Folds({}, {}) if known is None else known
+    *_, last = contest.score(contest.Candidate("one", of, encoded), columns, parts, fold, known)
     assert isinstance(last, contest.Scores)
     return last
 
@@ -69,6 +70,15 @@ def two_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- the scores ------------------------------------------------------------------------------------------------------
+
+
+def test_a_candidate_scores_as_alone_beside_others_whose_folds_it_shares(two_folds: None) -> None:
+    frame, known = holes(normal(60, 1), 0.2, 2), contest.Folds({}, {})
+    scored(frame, recipe("mixture", components=2), known)
+    assert set(known.starts) == set(known.coded_by) == {0, 1}
+    fa = recipe("fa", factors=1)
+    alone, beside = scored(frame, fa), scored(frame, fa, known)
+    assert all(torch.equal(getattr(alone, name), getattr(beside, name)) for name in ("cells", "loglik"))
 
 
 def test_what_a_column_alone_scores_is_half_the_mean_distance_of_its_values_and_the_entropy_of_its_levels() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vgi_cli.maths.gaussian import (
     apply_by_pattern,
+    distinct_rows,
     factor_posterior,
     factor_precision,
     hole_covariance,
@@ -125,3 +126,14 @@ def test_factor_precision_inverts_the_covariance(generator: torch.Generator) -> 
     covariance = F @ F.mT + torch.diag_embed(log_psi.exp())
     torch.testing.assert_close(precision, torch.linalg.inv(covariance), rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(logdet, torch.logdet(covariance), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("counts", [[2] * 8, [3, 7, 1, 51], [2] * 62, [2] * 70, [5]])
+def test_distinct_rows_are_those_that_comparing_rows_finds(generator: torch.Generator, counts: list[int]) -> None:
+    """By one number a row, and where that would need more than 63 bits."""
+    rows = torch.stack([torch.randint(0, n, (R,), generator=generator) for n in counts], 1)
+    rows = torch.cat([rows, rows[::3]])
+    distinct, of_row = distinct_rows(rows, counts)
+    assert torch.equal(distinct[of_row], rows)
+    assert torch.equal(distinct, torch.unique(rows, dim=0))  # the same order
+    assert distinct_rows(rows[:0], counts)[0].shape == (0, len(counts))

@@ -98,6 +98,17 @@ class Scores(NamedTuple):
     coverage: float | None
 
 
+class Folds(NamedTuple):
+    """What candidates of one transform have in common.
+
+    coded_by  fold -> the rows, encoded by the statistics of the other folds
+    starts    fold -> the rows of the other folds, completed, and the state of the random stream after that
+    """
+
+    coded_by: dict[int, Rows]
+    starts: dict[int, tuple[Tensor, Tensor]]
+
+
 class Column(NamedTuple):
     """A column as it is scored: what draws from it alone would score, and its number of levels (0: numbers)."""
 
@@ -133,15 +144,16 @@ def _half_mean_difference(values: Tensor) -> float:
 
 
 def score(
-    candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor, coded_by: dict[int, Rows]
+    candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor, known: Folds
 ) -> Iterator[Scores | float]:
     """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
     end the scores.
 
     parts  [R, columns] to which part each cell belongs
     fold   [R]
-    coded_by  fold -> the rows, encoded by the statistics of the other folds: what is not there yet is added
+    known  what the transform of the candidate has in common with others, by fold: what is not there yet is added
     """
+    coded_by, starts = known
     recipe, rows = candidate.recipe, candidate.rows
     family = cast(type[GaussianFamily], recipe.model.family)
     em = em_settings(recipe)
@@ -160,8 +172,14 @@ def score(
         train, held = table.rows(kept), table.rows(out)
         train = train.rows(~train.missing.all(1))
         generator = stream(recipe.seed, f"contest/{number}")
+        if number in starts:
+            start, state = starts[number]
+            generator.set_state(state)
+        else:
+            start = completed(train, generator)
+            starts[number] = start, generator.get_state()
         model = built(family, recipe.model_settings, table.layout).double()
-        model.initialise(completed(train, generator), generator)
+        model.initialise(start, generator)
         penalty = model.penalty(em.pooling, em.floor)
         climb(
             model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE
@@ -362,7 +380,7 @@ class _Contest:
         shape = (len(self._some), len(rows.table.layout.columns))
         self._parts = torch.randint(PARTS, shape, generator=generator)
         self._encoded: dict[str, Rows] = {str(recipe.table.transform): rows}
-        self._by_fold: dict[str, dict[int, Rows]] = {}
+        self._by_fold: dict[str, Folds] = {}
         self.entries: list[tuple[Candidate, Scores]] = []
 
     def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
@@ -394,8 +412,8 @@ class _Contest:
         if any(other.recipe == recipe for other, _ in self.entries):
             return
         some = Candidate(candidate.title, recipe, every.at(self._some))
-        coded_by = self._by_fold.setdefault(str(recipe.table.transform), {})
-        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, coded_by):
+        known = self._by_fold.setdefault(str(recipe.table.transform), Folds({}, {}))
+        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known):
             if isinstance(scores, Scores):
                 self.entries.append((candidate, scores))
             else:

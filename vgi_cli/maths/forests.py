@@ -82,11 +82,15 @@ class Forest:
 
     def cells(self, c: Tensor) -> Tensor:
         """Where the cells of complete rows c [R, n] (int64) stand in the tables: [R, n] among T."""
-        parent = torch.tensor([max(p, 0) for p in self.parent], device=c.device)
-        root = torch.tensor([p < 0 for p in self.parent], device=c.device)
-        start = torch.tensor(self.starts[:-1], device=c.device)
-        width = torch.tensor(self.levels, device=c.device)
-        return start + torch.where(root, 0, c[:, parent]) * width + c
+        parent, width, start = (part.to(c.device) for part in self._places)
+        return start + c[:, parent] * width + c
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each dimension its parent, how far apart the rows of its table are (0: it has one), and its start."""
+        parent = torch.tensor([max(p, 0) for p in self.parent])
+        width = torch.tensor([0 if p < 0 else n for p, n in zip(self.parent, self.levels, strict=True)])
+        return parent, width, torch.tensor(self.starts[:-1])
 
 
 def joined(forest: Forest, edges: Sequence[tuple[int, int]]) -> Forest:

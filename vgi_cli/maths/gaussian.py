@@ -16,6 +16,7 @@ Maximisation for Factor Analysis with Incomplete Data"). Rows with the same hole
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -39,8 +40,21 @@ def patterns_of(missing: Tensor) -> Patterns:
     """The distinct rows of a mask [R, D]."""
     if not missing.shape[1]:  # one pattern, of no dimension
         return Patterns(missing[:1], torch.zeros(len(missing), dtype=torch.int64, device=missing.device))
-    unique, of_row = torch.unique(missing, dim=0, return_inverse=True)
-    return Patterns(unique, of_row)
+    unique, of_row = distinct_rows(missing.to(torch.int64), [2] * missing.shape[1])
+    return Patterns(unique.to(missing.dtype), of_row)
+
+
+def distinct_rows(rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The distinct ones among rows [R, n] (int64) in lexicographic order, and the place of each row there [R]; column i
+    holds numbers from 0 to counts[i] - 1. Where one number of 63 bits can stand for a row, which is some ten times as
+    quick as comparing rows, it does."""
+    if math.prod(counts) >= 2**63:
+        distinct, of_row = torch.unique(rows, dim=0, return_inverse=True)
+        return distinct, of_row
+    below = [math.prod(counts[i + 1 :]) for i in range(len(counts))]
+    place = torch.tensor(below, dtype=torch.int64, device=rows.device)
+    keys, of_row = torch.unique((rows * place).sum(1), return_inverse=True)
+    return keys[:, None] // place % torch.tensor(counts, dtype=torch.int64, device=rows.device), of_row
 
 
 class HoleCovariance(NamedTuple):

@@ -45,9 +45,10 @@ class Categories(nn.Module):
         """[K, T] logarithms of the conditional tables."""
         return self.forest.log_softmax(self.logits)
 
-    def log_prob(self, c: Tensor) -> Tensor:
-        """Complete rows c [R, n] (int64): [R, K]."""
-        return self.log_tables()[:, self.forest.cells(c)].sum(-1).mT
+    def log_prob(self, c: Tensor, log_tables: Tensor | None = None) -> Tensor:
+        """Complete rows c [R, n] (int64): [R, K]. `log_tables`: what `log_tables` gave, where somebody has that."""
+        tables = self.log_tables() if log_tables is None else log_tables
+        return tables[:, self.forest.cells(c)].sum(-1).mT
 
     def see(self, c: Tensor, missing: Tensor) -> Seen:
         """Rows c [R, n] (int64) with holes."""

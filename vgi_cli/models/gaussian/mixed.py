@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vgi_cli.layout import Layout
 from vgi_cli.maths.forests import Seen, draw, expected_counts, level_probs
-from vgi_cli.maths.gaussian import Patterns
+from vgi_cli.maths.gaussian import Patterns, distinct_rows, patterns_of
 from vgi_cli.models.gaussian.categories import Categories
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
@@ -160,8 +160,8 @@ class MixedObserved(Observed):
     def __init__(self, mixed: Mixed, numbers: Observed, levels: Tensor) -> None:
         """numbers: the rows seen by the Gaussians; levels [R, n] (int64), -1 where they are missing."""
         self.mixed, self.numbers, self.levels, self.absent = mixed, numbers, levels, levels < 0
-        distinct, self.of_row = torch.unique(levels, dim=0, return_inverse=True)
-        self.seen: Seen = mixed.categories.see(distinct.clamp(min=0), distinct < 0)
+        distinct, self.of_row = distinct_rows(levels + 1, [n + 1 for n in mixed.categories.forest.levels])
+        self.seen: Seen = mixed.categories.see((distinct - 1).clamp(min=0), distinct == 0)
         self.log_prob = self.numbers.log_prob + self.seen.log_prob[self.of_row]
 
     def mean(self, k: int) -> Tensor:
@@ -204,9 +204,7 @@ class MixedObserved(Observed):
 
 def merged(missing: Tensor, of_row: Tensor) -> Patterns:
     """Patterns of which some may be equal, each once."""
-    if missing.shape[1] == 0:
-        return Patterns(missing[:1], torch.zeros_like(of_row))
-    distinct, place = torch.unique(missing, dim=0, return_inverse=True)
+    distinct, place = patterns_of(missing)
     return Patterns(distinct, place[of_row])
 
 
@@ -217,6 +215,7 @@ class MixedCellLaws(CellLaws):
         """log_weights [K] of the components."""
         super().__init__(Components(log_weights, mixed.means(), *mixed.precision()))
         self._mixed, self._log_weights = mixed, log_weights
+        self._log_tables = mixed.categories.log_tables().detach()
         self._places = {int(i): place for place, i in enumerate(mixed.continuous)}
         counts = zip(mixed.discrete.tolist(), mixed.categories.forest.levels, strict=True)
         self._counts: dict[int, int] = dict(counts)
@@ -227,7 +226,7 @@ class MixedCellLaws(CellLaws):
     def number(self, x: Tensor, j: int) -> ColumnLaw:
         """The weights of its normals know the levels."""
         mixed = self._mixed
-        weights = self._log_weights + mixed.categories.log_prob(mixed.levels_of(x))
+        weights = self._log_weights + mixed.categories.log_prob(mixed.levels_of(x), self._log_tables)
         column = torch.full((len(x),), self._places[j], device=x.device)
         return column_law(self._components._replace(log_weights=weights), mixed.centred(x), column)
 
@@ -239,5 +238,6 @@ class MixedCellLaws(CellLaws):
         for level in range(self._counts[j]):
             rows = x.clone()
             rows[:, j] = level
-            log_probs.append(torch.logsumexp(density + mixed.categories.log_prob(mixed.levels_of(rows)), -1))
+            levels = mixed.categories.log_prob(mixed.levels_of(rows), self._log_tables)
+            log_probs.append(torch.logsumexp(density + levels, -1))
         return torch.softmax(torch.stack(log_probs, -1), -1)
