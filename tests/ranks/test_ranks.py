@@ -193,7 +193,7 @@ def test_a_signal_to_one_rank_stops_all_after_saving(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_time_limit_ends_all_ranks_at_the_same_step(tmp_path: Path) -> None:
     table(tmp_path / "t.csv", 120)
-    said = ["t.csv", "--model", "fa", "--method", "vgi", "--epochs", "100000", "--time-limit", "12", "-o", "run"]
+    said = ["t.csv", "--model", "fa", "--method", "vgi", "--epochs", "100000", "--time-limit", "40", "-o", "run"]
     results = fitted(tmp_path, 2, *said)
     assert [one.code for one in results] == [0, 0], results
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
