@@ -17,6 +17,7 @@ import pytest
 from tests.table.helpers import from_text, save
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.table.reader import read_table
+from vgi_cli.table.source import open_table
 from vgi_cli.table.texts import MISSING
 
 SENSE = "in a mask 1 is observed and 0 is missing"
@@ -238,6 +239,36 @@ def test_parquet_with_bad_names(tmp_path: Path) -> None:
     assert refusal([tmp_path / "t.parquet"]) == (
         "t.parquet: duplicate column name 'x' (columns 1 and 2) | rename one of them"
     )
+
+
+def not_utf8(kind: pa.DataType) -> pa.Array:
+    """Two texts, the second of which is none."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), not_utf8(kind.value_type))
+    return pa.array([b"a", b"b\xa6"], pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()).view(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
+    ids=["text", "large", "dictionary"],
+)
+def test_parquet_with_text_that_is_not_utf8(tmp_path: Path, kind: pa.DataType) -> None:
+    pq.write_table(pa.table({"n": [1, 2], "v": not_utf8(kind)}), tmp_path / "x.parquet")
+    expected = "x.parquet: not a Parquet file, or damaged (column 'v' holds text that is not UTF-8)"
+    with pytest.raises(InputError) as found:
+        read_table([tmp_path / "x.parquet"])
+    assert found.value.message == expected
+    with pytest.raises(InputError) as found:
+        list(open_table([tmp_path / "x.parquet"]).blocks())
+    assert found.value.message == expected
+
+
+def test_moments_that_python_does_not_have_are_told_apart_as_ids(tmp_path: Path) -> None:
+    moments = pa.array([2**62, 0, None, -(2**62)], pa.timestamp("ms"))
+    pq.write_table(pa.table({"t": moments}), tmp_path / "x.parquet")
+    texts = read_table([tmp_path / "x.parquet"]).raw_text("t").tolist()
+    assert texts == [str(2**62), "1970-01-01 00:00:00", None, str(-(2**62))]
 
 
 def test_damaged_gzip(tmp_path: Path) -> None:

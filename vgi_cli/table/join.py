@@ -67,7 +67,9 @@ def join_parquet(files: Sequence[TableFile]) -> tuple[pa.Table, list[str]]:
     for one in files:
         with one.open() as file, parquet_errors(one.label):
             parquet = opened(file, one.label)
-            rows = parquet.read().replace_schema_metadata(parquet.schema_arrow.metadata)  # as blocks have it
+            rows = whole_text(parquet.read()).replace_schema_metadata(
+                parquet.schema_arrow.metadata
+            )  # as blocks have it
             tables.append(with_partition(rows, one.partition, one.label))
     index = check_parquet([(one.label, table) for one, table in zip(files, tables, strict=True)])
     joined = concatenate(tables, files[0].label)
@@ -92,6 +94,24 @@ def opened(file: BinaryIO, label: str, **options: Any) -> pq.ParquetFile:
             f"{label}: its {size:,} bytes expand to {plain:,}", "if it is meant, write it again without compression"
         )
     return parquet
+
+
+def whole_text(rows: pa.Table) -> pa.Table:
+    """The same rows. ValueError where a damaged file holds text that is not UTF-8: Arrow reads it without a look."""
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        for part in column.chunks:
+            text = part.dictionary if pa.types.is_dictionary(part.type) else part
+            if not any(known(text.type) for known in (pa.types.is_string, pa.types.is_large_string, _is_view)):
+                continue
+            try:
+                text.validate(full=True)
+            except pa.ArrowInvalid:
+                raise ValueError(f"column '{name}' holds text that is not UTF-8") from None
+    return rows
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from vgi_cli.columns.numerals import (
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
-from vgi_cli.table.join import check_parquet, concatenate, opened, parquet_errors
+from vgi_cli.table.join import check_parquet, concatenate, opened, parquet_errors, whole_text
 from vgi_cli.table.pandas_notes import categories
 from vgi_cli.table.parquet.orders import common_order
 from vgi_cli.table.partitions import with_partition
@@ -134,7 +134,10 @@ class ParquetTable(Table):
             values = self._floats(i) if rows is None else self._floats(i)[rows]
             cells = [None if a else plain(v) for v, a in zip(values.tolist(), absent.tolist(), strict=True)]
         else:
-            cells = [None if v is None else str(v) for v in column.to_pylist()]
+            try:
+                cells = [None if v is None else str(v) for v in column.to_pylist()]
+            except OverflowError:  # dates that Python does not have
+                cells = [_text_of(cell) for cell in column]
         return np.array(cells, dtype=object)
 
     @cached_property
@@ -262,6 +265,15 @@ class ParquetTable(Table):
         return Numbers(np.full(self.N, np.nan), nothing, nothing)
 
 
+def _text_of(cell: pa.Scalar) -> str | None:
+    """A cell as Python writes it; of a moment that Python does not have its number, in the unit of the column."""
+    try:
+        value = cell.as_py()
+    except OverflowError:
+        value = cell.value
+    return None if value is None else str(value)
+
+
 def _chain(levels: Sequence[str]) -> str:
     shown = " < ".join(f"'{level}'" for level in levels[:LEVELS_SHOWN])
     return shown + (" < …" if len(levels) > LEVELS_SHOWN else "")
@@ -321,7 +333,7 @@ def _batches(files: Sequence[TableFile], frame: pa.Table, skip: int) -> Iterator
                 skip, left = max(0, skip - batch.num_rows), batch.slice(skip)
                 if not left.num_rows:
                     continue
-                part = pa.Table.from_batches([left]).replace_schema_metadata(parquet.schema_arrow.metadata)
+                part = whole_text(pa.Table.from_batches([left])).replace_schema_metadata(parquet.schema_arrow.metadata)
                 part = with_partition(part, one.partition, one.label)
                 yield part if len(files) == 1 else concatenate([frame, part], one.label)
 
