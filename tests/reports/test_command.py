@@ -104,6 +104,21 @@ def test_chains_that_cannot_be_shown_are_told_in_words(vgi: Vgi, runs: Path) -> 
     assert "of the moves by the encoder" in run["chains"]["text"] and "by a random walk" in run["chains"]["text"]
 
 
+@pytest.mark.slow
+def test_chains_of_plmcmc_are_told_in_words(vgi: Vgi, runs: Path) -> None:
+    """Of a real run: its acceptance is one number, not one of each column, and its strain is judged."""
+    quick = ["--set", "method.steps=[[0, 20]]", "--set", "model.steps=1", "--set", "bootstrap=none", "--epochs", "4"]
+    rows = [runs / "data.csv", "--id", "key", "--exclude", "<kind>"]
+    fit = vgi("fit", *rows, "--model", "flow", "--method", "plmcmc", *quick, "--threads", "1", "--out", "plmcmc", "-q")
+    assert fit.code == 0, fit.err
+    done = vgi("report", "plmcmc", "--json", "-q", *(["-o", "page.html"] if DRAWN else []))
+    assert done.code == 0, done.err
+    (run,) = checked("report", done.out)["runs"]
+    assert run["chains"]["kind"] == "told" and "'plmcmc' does not record its chains" in run["chains"]["text"]
+    assert run["training"]["strain"] > 2  # of twenty steps
+    assert any("did not follow their rows" in v["text"] for v in run["verdicts"] if v["about"] == "training")
+
+
 def test_draws_that_trees_revise_are_not_called_exact() -> None:
     told = _chains("trees", {}, None)
     assert told.kind == "exact" and "independent of each other" in told.text and "trees then revise" in told.text

@@ -131,6 +131,10 @@ def test_training_is_judged_by_held_out_rows_where_there_are_some() -> None:
     found = told(em, 8, 8, "epochs", True)
     assert found.criterion == "loglik" and found.judged_by == "em" and found.rise is not None
     assert told([], 0, 0, None, True).judged_by == "nothing"
+    whole = [{"epoch": 1, "objective": -2.0}, {"epoch": 2, "objective": -1.0, "acceptance": 0.25}]  # of plmcmc
+    assert curves(whole)["acceptance"][1].tolist() == [0.25]
+    assert told(whole, 2, 2, None, True).strain is None
+    assert told([{**whole[1], "strain": 9.0}, {"epoch": 3, "objective": -1.0}], 3, 3, None, True).strain == 9.0
 
 
 def test_plain_values() -> None:

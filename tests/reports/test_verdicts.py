@@ -10,6 +10,7 @@ import pytest
 
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.methods.plmcmc import MOST_STRAIN
 from vgi_cli.reports.kinds import suspicion
 from vgi_cli.reports.values import (
     AtShift,
@@ -29,7 +30,7 @@ from vgi_cli.reports.values import (
     Tipping,
     Training,
 )
-from vgi_cli.reports.verdicts import judge, worst_first
+from vgi_cli.reports.verdicts import STRAIN, judge, worst_first
 from vgi_cli.table.frames import from_frame
 
 COLUMN = ColumnNumbers(
@@ -84,11 +85,18 @@ def test_nothing_is_held_against_a_good_fit() -> None:
         (with_training(judged_by="held-out", rise=0.05, stopped_by="early_stopping"), "good"),
         (with_training(judged_by="held-out", rise=0.01), "good"),
         (with_training(judged_by="em", rise=0.05), "bad"),
+        (with_training(strain=1.9), "good"),
         (replace(GOOD, training=None), "unknown"),
     ],
 )
 def test_training(numbers: Numbers, level: Level) -> None:
     assert levels(numbers, "training") == {level}
+
+
+def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
+    first, second = (v for v in judge(with_training(strain=9.01)) if v.about == "training")
+    assert (first.level, second.level) == ("look", "good") and "(strain 9.01, 1 is right)" in first.text
+    assert STRAIN == MOST_STRAIN  # the fit warns from there on too
 
 
 @pytest.mark.parametrize(

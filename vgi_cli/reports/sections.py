@@ -540,7 +540,20 @@ def _tipping(drawer: _Drawer) -> Part:
         if tip.unit:
             caption += f" In {tip.unit} since the first observed moment, since midnight, or of a duration."
         more.append((f"{tip.column} at every shift", Grid(caption, head, rows)))
-    return Part(drawer.verdicts("tipping"), figures=figures, more=more)
+    return Part(drawer.verdicts("tipping"), _of_how_many(drawer) if figures else "", figures, more=more)
+
+
+def _of_how_many(drawer: _Drawer) -> str:
+    """On how many draws and rows the means rest, and what that leaves out."""
+    looked = drawer.reported.numbers.imputing
+    if looked is None:
+        return ""
+    rows = "all rows" if looked.rows == looked.of_rows else f"{looked.rows:,} of {looked.of_rows:,} rows"
+    narrow = "" if looked.parameter_uncertainty else " They lack the uncertainty of the fit, so the interval is narrow."
+    return (
+        f"These means rest on {looked.draws} imputations of {rows}: with other draws the interval, and where it tips, "
+        f"move a little.{narrow} For a figure to publish take more (vgi impute --m 50 --delta, then vgi pool)."
+    )
 
 
 def _tipping_alt(tip: Tipping) -> str:

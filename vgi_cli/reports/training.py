@@ -30,8 +30,8 @@ def criterion_of(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def curves(lines: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Floats, Floats]]:
-    """name -> (epochs, values) of the criterion, of the scores of held-out rows and of the acceptance, where there are
-    any."""
+    """name -> (epochs, values) of the criterion, of the scores of held-out rows and of the acceptance (mean over the
+    columns, where a method counts it by column), where there are any."""
     main = main_lines(lines)
     own = [*CRITERIA, *(name for line in main for name in line if "loglik" in name)]
     found = {}
@@ -43,7 +43,7 @@ def curves(lines: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Floats, Floats
     accepted = [
         (line["epoch"], float(np.mean(known)))
         for line in main
-        if (known := [a for a in line.get("acceptance") or [] if a is not None])
+        if (known := [rate for rate in np.ravel(line.get("acceptance") or []) if rate is not None])
     ]
     if accepted:
         epochs, values = np.array(accepted, float).T
@@ -79,6 +79,7 @@ def told(
         judged_by=judged_by,
         rise=gained,
         held_out=float(scores[-1]) if len(scores) else None,
+        strain=next((float(line["strain"]) for line in reversed(main) if line.get("strain") is not None), None),
     )
 
 

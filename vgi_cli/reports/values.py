@@ -38,6 +38,8 @@ class Training:
     rise       what the fit still gained then, nats a row: the last score of held-out rows over the best before; the
                last third of the curve over the middle one; what EM would gain if its steps went on shrinking as before
     held_out   the last score of held-out rows, nats a row; None: there were none
+    strain     how far the imputations of the last round were from their observed cells, 1 where they follow them (of
+               plmcmc; None: of another method)
     """
 
     criterion: str
@@ -49,6 +51,7 @@ class Training:
     judged_by: Literal["held-out", "em", "curve", "nothing"]
     rise: float | None
     held_out: float | None
+    strain: float | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ RISING = 0.02
 """What the training curve may still gain in its last third, nats a row for each modelled column."""
 FEW_STEPS = 500
 """Steps below which a fit of too few epochs to see a curve is called bad."""
+STRAIN = 2.0
+"""How far the imputations of a fit by plmcmc may be from their observed cells, 1 where they follow them."""
 RHAT_LOOK, RHAT_BAD = 1.1, 1.3
 ACCEPTED_LOOK, ACCEPTED_BAD = 0.2, 0.05
 """Share of accepted proposals of a column."""
@@ -82,6 +84,18 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _training(numbers: Numbers) -> Iterable[Verdict]:
+    """Whether the fit had levelled off, and whether its imputations followed their rows."""
+    strain = numbers.training.strain if numbers.training else None
+    if strain is not None and strain > STRAIN:
+        text = (
+            f"The imputations that the fit learnt from did not follow their rows at its end (strain {strain:.3g}, 1 is "
+            "right): take more method.steps, or a larger method.auxiliary_std and method.perturb_std."
+        )
+        yield Verdict("training", "look", text)
+    yield from _level(numbers)
+
+
+def _level(numbers: Numbers) -> Iterable[Verdict]:
     training = numbers.training
     if training is None:
         return [Verdict("training", "unknown", "Nothing was trained: no column is modelled.")]
