@@ -220,8 +220,9 @@ def test_a_table_in_memory_is_kept_by_its_run(vgi: Vgi, runs: Path) -> None:
     frame = pd.read_csv(runs / "data.csv")
     run = vgi_cli.fit(frame, model="fa", exclude=["key", "<kind>"], set={"model.factors": 1, "bootstrap": 2}, out="own")
     assert run.report()["runs"][0]["facts"]["rows"] == 60
-    with pytest.raises(UsageError, match="a table in memory, which it does not keep"):
+    with pytest.raises(UsageError, match="own was fitted on a table in memory, which it does not keep") as caught:
         vgi_cli.report("own")
+    assert caught.value.hint == "a report reads the fitted table again: fit a file"
 
 
 @draws
@@ -314,6 +315,11 @@ def test_a_table_that_has_changed_is_refused(vgi: Vgi, runs: Path) -> None:
     Path("t.csv").write_text((runs / "data.csv").read_text().replace("k1,", "k01,"))
     done = vgi("report", "r", "--json")
     assert done.code == 2 and done.error.startswith("t.csv has changed since r was fitted")
+    there = Path("t.csv").resolve()
+    there.unlink()
+    done = vgi("report", "r", "--json")
+    assert done.code == 2 and done.error == f"{there}: no such file, and r was fitted on it"
+    assert done.hint == "a report reads the fitted table again: put it back there, or fit where it is now"
 
 
 def test_without_the_extra_only_the_numbers(vgi: Vgi, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

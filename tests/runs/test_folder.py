@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -228,6 +229,12 @@ def test_a_run_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no model yet") as caught:
         run.require_model()
     assert caught.value.hint == f"continue it with: vgi fit --resume --out {run.path}"
+    with sole_writer(run.path), pytest.raises(RunError, match="holds no model yet") as caught:
+        run.require_model()
+    assert (
+        caught.value.hint
+        == f"process {os.getpid()} on host '{socket.gethostname()}' fits it: wait for its first checkpoint"
+    )
 
 
 def test_lines_logged_after_the_checkpoint_are_dropped_and_not_hashed(tmp_path: Path) -> None:

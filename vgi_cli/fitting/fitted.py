@@ -132,9 +132,6 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
     """The fit of a table that a run keeps; a line is said when it has not come to its end. RunError when it cannot be
     used, also where its model or method comes from a plugin that was not said again."""
     run.require_model()
-    if not run.finished:
-        goes_on = f"vgi fit --resume --out {run.name} goes on"
-        reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
     recipe = run.recipe()
     text = run.text(SCHEMA)
     names = used_names(recipe, kinds_in(text))
@@ -149,7 +146,12 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
         check_settings(recipe, run.name)
     fitted = FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
     latest = run.latest()  # of a fit that goes on a checkpoint may have come while this one was read
-    return fitted if latest is run else load(latest, reporter)
+    if latest is not run:
+        return load(latest, reporter)
+    if not run.finished:
+        goes_on = f"vgi fit --resume --out {run.name} goes on"
+        reporter.say(f"{run.name} is not finished: its model is that of epoch {run.record.epochs} ({goes_on})")
+    return fitted
 
 
 def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:

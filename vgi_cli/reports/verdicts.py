@@ -102,7 +102,9 @@ def _level(numbers: Numbers) -> Iterable[Verdict]:
     if not training.finished:
         return [
             Verdict(
-                "training", "bad", f"The fit was stopped after {_epochs(training.epochs)} and has not come to its end."
+                "training",
+                "bad",
+                f"The fit has not come to its end: this is its model after {_epochs(training.epochs)}.",
             )
         ]
     if training.stopped_by == "converged":

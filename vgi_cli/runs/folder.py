@@ -274,6 +274,8 @@ class RunFolder(RunStore):
         try:
             super().require_model()
         except RunError as error:
+            if writer := writing(self.path):
+                error = RunError(error.message, f"{writer} fits it: wait for its first checkpoint")
             raise _offering(error, self.path) from None
 
     def holds(self, name: str) -> bool:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.encoder import log_scale
 from vgi_cli.encoding.missingness import missingness
+from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.fitting.rows import Rows, match
 from vgi_cli.fitting.tables import row_weights
@@ -60,6 +62,7 @@ from vgi_cli.reports.values import (
 from vgi_cli.reports.verdicts import judge
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.samplers.trees import ROUNDS
+from vgi_cli.table.addresses import is_address
 from vgi_cli.table.base import Table
 
 T = TypeVar("T")
@@ -88,11 +91,14 @@ def examine(
     left out, and named."""
     reporter.plan([READING, DRAWING, SCORING, TRACING, LIKELIHOOD])
     fitted = load(run, reporter)
+    run = fitted.run if isinstance(fitted.run, RunFolder) else run  # of a fit that goes on, the latest checkpoint
     tips = read_tipping(request.tipping, fitted.schema)
     asked = ImputeRequest(checkpoint=run, settings=request.settings, started=request.started, table=table)
     asked = asked.with_draws(fitted, reporter)
     with reporter.stage(READING):
-        table = fitted_or_new(fitted, asked) if table is None else table
+        if table is None:
+            _require_table(fitted)
+            table = fitted_or_new(fitted, asked)
         match(table, fitted.schema, Silent(), unseen=fitted.recipe.table.unseen)
         rows = fitted.rows(table)
     looked = Looked(fitted, table, rows, tips)
@@ -101,6 +107,23 @@ def examine(
         numbers, pictures = _with_draws(looked, asked, request, limit, reporter, (numbers, pictures))
     numbers = dataclasses.replace(numbers, time_limit=limit.record())
     return Reported(numbers, pictures, judge(numbers))
+
+
+def _require_table(fitted: FittedTable) -> None:
+    """UsageError or InputError where the table that was fitted cannot be read again: a report takes no other."""
+    run, paths = fitted.run, fitted.run.record.data.paths
+    if not paths or paths == ("-",):
+        source = "standard input" if paths else "a table in memory"
+        raise UsageError(
+            f"{run.name} was fitted on {source}, which it does not keep",
+            "a report reads the fitted table again: fit a file",
+        )
+    for path in paths:
+        if not is_address(path) and not Path(path).exists():
+            raise InputError(
+                f"{path}: no such file, and {run.name} was fitted on it",
+                "a report reads the fitted table again: put it back there, or fit where it is now",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
