@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.schemas import checked, schema_of
 from vgi_cli.cli.app import main
 
 
@@ -34,7 +35,7 @@ Vgi = Callable[..., Result]
 
 @pytest.fixture
 def vgi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Vgi:
-    """vgi("fit", "data.csv", …) in a folder of its own."""
+    """vgi("fit", "data.csv", …) in a folder of its own; what --json prints is held against its schema."""
     monkeypatch.chdir(tmp_path)
     for name in ("VGI_DEVICE", "VGI_THREADS", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
@@ -43,6 +44,9 @@ def vgi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
         capfd.readouterr()
         code = main([str(argument) for argument in arguments])
         out, err = capfd.readouterr()
+        schema = schema_of([str(argument) for argument in arguments])
+        if schema is not None and code == 0:
+            checked(schema, out)
         return Result(code, out, err)
 
     return run

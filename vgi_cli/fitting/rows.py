@@ -283,7 +283,7 @@ def check_same_data(run: RunStore, table: Table | Origin) -> None:
         raise InputError(
             f"{table.label} has changed since {run.name} was fitted (SHA-256 {table.sha256[:12]}…, "
             f"the run has {run.record.data.sha256[:12]}…)",
-            "restore the file; other rows are filled where their table is named (vgi impute … DATA)",
+            "restore the file, or give DATA (of vgi impute) to fill new rows",
         )
 
 
