@@ -70,6 +70,8 @@ def test_json_by_its_schema(vgi: Vgi, runs: Path) -> None:
     assert run["chains"]["kind"] == "exact"
     a = run["columns"][0]
     assert a["observed"] == 57 and a["missing"] == 3 and 0 < a["pooled"]["fmi"] < 1
+    assert [pair["names"] for pair in run["pairs"]] == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert run["pairs"][0]["observed_correlation"] > 0.8 and run["pairs"][0]["observed"] == 54
     assert a["hidden"]["skill"] > 0.3 and run["calibration"]["cells"] > 20
     assert run["likelihood"]["estimator"] == "exact" and run["likelihood"]["lowest"][0]["ids"]["key"].startswith("k")
     assert {verdict["about"] for verdict in run["verdicts"]} >= {"training", "missingness", "columns", "calibration"}

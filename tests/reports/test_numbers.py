@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, spearmanr
 
-from vgi_cli.reports.cells import density, extrapolated, shares
+from vgi_cli.reports.cells import density, extrapolated, rank_correlation, shares
 from vgi_cli.reports.mixing import effective_size, halves, split_rhat
 from vgi_cli.reports.rows import chi_square_tail, lowest
 from vgi_cli.reports.tipping import stands, tips
@@ -163,6 +163,13 @@ def test_a_curve_that_does_not_move_is_drawn_flat() -> None:
     picture = drawing.curves("k", {"loglik": steps}, "flat")
     labels = re.findall(r">([^<]+)</text>", picture)
     assert "−112.470" in labels and not any("1e" in label for label in labels), labels
+
+
+def test_rank_correlation_is_spearmans() -> None:
+    points = np.round(RNG.normal(size=(2, 50)), 1)  # with ties
+    points[1] += points[0]
+    assert rank_correlation(points) == pytest.approx(spearmanr(*points).statistic, abs=1e-12)
+    assert rank_correlation(np.array([[1.0, 1.0], [1.0, 2.0]])) is None
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 10, 500])

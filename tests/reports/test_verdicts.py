@@ -28,6 +28,7 @@ from vgi_cli.reports.values import (
     OddRow,
     Pooled,
     Tipping,
+    Together,
     Training,
 )
 from vgi_cli.reports.verdicts import STRAIN, judge, worst_first
@@ -150,6 +151,20 @@ def test_thresholds(numbers: Numbers, about: str, level: Level) -> None:
     assert level in found if level != "good" else found == {"good"}
     if level in ("look", "bad", "unknown"):
         assert found <= {level, "good"}
+
+
+@pytest.mark.parametrize(
+    ("pair", "level"),
+    [
+        (Together(("a", "b"), 200, 100, 0.9, 0.85), "good"),
+        (Together(("a", "b"), 200, 100, 0.9, 0.05), "look"),
+        (Together(("a", "b"), 200, 100, None, 0.05), "good"),
+        (Together(("a", "b"), 30, 20, 0.9, 0.2), "good"),  # within the error of so few
+        (Together(("a", "b"), 200, 19, 0.9, -0.9), "unknown"),
+    ],
+)
+def test_pairs_of_columns(pair: Together, level: Level) -> None:
+    assert levels(replace(GOOD, pairs=[pair]), "pairs") == {level}
 
 
 def test_columns_of_most_concern_come_first() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, plain
-from vgi_cli.reports.values import ColumnPicture, Pair
+from vgi_cli.reports.values import ColumnPicture, Pair, Together
 
 GRID = 96
 BARS = 12
@@ -169,3 +169,20 @@ def pair(names: tuple[str, str], codes: tuple[Floats, Floats], drawn: tuple[Floa
         return np.stack([x[index], y[index]])
 
     return Pair(names, some(first, second, both), some(*drawn, ~both))
+
+
+def together(drawn: Pair) -> Together:
+    """How the columns of a plot go together, by its points."""
+    counts = drawn.observed.shape[1], drawn.imputed.shape[1]
+    return Together(drawn.names, *counts, rank_correlation(drawn.observed), rank_correlation(drawn.imputed))
+
+
+def rank_correlation(points: Floats) -> float | None:
+    """Spearman's correlation of points [2, n], ties by their mean rank; None where a coordinate does not vary."""
+    ranks = []
+    for values in points:
+        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        if len(counts) < 2:
+            return None
+        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[place])
+    return float(np.corrcoef(ranks)[0, 1])

@@ -337,7 +337,7 @@ def _pairs(drawer: _Drawer) -> Part:
         "Dots: rows with both cells observed. Crosses: rows with one or both imputed, one imputation. Crosses should "
         "follow the cloud of the dots. Bad: crosses in a shapeless cloud over dots that lie on a line."
     )
-    return Part(figures=[Figure(drawing.pairs(drawer.key(), drawn, alt), caption)])
+    return Part(drawer.verdicts("pairs"), figures=[Figure(drawing.pairs(drawer.key(), drawn, alt), caption)])
 
 
 def _fills(drawer: _Drawer) -> Part:

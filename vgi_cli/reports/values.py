@@ -327,12 +327,26 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Together:
+    """How two columns go together in the points of their picture: the rank correlation (Spearman's) of rows with both
+    cells observed and of one draw of rows in which one or both are imputed, and how many of each there are. None where
+    one of them does not vary."""
+
+    names: tuple[str, str]
+    observed: int
+    imputed: int
+    observed_correlation: float | None
+    imputed_correlation: float | None
+
+
+@dataclass(frozen=True)
 class Numbers:
     """All numbers of the report on one run. Parts that are None were left out: `notes` say why.
 
     calibration  of cells that were hidden from their rows now, and that the fit has seen
     holdout      of cells that were hidden from a first fit of the same kind (`vgi fit --holdout-cells`)
     tipping      of the columns that were asked for
+    pairs        of the columns that are drawn against each other
     time_limit   its seconds, and the stages that it ended early; None: there was none
     """
 
@@ -349,6 +363,7 @@ class Numbers:
     notes: Sequence[str]
     tipping: Sequence[Tipping] = ()
     time_limit: Mapping[str, Any] | None = None
+    pairs: Sequence[Together] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vgi_cli.reports.tipping import stands
-from vgi_cli.reports.values import Calibration, ColumnNumbers, Hidden, Level, Mixing, Numbers, Verdict
+from vgi_cli.reports.values import Calibration, ColumnNumbers, Hidden, Level, Mixing, Numbers, Together, Verdict
 
 MUCH_MISSING = 0.5
 """Share of a column that is missing, from which on its fills rest on a model more than on data."""
@@ -35,6 +35,9 @@ WORSE, WORSE_CELLS = -0.15, 30
 """Skill on hidden cells below which a column is told worse than by itself, where so many cells were hidden."""
 LITTLE = 0.01
 """Mean skill below which the model has learnt nothing that links the columns."""
+APART_RANKS, FEWEST_POINTS = 0.4, 20
+"""Difference of the rank correlations of two columns, in rows with fills and in rows without, beside its sampling
+error, and the fewest points of each sort from which on it is looked at."""
 OUTSIDE_LOOK, OUTSIDE_BAD = 0.1, 0.3
 """Share of a column's fills outside its observed range."""
 FAR_BAD, FAR_SHARE = 5.0, 0.05
@@ -54,6 +57,7 @@ def judge(numbers: Numbers) -> list[Verdict]:
         _training,
         _missing,
         _kinds,
+        _pairs,
         _fills,
         _chains,
         _calibration,
@@ -168,6 +172,34 @@ def _kinds(numbers: Numbers) -> Iterable[Verdict]:
         if column.suspicion is not None
     ]
     return found or [Verdict("columns", "good", "No column looks as if its kind were wrong.")]
+
+
+def _pairs(numbers: Numbers) -> Iterable[Verdict]:
+    """Whether columns go together in filled rows as they do in observed ones."""
+    known = [pair for pair in numbers.pairs if min(pair.observed, pair.imputed) >= FEWEST_POINTS]
+    apart = [pair for pair in known if _goes_otherwise(pair)]
+    for pair in apart:
+        first, second = pair.names
+        text = (
+            f"'{first}' and '{second}' go together otherwise in rows with fills (rank correlation "
+            f"{pair.imputed_correlation:.2f}) than in observed rows ({pair.observed_correlation:.2f}): either these "
+            "rows differ, or the model has not learnt it."
+        )
+        yield Verdict("pairs", "look", text)
+    if known and not apart:
+        yield Verdict("pairs", "good", "The columns go together in rows with fills as they do in observed rows.")
+    elif numbers.pairs and not known:
+        yield Verdict("pairs", "unknown", f"Too few rows to compare by: fewer than {FEWEST_POINTS} of a sort.")
+
+
+def _goes_otherwise(pair: Together) -> bool:
+    """Whether two rank correlations differ beyond APART_RANKS and their standard errors (1.03 / sqrt(n - 3) each, of
+    their Fisher transforms: Fieller, Hartley and Pearson 1957; here in units of the correlation, where they are largest
+    at 0)."""
+    if pair.observed_correlation is None or pair.imputed_correlation is None:
+        return False
+    error = 1.03 * math.sqrt(1 / (pair.observed - 3) + 1 / (pair.imputed - 3))
+    return abs(pair.observed_correlation - pair.imputed_correlation) > APART_RANKS + ERRORS * error
 
 
 def _fills(numbers: Numbers) -> Iterable[Verdict]:

@@ -283,6 +283,7 @@ def _with_draws(
         tipping=[one for one in tips if one is not None],
     )
     pairs = _pairs(looked, drawn, draws) if len(drawn) else []
+    numbers = dataclasses.replace(numbers, pairs=[cells.together(pair) for pair in pairs])
     return numbers, dataclasses.replace(
         before[1],
         columns=pictures,
