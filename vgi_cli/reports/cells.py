@@ -185,4 +185,4 @@ def rank_correlation(points: Floats) -> float | None:
         if len(counts) < 2:
             return None
         ranks.append((np.cumsum(counts) - (counts - 1) / 2)[place])
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
