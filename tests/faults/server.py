@@ -20,7 +20,6 @@ import torch
 
 from vgi_cli.cli.app import main
 from vgi_cli.fitting import driver
-from vgi_cli.maths import compiled
 from vgi_cli.methods import reweighted
 from vgi_cli.registry import names
 
@@ -60,7 +59,6 @@ def serve() -> None:
     driver.CHECKPOINT_SECONDS = 0.0
     for name, value in REFIT.items():
         setattr(reweighted, name, value)
-    compiled.kernel("splines")  # who compiles it rounds otherwise than who loads it: here all forks have the same
     for table in (names.MODELS, names.METHODS):
         for name in ("fa", "mixture", "flow", "em", "vgi"):
             if name in table:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -288,6 +290,32 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
 
     monkeypatch.setattr(kernels.numba, "njit", njit)
     assert kernels._compile(len, None) is len and asked == [True, False]
+
+
+@pytest.mark.slow
+def test_who_compiles_has_the_bits_of_those_who_load(tmp_path: Path) -> None:
+    code = """
+import hashlib, sys
+from tests.maths.test_compiled import SHAPES, arguments, differentiated
+digest = hashlib.sha256()
+for shape, own in SHAPES:
+    for inverse in (False, True):
+        for part in differentiated(*arguments(shape, own, 8), inverse):
+            digest.update(part.numpy().tobytes())
+print(digest.hexdigest())
+"""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        ).stdout
+        for _ in range(2)
+    ]
+    assert any(tmp_path.rglob("*.nbc")) and printed[0] == printed[1]
 
 
 def test_numba_is_imported_with_the_first_spline() -> None:

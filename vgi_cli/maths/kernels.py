@@ -14,8 +14,7 @@ The last tile is filled up with zeros. So every element takes the same instructi
 there are, and has the same bits.
 
 Of the relaxed rules of arithmetic only `contract` (multiply and add in one rounding) and `nsz` (0 = -0) are allowed:
-NaN and infinity stay what they are, and no sum is reordered (but for `_sum`). The formulas are those of `splines.py`,
-which says why.
+NaN and infinity stay what they are, and no sum is reordered. The formulas are those of `splines.py`, which says why.
 """
 
 from __future__ import annotations
@@ -74,7 +73,10 @@ PEAK, PART_A, PART_B = 34 * TILE, 35 * TILE, 36 * TILE
 U_0, U_1, DEN, TOP = (n * TILE for n in range(37, 41))
 LINES = 41
 
-_compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True)
+_compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True, forceinline=True)
+"""Of the parts of a loop. They are inlined, all: of one that is called, the process that compiles has two copies, that
+of the loop and one on its own, takes another one than a process that loads the loop from the cache, and LLVM fuses
+their products and sums differently."""
 
 
 @_compiled
@@ -418,11 +420,18 @@ def _load(tile: Any, logits: Any, at: Any, bins: Any, inverse: Any) -> None:
         right[j] = _0
 
 
-@numba.njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"}, nogil=True)
+@_compiled
 def _sum(line: Any) -> Any:
-    """The sum of a tile, in an order that suits vectors and is always the same."""
+    """The sum of a tile, which is overwritten: halves are added until one number is left. The order is written out, not
+    left to the compiler, which would choose another one for a loop that is inlined than for one that is called."""
+    for j in range(TILE // 2):
+        line[j] += line[j + TILE // 2]
+    for j in range(TILE // 4):
+        line[j] += line[j + TILE // 4]
+    for j in range(TILE // 8):
+        line[j] += line[j + TILE // 8]
     total = _0
-    for j in range(TILE):
+    for j in range(TILE // 8):
         total += line[j]
     return total
 
