@@ -6,10 +6,12 @@ import contextlib
 import json
 import math
 import random
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from tests.fuzz import runs
@@ -132,6 +134,14 @@ def test_a_run_that_was_changed_and_sealed_is_refused_before_it_goes_on(vgi: Vgi
     tensors[name].view(-1)[0] = math.nan
     save_file(tensors, q)
     check_refused(vgi, f"run 'run' is damaged: its parameter '{name}' holds a number that no fit has")
+    tensors[name] = torch.zeros_like(tensors[name], dtype=torch.float8_e4m3fn)
+    save_file(tensors, q)
+    check_refused(vgi, f"run 'run' is damaged: its parameter '{name}' is of a type that no fit has (float8_e4m3fn)")
+    schema = Path("run/schema.json")
+    sound = schema.read_text()
+    schema.write_text(re.sub(r'"sd": *[0-9.]+', '"sd": 0.0', sound))
+    assert schema.read_text() != sound
+    check_refused(vgi, "schema.json: damaged (columns.0.scale.sd: Input should be greater than 0)")
 
 
 def check_refused(vgi: Vgi, message: str) -> None:

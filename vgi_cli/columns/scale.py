@@ -10,6 +10,7 @@ from statistics import NormalDist
 from typing import final
 
 import numpy as np
+from pydantic import PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Transform
@@ -32,7 +33,7 @@ class Scale:
     """State of a codec: u = (x - mean) / sd, then a monotone spline through knots (u, encoded value, slope) if any."""
 
     mean: float
-    sd: float
+    sd: PositiveFloat
     knots: tuple[tuple[float, float, float], ...] = ()
 
 

@@ -217,12 +217,18 @@ def target_of(recipe: Recipe) -> Any:
 
 
 def check_numbers(tensors: Mapping[str, Tensor], name: str) -> None:
-    """RunError where a parameter of a run is not finite, or larger than any that a fit comes to."""
+    """RunError where a parameter of a run is not finite, larger than any that a fit comes to, or of a precision that no
+    fit has."""
     for key, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool((tensor.abs() <= LARGEST).all()):  # NaN neither
-            raise RunError(
-                f"run '{name}' is damaged: its parameter '{key}' holds a number that no fit has", "fit again"
-            )
+        if not tensor.is_floating_point():
+            continue
+        if tensor.itemsize < 4:
+            what = f"is of a type that no fit has ({str(tensor.dtype).removeprefix('torch.')})"
+        elif not bool((tensor.abs() <= LARGEST).all()):  # NaN neither
+            what = "holds a number that no fit has"
+        else:
+            continue
+        raise RunError(f"run '{name}' is damaged: its parameter '{key}' {what}", "fit again")
 
 
 def _load(module: Any, tensors: dict[str, Tensor], name: str) -> None:
