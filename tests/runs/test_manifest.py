@@ -79,6 +79,7 @@ def test_what_is_no_json_object(data: bytes) -> None:
         (lambda m: m.update(device="cpv"), "has 'cpv' for 'device'"),
         (lambda m: m.update(threads=10**9), "has 1000000000 for 'threads'"),
         (lambda m: m.update(format=0), "has 0 for 'format'"),
+        (lambda m: m.update(metrics_bytes=1 << 63), "has 9223372036854775808 for 'metrics_bytes'"),
         (lambda m: m.clear(), "lacks 'format'; lacks 'version'; lacks 'command' and "),
     ],
 )

@@ -28,7 +28,7 @@ HINT = "restore the file, or fit again"
 NAMED = 3
 """Faults that a message names."""
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 FileName = Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+$")]
 
