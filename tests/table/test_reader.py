@@ -396,3 +396,12 @@ def test_the_hash_is_of_data_mask_and_tokens(tmp_path: Path) -> None:
         read_table([a, b]).sha256,
     }
     assert len(hashes) == 5
+
+
+def test_a_mask_of_several_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mask").mkdir()
+    for name in ("t.parquet", "mask/a.parquet", "mask/b.parquet"):
+        pq.write_table(pa.table({"a": [0, 1]}), tmp_path / name)
+    with pytest.raises(InputError, match="a folder of 2 files") as caught:
+        read_table([tmp_path / "t.parquet"], mask=tmp_path / "mask")
+    assert caught.value.hint == "give the mask of all rows in one file"

@@ -47,7 +47,9 @@ def name_table(
         label = name_of(first).name
     hiding = None
     if mask is not None:
-        (hiding,) = find_files([mask], _mask_delimiter(mask, delimiter))
+        hiding, *more = find_files([mask], _mask_delimiter(mask, delimiter))
+        if more:
+            raise InputError(f"mask {mask}: a folder of {len(more) + 1} files", "give the mask of all rows in one file")
         hiding.hash_into(digest)
     return TableFiles(
         files, hiding, tuple(na_values), Origin(*stem_of(first), label, digest.hexdigest()), decimal or "."
