@@ -14,7 +14,7 @@ from vgi_cli.settings.options import ConsoleOptions, Field, fields_of
 
 HOSTILE = (
     *("", " ", "0", "-1", "1.5", "1e400", "nan", "inf", "-inf", "9" * 40, "1" + "0" * 12, "0x10", "1_000", "٣", "½"),
-    *("x" * 5000, "\x07\x1b[31m", "a\nb", "a\tb", "\u202e", "\udcff", "💥", "é", "../x", "/nowhere/x", "~", "*"),
+    *("x" * 5000, "\x07\x1b[31m", "a\nb", "a\tb", "\u202e", "\udcff", "💥", "é", "../x", "/dev/null/x", "~", "*"),
     *("--force", "-", "--", "=", "a=", "=a", "a=b=c", "a,b", ",", "[", "{", "'", '"', "%s", "{0}", "[red]x[/red]"),
     *("null", "none", "auto", "all", "true", "a", "b", "c", "zzz", "a:b", "a=integer", "b=carry", "1:2", "\\t", ";"),
 )

@@ -64,12 +64,13 @@ def test_a_container_has_its_own_limit(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     group = (str(tmp_path / "memory.max"), str(tmp_path / "memory.current"), "inactive_file")
-    monkeypatch.setattr(memory, "GROUPS", (group, ("/nowhere", "/nowhere", "")))
+    nowhere = str(tmp_path / "nowhere")
+    monkeypatch.setattr(memory, "GROUPS", (group, (nowhere, nowhere, "")))
     assert free_ram() == free
 
 
-def test_a_system_that_does_not_say_what_is_free_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MEMINFO", Path("/nowhere"))
+def test_a_system_that_does_not_say_what_is_free_has_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "nowhere")
     monkeypatch.setattr(memory, "GROUPS", ())
     assert free_ram() > 10**8
 

@@ -134,6 +134,38 @@ def test_trouble_that_returns_ends_the_fit_by_name() -> None:
     assert e.value.hint is not None and "optim.lr" in e.value.hint
 
 
+@pytest.mark.parametrize("value", [math.nan, 1e31])
+@pytest.mark.parametrize("epoch", [1, 2, EPOCHS])
+def test_parameters_that_no_fit_has_are_not_published(value: float, epoch: int) -> None:
+    """The last step of an epoch led to them: no step follows that would meet them, in the last epoch none at all."""
+    state, steps, lines = gradient_state(log_likelihood), 0, []
+    for event in run(state):
+        if isinstance(event, EpochEnd):
+            lines.append(event.metrics)
+            continue
+        steps += 1
+        if steps == epoch * BATCHES:
+            with torch.no_grad():
+                state.theta.mean.fill_(value)  # type: ignore[union-attr]
+    assert [line.get("healed", 0) for line in lines] == [int(number == epoch) for number in range(1, EPOCHS + 1)]
+    assert state.healed == 1
+    for part in (state.theta, state.model):
+        assert all(value.abs().max() < 100 for value in part.state_dict().values())
+
+
+def test_after_a_first_step_that_failed_a_later_one_finds_its_way_back() -> None:
+    state = gradient_state(failing({0}, "objective"))
+    begun = {name: value.clone() for name, value in state.theta.state_dict().items()}
+    for number, event in enumerate(run(state), 1):
+        if number == BATCHES:  # the last step of the first epoch
+            with torch.no_grad():
+                state.theta.mean.fill_(math.nan)  # type: ignore[union-attr]
+        if isinstance(event, EpochEnd):
+            break
+    assert state.healed == 2
+    assert same_tensors(state.theta.state_dict(), begun)
+
+
 def vgi_state(**settings: Any) -> VgiState:
     optim = {"batch_size": 32, "warmup_conditionals": 1, "warmup_model": 1}
     config = VgiConfig(**{"epochs": 6, "trunk": (4,), "hidden": (4,), "optim": optim, **settings})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -22,10 +24,13 @@ class Ended(NamedTuple):
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses now."""
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return int(own.getsockname()[1])
+    """A port of this machine that nobody uses now; one that the system gives to nobody unasked, so that no connection
+    of another process takes it until the ranks have it."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as own, contextlib.suppress(OSError):
+            own.bind(("127.0.0.1", port))
+            return port
 
 
 def started(world: int, command: Sequence[str | Path], folder: Path) -> list[subprocess.Popen[str]]:

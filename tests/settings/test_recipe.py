@@ -328,7 +328,7 @@ def test_all_errors_at_once_with_their_lines(tmp_path: Path) -> None:
     lines = message.splitlines()
     assert lines[0] == "7 settings cannot be used"
     assert "  r.yaml, line 1: unknown key 'modle' (did you mean 'model'?)" in lines
-    assert "  r.yaml: line 3: duplicate key 'seed' (first on line 2)" in lines
+    assert "  r.yaml: line 3: duplicate key 'seed' (first on line 2) (correct that line)" in lines
     assert "  r.yaml, line 4: epochs: expected a whole number, got 0.001" in lines
     assert any("table.columns.a: expected " in line and "'numeric' or 'carry', got 'integr'" in line for line in lines)
     assert "  r.yaml, line 6: model: expected a mapping of settings, got [1]" in lines

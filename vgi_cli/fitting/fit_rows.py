@@ -381,6 +381,8 @@ def carry_out(run: RunStore, job: Job, state: State, resumed: bool = False) -> F
         parts["model"], _ = split_bootstrap(parts["model"])
         for stem in PUBLISHED:
             check_numbers(parts.get(stem, {}), run.name)
+        in_training = {k: v for k, v in parts.get("state", {}).items() if k.removeprefix("good/").startswith("theta/")}
+        check_numbers(in_training, run.name)
         try:
             drive.restore(parts, run.manifest["progress"])
         except (RuntimeError, ValueError, LookupError, TypeError) as error:  # tensors of other names, shapes or types

@@ -21,7 +21,7 @@ from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.fitting.trees import trees_in
 from vgi_cli.layout import Layout
 from vgi_cli.maths.trees import Tree
-from vgi_cli.models.base import EmptyModel, Model, built
+from vgi_cli.models.base import LARGEST, EmptyModel, Model, built
 from vgi_cli.registry import names as registry
 from vgi_cli.registry import plugins
 from vgi_cli.registry.names import KINDS
@@ -99,10 +99,6 @@ class Fitted:
         if chosen == "trees" and not self.trees:
             raise UsageError(f"sampler 'trees': run '{self.run.name}' holds no trees", "use --sampler exact")
         return chosen
-
-
-LARGEST = 1e30
-"""Magnitude of a parameter at most: they belong to columns of variance 1, or nearly so."""
 
 
 def used_names(recipe: Recipe, kinds: Iterable[str] = ()) -> list[tuple[str, str | None]]:

@@ -13,6 +13,7 @@ that has to be saved: every epoch and step seeds its own generator from the fit'
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ from vgi_cli.methods.optimisation import (
     set_rate,
 )
 from vgi_cli.methods.reweighted import AVERAGE, Reweighted, work_of
-from vgi_cli.models.base import Model
+from vgi_cli.models.base import LARGEST, Model
 from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.scratch import pieces
 
@@ -314,7 +315,7 @@ class LoopState(State):
         earlier epoch began, the batch's imputations stay as they were, and the learning rates are halved for good.
         FitError, with the column, where that happened more than MOST_HEALED times."""
         every = -(-STEPS_BETWEEN // self.batches)
-        due = self.position == 0 and (not self._good or self.stage_epoch % every == 0)
+        due = not self._good or (self.position == 0 and self.stage_epoch % every == 0)
         here = self._copied() if due else {}
         try:
             yield
@@ -338,6 +339,14 @@ class LoopState(State):
         and count it as one."""
         self.still = self.chains.layout.label(dimension)
         self._heal(StepFailed(f"no imputation of '{self.still}' was moved", dimension), self.chains.x, {})
+
+    def _check_parameters(self) -> None:
+        """At the end of an epoch whose last step led to parameters that no fit has, which the next step would have met:
+        go back as after a step that failed."""
+        values = [value for part in self._modules().values() for value in part.state_dict().values()]
+        values = [value for value in values if value.is_floating_point() and value.numel()]
+        if values and not float(nn.utils.get_total_norm(values, math.inf)) <= LARGEST:  # NaN neither
+            self._heal(StepFailed("a parameter is no longer finite"), self.chains.x, {})
 
     def _heal(self, error: StepFailed, x: Tensor, here: Mapping[str, Tensor]) -> None:
         """After a step on rows x [R, D] that failed. `here`: what it began from, for a first step, before which none
@@ -393,8 +402,9 @@ class LoopState(State):
 
     def epoch_end(self) -> EpochEnd:
         """Close an epoch: publish, say what it was like, and set the counters to the next."""
-        self.publish()
         failed = self.healed - self._healed_before
+        self._check_parameters()
+        self.publish()
         if 0 < failed < self.batches:
             self.total *= self.batches / (self.batches - failed)  # the mean is that of the steps that were taken
         metrics = self.close_epoch()

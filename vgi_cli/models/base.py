@@ -24,6 +24,8 @@ REACH = 10.0
 """Standard deviations of an encoded column over which a side without a bound is looked at."""
 FILL_ROUNDS = 5
 """Reconstructions in `Latent.filled`."""
+LARGEST = 1e30
+"""Magnitude of a parameter at most: they belong to columns of variance 1, or nearly so."""
 
 
 class ModelConfig(BaseModel):

@@ -178,7 +178,7 @@ def read_settings(path: Path, where: str = "--recipe") -> tuple[Settings, list[P
 def _from_text(text: str, name: str, problems: list[Problem]) -> Settings:
     """The settings in a recipe; `name`: what messages call it."""
     document = yaml_strict.parse(text)
-    hint = None if document.values else YAML_HINT
+    hint = "correct that line" if document.values else YAML_HINT
     problems += [Problem(name, problem, hint) for problem in document.problems]
     settings: Settings = {}
     for section, value in document.values.items():
