@@ -248,6 +248,17 @@ def test_a_line_says_what_is_bounded_and_why() -> None:
     assert bound_lines(read(frame[["z"]]).columns) == (None, [])
 
 
+def test_limits_of_dates_are_said_as_the_column_writes_them() -> None:
+    days = pd.Timestamp("2021-03-01") + pd.to_timedelta(RNG.integers(0, 300, 200), "D")
+    frame = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "z": RNG.normal(size=200)})
+    assert bound_lines(read(frame).columns) == (None, [])
+    words = "01/01/2021 to 31/12/2021 (--bounds)"
+    line, each = bound_lines(read(frame, bounds={"day": "2021-01-01..2021-12-31"}).columns)
+    assert (line, each) == (f"fills stay within limits: 'day' {words}", [f"fills of 'day': {words}"])
+    line, _ = bound_lines(read(frame, bounds={"day": "..31/12/2021"}).columns)
+    assert line == "fills stay within limits: 'day' at most 31/12/2021 (--bounds)"
+
+
 def test_limits_of_the_type_are_a_detail(tmp_path: Path) -> None:
     values = RNG.integers(-50, 50, 100)
     frame = pd.DataFrame({"x": values.astype(np.int8), "y": values.astype(np.int32)})

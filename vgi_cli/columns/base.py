@@ -336,6 +336,17 @@ class ConstantColumn(Column):
         """As of ModelledColumn."""
 
 
+class Limits(NamedTuple):
+    """Where the fills of a column stay.
+
+    reasons  why, the lower end's first: keys of WHY (columns/number.py)
+    words    in words, with the reasons: `above 0 (its sign)`; empty where nothing is worth a word
+    """
+
+    reasons: tuple[str, ...]
+    words: str
+
+
 @dataclass(frozen=True, config=STRICT)
 class ModelledColumn(Column):
     """A column that a model sees as `width` encoded dimensions."""
@@ -349,6 +360,11 @@ class ModelledColumn(Column):
     def level_counts(self) -> tuple[int, ...]:
         """Of each encoded dimension its number of levels, 0 where it is continuous."""
         return (0,) * self.width
+
+    @property
+    def limits(self) -> Limits | None:
+        """Where its fills stay; None where nothing limits them but its levels."""
+        return None
 
     @property
     def ordered(self) -> bool:

@@ -22,6 +22,7 @@ from vgi_cli.columns.base import (
     Empty,
     EnsembleScores,
     Finding,
+    Limits,
     ModelledColumn,
     Point,
     Request,
@@ -47,7 +48,7 @@ from vgi_cli.columns.clock import (
     within_calendar,
     zone_known,
 )
-from vgi_cli.columns.number import Constant, Measure, Number, inferred
+from vgi_cli.columns.number import Constant, Measure, Number, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
 from vgi_cli.columns.wording import example, first_cell, missing_hint, others
 from vgi_cli.errors import InputError, UsageError
@@ -119,6 +120,13 @@ class Moment(ModelledColumn):
         if isinstance(number, Constant):
             return ConstantMoment(cells.name, "constant-moment", clock=clock, value=number.low)
         return cls(cells.name, clock.what, clock=clock, number=number)
+
+    @property
+    def limits(self) -> Limits | None:
+        """Nothing of what the calendar, the day or the file's type limits."""
+        if (limits := self.number.limits) is None or not set(limits.reasons) - {"type"}:
+            return None
+        return limits._replace(words=limits_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0]))
 
     @property
     def noisy(self) -> bool:

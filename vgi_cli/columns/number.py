@@ -20,6 +20,7 @@ from vgi_cli.columns.base import (
     Empty,
     EnsembleScores,
     Finding,
+    Limits,
     ModelledColumn,
     Point,
     Request,
@@ -190,6 +191,11 @@ class Number(ModelledColumn):
     def step(self) -> float:
         """Width in data units over which a value is spread before it is modelled; 0 where it is not."""
         return self.lattice.resolution if self.dequantise and self.lattice is not None else 0.0
+
+    @property
+    def limits(self) -> Limits | None:
+        reasons = tuple(bound.why for bound in self.bounds)
+        return Limits(reasons, limits_in_words(self)) if reasons or self.levels else None
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -551,31 +557,32 @@ def _refuse_outside(cells: Cells, asked: Asked) -> None:
 
 def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:
     """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
-    numbers = [column for column in columns if isinstance(column, Number)]
-    lines = [f"fills of '{c.name}': {words}" for c in numbers if (words := _words(c))]
-    said = [c for c in numbers if any(WHY[bound.why][1] for bound in c.bounds)]
+    limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
+    lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
+    said = [(name, limits) for name, limits in limited if any(WHY[why][1] for why in limits.reasons)]
     if not said:
         return None, lines
     if len(said) <= NAMED:
-        return "fills stay within limits: " + "; ".join(f"'{c.name}' {_words(c)}" for c in said), lines
-    counts: Counter[str] = Counter(why for c in said for why in {bound.why for bound in c.bounds})
+        return "fills stay within limits: " + "; ".join(f"'{name}' {limits.words}" for name, limits in said), lines
+    counts: Counter[str] = Counter(why for _, limits in said for why in set(limits.reasons))
     parts = [f"{where} ({counts[why]} columns)" for why, (_, where) in WHY.items() if where and why in counts]
     summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
     return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
 
 
-def _words(column: Number) -> str:
-    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word."""
+def limits_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
+    """`above 0 (its sign), at most 50 (values pile up there)`; empty where nothing is worth a word. `spell`: of a value
+    as the column writes it."""
     low, high = (None if bound is None or _far(bound, column) else bound for bound in (column.lower, column.upper))
     if column.levels:
-        return f"only {', '.join(plain(v) for v in column.levels)} ({WHY['levels'][0]})"
+        return f"only {', '.join(map(spell, column.levels))} ({WHY['levels'][0]})"
     if low is not None and high is not None and low.why == high.why:
-        return f"{plain(low.value)} to {plain(high.value)} ({WHY[low.why][0]})"
+        return f"{spell(low.value)} to {spell(high.value)} ({WHY[low.why][0]})"
     words = []
     for bound, beyond, within in ((low, "above", "at least"), (high, "below", "at most")):
         if bound is not None:
             strict = bound.why == "sign" and bound.value != 0
-            words.append(f"{beyond} 0" if strict else f"{within} {plain(bound.value)}")
+            words.append(f"{beyond} {spell(0.0)}" if strict else f"{within} {spell(bound.value)}")
             words[-1] += f" ({WHY[bound.why][0]})"
     return ", ".join(words)
 
