@@ -103,7 +103,7 @@ class Copies(Chains):
         weight = torch.cat([x.new_full((len(x),), 1.0 / self.K), x.new_ones(len(complete))]) / n
         return Batch(torch.cat([x, self.x[complete]]), torch.cat([missing, self.missing[complete]]), weight, incomplete)
 
-    def prefetch(self, rows: Tensor) -> None:
+    def prefetch(self, incomplete: Tensor, complete: Tensor) -> None:
         """Everything is here."""
 
     def store(self, rows: Tensor, x: Tensor) -> None:

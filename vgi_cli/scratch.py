@@ -13,6 +13,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import final
 
@@ -42,6 +43,8 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self._folder = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.is_dir())
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")  # its thread starts with the first work
+        self._reading: Future[None] | None = None
 
     def zeros(self, *shape: int, dtype: torch.dtype) -> Tensor:
         """Zeros in a new file. FitError where there is no room for it."""
@@ -61,12 +64,24 @@ class Scratch:
             torch.index_select(values, 0, index[part], out=out[part])
         return out
 
+    def read_ahead(self, index: Tensor, *values: Tensor) -> None:
+        """Begin to read rows index [n] of values [N, ..] from their files, so that who takes them a little later does
+        not wait for the disk. Where an earlier reading is still under way the disk has enough to do: nothing is begun.
+        What is read is left to the system's cache."""
+        if self._reading is None or self._reading.done():
+            self._reading = self._reader.submit(_read, index, values)
+
     def converted(self, values: Tensor, dtype: torch.dtype) -> Tensor:
         """The same rows in another precision, in a new file."""
         out = self.zeros(*values.shape, dtype=dtype)
         for part in pieces(len(values), values[:1].numel() * values.element_size()):
             out[part] = values[part].to(dtype)
         return out
+
+
+def _read(index: Tensor, values: Sequence[Tensor]) -> None:
+    for one in values:
+        one.index_select(0, index)
 
 
 def zeros_in_file(folder: Path, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

@@ -89,7 +89,7 @@ def test_stored_rows_come_back(seed: int, K: int, place: Place) -> None:
     g = torch.Generator().manual_seed(seed)
     rows = chains.incomplete[torch.randperm(len(chains.incomplete), generator=g)[:9]]
     new = drawn(len(rows) * K, LAYOUT, g)
-    chains.prefetch(rows)
+    chains.prefetch(rows, chains.complete[:0])
     chains.store(rows, new)
     x, holes = chains.load(rows)
     assert x.dtype is torch.float32

@@ -1,11 +1,14 @@
 """Packed chains: what is stored comes back, observed cells never change, weights add up."""
 
+import threading
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tensors import same_tensors
+from vgi_cli import scratch
 from vgi_cli.chains.store import lines
 from vgi_cli.chains.store.packed import Chains, index_type, make_chains
 from vgi_cli.chains.store.placement import MemoryBudget
@@ -71,6 +74,29 @@ def test_completed_tables_hold_one_chain_each(place, monkeypatch):
         assert torch.equal(chains.completed(k, torch.tensor([5, 3])), filled[[5, 3]])
 
 
+def test_announced_rows_of_a_table_in_files_are_read_ahead_one_batch_at_a_time(tmp_path, monkeypatch):
+    read, go_on = [], threading.Event()
+
+    def reading(index, values):
+        assert go_on.wait(10)
+        read.append((index.tolist(), [value.data_ptr() for value in values]))
+
+    monkeypatch.setattr(scratch, "_read", reading)
+    x, missing = table(3)
+    missing[:4] = False
+    inside = make_table(x, missing)
+    chains = Chains(inside._replace(scratch=scratch.Scratch(tmp_path)), 2)
+    chains.prefetch(chains.incomplete[:3], chains.complete[1:3])
+    chains.prefetch(chains.incomplete[3:6], chains.complete[:1])  # the disk is busy
+    assert read == []
+    go_on.set()
+    chains.scratch._reading.result()
+    chains.prefetch(chains.incomplete[6:8], chains.complete[:0])
+    chains.scratch._reading.result()
+    expected = [[*chains.incomplete[:3].tolist(), *chains.complete[1:3].tolist()], chains.incomplete[6:8].tolist()]
+    assert read == [(rows, [inside.x.data_ptr(), inside.missing.data_ptr()]) for rows in expected]
+
+
 @everywhere
 def test_rows_that_were_announced_are_those_that_come(place):
     x, missing = table(4)
@@ -78,11 +104,11 @@ def test_rows_that_were_announced_are_those_that_come(place):
     first, second = chains.incomplete[:9], chains.incomplete[9:20]
     new = torch.randn(len(second) * 2, 5, dtype=torch.float64)
     chains.store(second, new)
-    chains.prefetch(second)
+    chains.prefetch(second, chains.complete[:0])
     chains.store(first, torch.ones(len(first) * 2, 5, dtype=torch.float64))
     loaded, holes = chains.load(second)
     assert torch.equal(loaded[holes], new[holes])
-    chains.prefetch(second)
+    chains.prefetch(second, chains.complete[:0])
     loaded, holes = chains.load(first)  # others than were announced
     assert bool((loaded[holes] == 1).all())
 
@@ -92,11 +118,11 @@ def test_what_was_fetched_ahead_is_forgotten_when_it_changes(place):
     x, missing = table(5)
     chains = Chains(make_table(x, missing), 2, place, in_memory)
     rows = chains.incomplete[:6]
-    chains.prefetch(rows)
+    chains.prefetch(rows, chains.complete[:0])
     chains.store(rows[3:], torch.ones(6, 5, dtype=torch.float64))
     loaded, holes = chains.load(rows)
     assert loaded[holes].sum() == missing[rows[3:]].sum() * 2
-    chains.prefetch(rows)
+    chains.prefetch(rows, chains.complete[:0])
     chains.tensors()["values"][:] = 7
     loaded, holes = chains.load(rows)
     assert bool((loaded[holes] == 7).all())
@@ -110,7 +136,7 @@ def test_the_next_batch_is_gathered_before_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(
         lines.StagedLines, "_gather", lambda self, rows: (gathered.append(len(rows)), gather(self, rows))[1]
     )
-    chains.prefetch(chains.incomplete[:3])
+    chains.prefetch(chains.incomplete[:3], chains.complete[:0])
     chains.load(chains.incomplete[:3])
     assert gathered == [3]
     chains.load(chains.incomplete[:4])
@@ -195,7 +221,7 @@ def test_on_a_gpu_every_place_gives_the_same_and_the_device_never_waits(levels):
                 for batch, after in zip(batches, [*batches[1:], None], strict=True):
                     filled = chains.batch(batch, chains.complete[:0].to(chains.rows_on)).x
                     if after is not None:
-                        chains.prefetch(after)
+                        chains.prefetch(after, chains.complete[:0])
                     noise = torch.randn(filled.shape, generator=generator, device="cuda", dtype=filled.dtype)
                     moved = 0.5 * filled + noise
                     chains.store(batch, torch.where(discrete, (moved > 0).to(moved), moved))

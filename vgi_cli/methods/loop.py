@@ -243,17 +243,17 @@ class LoopState(State):
                 order = torch.randperm(len(part), generator=g, dtype=part.dtype, device=part.device)
                 self._order.append(part[order].to(self.chains.rows_on))
         rows = self._rows(self.position)
-        ahead = self._rows(self.position + 1)[0] if self.position + 1 < self.batches else None
+        ahead = self._rows(self.position + 1) if self.position + 1 < self.batches else None
         if self.ranks.alone:
             incomplete, complete = rows
             batch = self.chains.batch(incomplete, complete)
         else:
             rows, batch = self._part_of_batch(rows)
-            ahead = None if ahead is None else ahead[self._own(ahead)] - self.share.start
+            ahead = None if ahead is None else [part[self._own(part)] - self.share.start for part in ahead]
         if self.row_weight is not None:
             batch = batch._replace(weight=batch.weight * self._weights(self.row_weight, *rows))
         if ahead is not None:
-            self.chains.prefetch(ahead)
+            self.chains.prefetch(*ahead)
         return batch
 
     def _own(self, rows: Tensor) -> Tensor:

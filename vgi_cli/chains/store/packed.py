@@ -162,10 +162,13 @@ class Chains:
         for part in self.parts:
             part.lines.store(rows, part.own(missing), part.format.pack(part.own(cells)))
 
-    def prefetch(self, rows: Tensor) -> None:
-        """Announce the incomplete rows of the next batch: chains that live elsewhere begin to fetch them."""
+    def prefetch(self, incomplete: Tensor, complete: Tensor) -> None:
+        """Announce the rows of the next batch: chains that live elsewhere begin to fetch theirs, and a table that lies
+        in files is read there."""
         for part in self.parts:
-            part.lines.prefetch(rows)
+            part.lines.prefetch(incomplete)
+        if self.scratch is not None:
+            self.scratch.read_ahead(torch.cat([incomplete, complete]), self.x, self.missing)
 
     def _cells(self, rows: Tensor, missing: Tensor) -> Tensor:
         """[B, K, D] the imputations of rows [B] with mask [B, D]; anything at observed cells."""
