@@ -210,7 +210,7 @@ def test_flag_and_set_that_agree() -> None:
         ),
         ("val=1.5", "--set: val: expected a file or a fraction between 0 and 1, got 1.5", "for example 0.1"),
         ("model.name=3", "--set: model.name: expected a name, got 3", ""),
-        ("model.a.b=3", "--set: unknown key 'model.a.b'", "expected one of: bootstrap"),
+        ("model.a.b=3", "--set: unknown key 'model.a.b'", "expected one of: average, bootstrap"),
         ("modle=fa", "--set: unknown key 'modle'", "did you mean 'model'?"),
     ],
 )

@@ -406,6 +406,12 @@ class ModelledColumn(Column):
         `pooled` column one of the codes that share a value). What lies in the `box` up to the
         rounding of float32 gives an admissible cell."""
 
+    def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
+        """[.., width] what the same cells, spread by the same noise, are encoded as by this column in another schema of
+        the same table, which bends its numbers by another transform: a continuous increasing function of z [.., width]
+        in each dimension. None: there is no such function."""
+        return z if self == other else None
+
     @abstractmethod
     def log_volume(self, z: Floats) -> Floats:
         """[n] what turns log p(encoded cell z [n, width]) into the log of its density in data units (or, of a discrete

@@ -151,6 +151,11 @@ class Moment(ModelledColumn):
     def decode(self, z: Floats) -> Floats:
         return self.clock.snap(self.number.decode(z))
 
+    def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
+        if not isinstance(other, Moment) or self.clock != other.clock:
+            return None
+        return self.number.recoded(z, other.number)
+
     def log_volume(self, z: Floats) -> Floats:
         """As of a number: the density is per day (of dates) or per second."""
         return self.number.log_volume(z)

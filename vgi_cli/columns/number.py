@@ -251,6 +251,12 @@ class Number(ModelledColumn):
         inside = (z >= low - ROUNDING * (1 + abs(low))) & (z <= high + ROUNDING * (1 + abs(high)))
         return np.where(inside, np.clip(values, *self.ends), values)
 
+    def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
+        spread = ("lattice", "dequantise", "spikes", "levels")  # what a cell is before it is scaled
+        if not isinstance(other, Number) or any(getattr(self, name) != getattr(other, name) for name in spread):
+            return None
+        return other.codec.encode(self.codec.decode(z))
+
     def log_volume(self, z: Floats) -> Floats:
         z = z[:, 0]
         out = self.codec.log_det(z)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.kinds import Taken, kinds_of
+from vgi_cli.fitting.averaging import averaged
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import CARD, RunFolder
@@ -25,7 +26,12 @@ MOST_COLUMNS = 100
 """Columns that have a line each; of more, those with the most holes."""
 UNMODELLED = ("carried", "constant", "empty")
 """Kinds of columns that the model does not describe."""
-NUMBERS = {"cells": "error on hidden cells", "loglik": "nats a row", "coverage": "90 % intervals cover"}
+NUMBERS = {
+    "cells": "error on hidden cells",
+    "loglik": "nats a row",
+    "coverage": "90 % intervals cover",
+    "weight": "share of the imputations",
+}
 """Columns of the contest's table: scores of `contest.json`, in words."""
 
 
@@ -238,7 +244,12 @@ class Card(NamedTuple):
         unsettled = f"; {record.bootstrap_unsettled} of them had not settled" if record.bootstrap_unsettled else ""
         return (
             f"Fills carry the uncertainty of the missing cells and of the model's parameters, by {record.bootstrap} "
-            f"{how}{by}{unsettled}. They do not carry the doubt about the model itself."
+            f"{how}{by}{unsettled}. "
+            + (
+                "They carry some doubt about the model, for these are fits of several models."
+                if averaged(self.recipe)
+                else "They do not carry the doubt about the model itself."
+            )
         )
 
     def _settings(self) -> str:

@@ -15,6 +15,8 @@ from vgi_cli.commands.requests import FinetuneRequest
 from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import UsageError
+from vgi_cli.fitting.averaged import schema_file
+from vgi_cli.fitting.averaging import other_transforms
 from vgi_cli.fitting.choosing import adapting_config
 from vgi_cli.fitting.driver import Drive
 from vgi_cli.fitting.fit_rows import chain_context
@@ -141,7 +143,9 @@ def _texts(fitted: FittedTable, manifest: dict[str, Any], request: FinetuneReque
     data = manifest["data"]
     reading = table_settings(request, fitted.recipe.table)
     recipe = fitted.recipe.replace(data=tuple(data["paths"]), mask=data["mask"], table=reading)
-    return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json()}
+    others = map(schema_file, other_transforms(recipe))
+    schemas = {name: fitted.run.text(name) for name in others}
+    return {"recipe.yaml": recipe.text(), "schema.json": fitted.schema.to_json(), **schemas}
 
 
 NOTE = "the VGI objective in encoded units; not comparable with a log-likelihood"

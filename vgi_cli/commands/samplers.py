@@ -10,6 +10,7 @@ import torch
 
 from vgi_cli.commands.requests import ImputeRequest
 from vgi_cli.errors import UsageError
+from vgi_cli.fitting.averaging import averaged, recipes
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits, refitted_by
 from vgi_cli.fitting.refits import refitting, uncertainty_words
@@ -19,6 +20,8 @@ from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.store import CHAINS
 from vgi_cli.samplers.base import Imputer, SamplerInput
+from vgi_cli.samplers.recoded import Recoded
+from vgi_cli.samplers.turns import InTurn
 
 NOT_INCLUDED = (
     "the draws do not include the uncertainty of the fit: Rubin's rules would give standard errors that are too small"
@@ -90,20 +93,29 @@ def make_imputer(
     if included is not None:
         m = len(fitted.refits) if request.m is None else request.m
         models, trees, more = enough_refits(fitted, m, request.table, work)
+        maps = [fitted.recoders.get(str(one.table.transform)) for one in recipes(fitted.recipe, range(len(models)))]
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
             work.reporter.say(NOT_INCLUDED)
-        models, trees = (fitted.model,), ()
+        models, trees, maps = (fitted.model,), (), []
     capture = capture_on(device, request.said("compile") or fitted.recipe.compile, work.reporter)
-    return build_imputer(fitted, sampler, [model.to(device) for model in models], device, capture, trees)
+    on_device = [model.to(device) for model in models]
+    if not any(maps):
+        return build_imputer(fitted, sampler, on_device, device, capture, trees)
+    each: list[Imputer] = []
+    for i, (model, map) in enumerate(zip(on_device, maps, strict=True)):
+        imputer, dtype = build_imputer(fitted, sampler, [model], device, capture, trees[i : i + 1])
+        each.append(imputer if map is None else Recoded(imputer, map, map.inverse))
+    return InTurn(each), dtype
 
 
 def parameter_uncertainty(fitted: FittedTable, sampler: str, uncertainty: str) -> str | None:
     """What carries the uncertainty of the parameters into the draws, in words; None: nothing does."""
     if not registry.SAMPLERS[sampler].traits.refits or not fitted.refits or uncertainty == "none":
         return None
-    return uncertainty_words(len(fitted.refits), refitted_by(fitted))
+    several = len(averaged(fitted.recipe))
+    return uncertainty_words(len(fitted.refits), refitted_by(fitted)) + (f" of {several} models" if several > 1 else "")
 
 
 def _require(fitted: FittedTable, uncertainty: str) -> None:

@@ -154,13 +154,17 @@ def _contest_lines(contest: Mapping[str, Any]) -> list[str]:
         f"By {decides}, on {contest['rows']} rows of the fitted table. `cells`: score of hidden cells (1: what the "
         "column alone would score; less is better); `log-likelihood`: of held-out rows, nats a row.",
         "",
-        "| model | cells | log-likelihood | coverage of 90 % intervals | |",
-        "|---|---|---|---|---|",
+        "| model | cells | log-likelihood | coverage of 90 % intervals | weight | |",
+        "|---|---|---|---|---|---|",
     ]
     for entry in contest["candidates"]:
         covered = f"{entry['coverage']:.2f}" if entry.get("coverage") is not None else ""
         mark = "chosen" if entry["chosen"] else ""
-        lines.append(f"| {entry['title']} | {entry['cells']:.4f} | {entry['loglik']:.3f} | {covered} | {mark} |")
+        weight = f"{entry['weight']:.0%}" if entry.get("weight") is not None else ""
+        scores = f"{entry['cells']:.4f} | {entry['loglik']:.3f} | {covered} | {weight}"
+        lines.append(f"| {entry['title']} | {scores} | {mark} |")
+    if any(entry.get("weight") for entry in contest["candidates"]):
+        lines += ["", "Imputations are drawn in turn from refits of these models, by their `weight`."]
     return lines
 
 

@@ -24,12 +24,15 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import GivenUp, ask
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import box, decode
+from vgi_cli.encoding.recode import recoder
 from vgi_cli.evaluation.imputation import fair_crps
+from vgi_cli.fitting.averaging import other_transforms, selected
 from vgi_cli.fitting.plan import stream
-from vgi_cli.fitting.refits import em_settings
+from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.noise import KeyedNoise
@@ -38,12 +41,12 @@ from vgi_cli.methods.em.sizing import EPOCHS, TOLERANCE, choose_size, plain
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
-from vgi_cli.models.gaussian.mixture import FULL_UP_TO
+from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
 from vgi_cli.reporting import CONTEST, Silent, Stage
 from vgi_cli.samplers.base import Box
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.exact import ExactImputer
-from vgi_cli.settings.recipe import Recipe
+from vgi_cli.settings.recipe import Averaged, Recipe
 
 Score = Literal["cells", "loglik"]
 
@@ -65,6 +68,10 @@ FEWEST_NUMBERS = 3
 FACTORS, MANY_NUMBERS = 3, 12
 """Factors of each component of a mixture where it has so many columns of numbers, else 1."""
 LINES = 5
+FAR = 0.05
+"""A candidate whose score is worse than the best by a larger share of that is in no average."""
+SIZES = 3
+"""Numbers of components that a mixture of an average has in turn."""
 SHARE = 0.4
 """Of the time that is left under a time limit."""
 SMOOTHING = 0.5
@@ -79,6 +86,36 @@ class Candidate(NamedTuple):
     rows: Rows
 
 
+class Drawn(NamedTuple):
+    """Draws of hidden cells, by which averages of candidates are judged.
+
+    errors  [DRAWS, n] float32: of numbers, draw less true cell in shares of what the column alone would score
+    levels  [DRAWS, n']: of levels the codes
+    truth   [n'] their true codes
+    weight  [n + n'] of each cell: a column has the same in all, and all columns together have 1
+    """
+
+    errors: Tensor
+    levels: Tensor
+    truth: Tensor
+    weight: Tensor
+
+    def from_truth(self) -> float:
+        """Mean distance of a draw from the true cell: of numbers the absolute error, of levels 1 where they differ."""
+        apart = torch.cat([self.errors.abs().mean(0), (self.levels != self.truth).float().mean(0)])
+        return float(apart.double() @ self.weight)
+
+    def apart(self, other: Drawn) -> float:
+        """Mean distance of a draw from another one, of another candidate or of itself: draws of the same number, which
+        are made of the same noise, are left out."""
+        total = torch.zeros(len(self.weight), dtype=torch.float64)
+        for shift in range(1, DRAWS):
+            near, far = (torch.roll(part, shift, 0) for part in (other.errors, other.levels))
+            numbers, levels = (self.errors - near).abs().mean(0), (self.levels != far).float().mean(0)
+            total += torch.cat([numbers, levels])
+        return float(total @ self.weight) / (DRAWS - 1)
+
+
 class Scores(NamedTuple):
     """What one candidate scored.
 
@@ -89,6 +126,7 @@ class Scores(NamedTuple):
     log_score the same of levels
     coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, in units in which it should
               be 0.9; None: there are no numbers
+    drawn     the draws themselves: the same cells in the same order for all candidates
     """
 
     cells: Tensor
@@ -96,6 +134,7 @@ class Scores(NamedTuple):
     crps: float | None
     log_score: float | None
     coverage: float | None
+    drawn: Drawn
 
 
 class Folds(NamedTuple):
@@ -161,6 +200,8 @@ def score(
     cells, loglik = torch.zeros(R, dtype=torch.float64), torch.zeros(R, dtype=torch.float64)
     losses, covered = torch.zeros(R, n, dtype=torch.float64), torch.zeros(R, n, dtype=torch.float64)
     counts = torch.zeros(R, n, dtype=torch.float64)
+    errors: list[tuple[int, Tensor]] = []
+    levels_drawn: list[tuple[int, Tensor, Tensor]] = []
     for number in range(FOLDS):
         kept, out = (fold != number).nonzero()[:, 0], (fold == number).nonzero()[:, 0]
         if number not in coded_by:
@@ -201,8 +242,12 @@ def score(
                 where = hidden[:, i]
                 losses[out[where], i] = _losses(codes[:, where, i], truth[where, i], column.levels)
                 counts[out[where], i] = 1.0
-                if not column.levels:
+                if column.levels:
+                    levels_drawn.append((i, codes[:, where, i], truth[where, i]))
+                else:
                     covered[out[where], i] = _covered(codes[:, where, i], truth[where, i])
+                    if column.alone > 0:
+                        errors.append((i, ((codes[:, where, i] - truth[where, i]) / column.alone).float()))
     used = [i for i, column in enumerate(columns) if column.alone > 0 and bool(counts[:, i].any())]
     for i in used:
         weight = R / (counts[:, i].sum() * columns[i].alone * len(used))
@@ -217,6 +262,31 @@ def score(
         sum(means[i] for i in numbers) / len(numbers) if numbers else None,
         sum(means[i] for i in levels) / len(levels) if levels else None,
         0.9 * inside / ((DRAWS - 1) / (DRAWS + 1)) if numbers else None,
+        _drawn(errors, levels_drawn),
+    )
+
+
+def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Tensor, Tensor]]) -> Drawn:
+    """The draws of each column's cells, in one; a column of levels counts by what draws from it alone would score, as
+    numbers do."""
+    cells = [*errors, *((i, part) for i, part, _ in levels)]
+    columns = [torch.full((part.shape[1],), i) for i, part in cells]
+    of = torch.cat(columns) if columns else torch.zeros(0, dtype=torch.int64)
+    truth = torch.cat([part for _, _, part in levels]) if levels else torch.zeros(0)
+    weight = torch.zeros(len(of), dtype=torch.float64)
+    every = of.unique().tolist()
+    for i in every:
+        weight[of == i] = 1 / (len(every) * int((of == i).sum()))
+    for i in {i for i, *_ in levels}:
+        shares = torch.unique(truth[of[-len(truth) :] == i], return_counts=True)[1].double()
+        differ = 1 - float((shares / shares.sum()).square().sum())
+        weight[of == i] *= 2 / differ if differ > 0 else 0.0
+    empty = torch.zeros(DRAWS, 0)
+    return Drawn(
+        torch.cat([part for _, part in errors], 1) if errors else empty,
+        torch.cat([part for _, part, _ in levels], 1) if levels else empty,
+        truth,
+        weight,
     )
 
 
@@ -245,11 +315,13 @@ def _covered(draws: Tensor, truth: Tensor) -> Tensor:
 
 
 class League(NamedTuple):
-    """How a contest ended: the candidates with their scores, best first; the place of the winner, and what decided."""
+    """How a contest ended: the candidates with their scores, best first; the place of the winner, and what decided; of
+    each its weight in the average that imputations are drawn from (none: there is no average)."""
 
     entries: tuple[tuple[Candidate, Scores], ...]
     winner: int
     by: Score
+    weights: tuple[float, ...] = ()
 
     def lines(self) -> list[str]:
         """The table in words: a line for each of the first LINES candidates."""
@@ -261,6 +333,8 @@ class League(NamedTuple):
             parts = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f} nats a row"]
             if scores.coverage is not None:
                 parts.append(f"{scores.coverage:.0%} covered")
+            if self.weights and self.weights[place] > 0:
+                parts.append(f"weight {self.weights[place]:.0%}")
             out.append(f"{mark} {candidate.title:<{width}}  {', '.join(parts)}")
         return out
 
@@ -278,6 +352,7 @@ class League(NamedTuple):
                 "coverage": scores.coverage,
                 "loglik": float(scores.loglik.mean()),
                 "chosen": place == self.winner,
+                "weight": self.weights[place] if self.weights else None,
             }
             for place, (candidate, scores) in enumerate(self.entries)
         ]
@@ -286,13 +361,14 @@ class League(NamedTuple):
 
 
 class Won(NamedTuple):
-    """What a contest leaves: the recipe of the winner, with its size; the rows, and those that select the epoch, as it
-    encodes them; the league table."""
+    """What a contest leaves: the recipe of the winner, with its size and the models to average over; the rows, and
+    those that select the epoch, as it encodes them; the league table; by transform the schemas of the other models."""
 
     recipe: Recipe
     rows: Rows
     held: Rows | None
     league: League
+    schemas: dict[str, Schema]
 
 
 def wanted(recipe: Recipe, table: TensorTable) -> bool:
@@ -331,7 +407,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
             limit.cut.append(CONTEST)
     if len(contest.entries) < 2:
         return None
-    league = contest.league()
+    league = contest.averaged(contest.league())
     rows_scored = len(league.entries[0][1].cells)
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
@@ -340,11 +416,46 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
     )
     for line in league.lines():
         work.reporter.say(line)
+    if any(league.weights):
+        work.reporter.say(
+            "imputations are drawn in turn from refits of these models, by their weights: together they fill hidden "
+            "cells best"
+        )
     winner = league.entries[league.winner][0]
+    members = average(league, len(used))
+    found = winner.recipe.replace(average=members or "none")
+    schemas = {name: contest.schema(name) for name in other_transforms(found)}
     if held is not None and held.source is not None:
         schema = winner.rows.source.schema  # type: ignore[union-attr]
         held = rows_of(held.source.table, schema, recipe.seed).at(held.places)
-    return Won(winner.recipe, winner.rows, held, league)
+    return Won(found, winner.rows, held, league, schemas)
+
+
+def average(league: League, rows: int) -> tuple[Averaged, ...]:
+    """The models to average over: those that have a weight, mixtures in SIZES numbers of components each."""
+    weights: dict[tuple[str, str], tuple[Averaged, float]] = {}
+    for (candidate, _), weight in zip(league.entries, league.weights, strict=False):
+        sizes = _sizes(candidate, rows) if weight > 0 else []
+        for recipe in sizes:
+            model, transform = recipe.model, str(recipe.table.transform)
+            key = json.dumps(dict(model.settings), sort_keys=True), f"{model.name}/{transform}"
+            before = weights[key][1] if key in weights else 0.0
+            share = round(before + weight / len(sizes), 4)
+            weights[key] = Averaged(model=model, transform=cast(Any, transform), weight=share), share
+    return tuple(one for one, _ in weights.values())
+
+
+def _sizes(candidate: Candidate, rows: int) -> list[Recipe]:
+    """The recipe of a candidate and, of a mixture, those with the next larger numbers of components: an average bears
+    more components than one fit, and a score of one fit says little of how many."""
+    recipe = candidate.recipe
+    if recipe.model.name != "mixture":
+        return [recipe]
+    config = cast(MixtureConfig, recipe.model_settings)
+    path = GaussianMixture.sizes(config.model_copy(update={"components": None}), rows, candidate.rows.table.D)
+    own = cast(int, config.components)
+    counts = [own, *(one.components for one in path[0] if cast(int, one.components) > own)]
+    return [recipe.with_model(components=K) for K in counts[:SIZES]]
 
 
 def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tuple[str, Recipe]]:
@@ -435,6 +546,32 @@ class _Contest:
         near = [i for i in order if self._near(i, order[0])]
         winner = min(near, key=self._parameters)
         return League(tuple(self.entries[i] for i in order), order.index(winner), self._recipe.score)
+
+    def averaged(self, league: League) -> League:
+        """The league with the weights of the average."""
+        if self._recipe.score == "loglik" or self._recipe.average == "none" or refit_count(self._recipe) == 0:
+            return league
+        if self._recipe.uncertainty == "posterior":
+            return league
+        own = str(league.entries[league.winner][0].recipe.table.transform)
+        best = float(league.entries[0][1].cells.mean())
+        able = [
+            float(scores.cells.mean()) <= (1 + FAR) * best
+            and self._can_be_recoded(own, str(candidate.recipe.table.transform))
+            for candidate, scores in league.entries
+        ]
+        drawn = [scores.drawn for (_, scores), can in zip(league.entries, able, strict=True) if can]
+        errors = torch.tensor([one.from_truth() for one in drawn])
+        apart = torch.tensor([[one.apart(other) for other in drawn] for one in drawn])
+        found = iter(selected(errors.double(), apart.double()).tolist())
+        return league._replace(weights=tuple(round(next(found), 4) if can else 0.0 for can in able))
+
+    def _can_be_recoded(self, own: str, other: str) -> bool:
+        return own == other or recoder(self.schema(own), self.schema(other)) is not None
+
+    def schema(self, transform: str) -> Schema:
+        """The columns by a transform that was tried."""
+        return self._encoded[transform].source.schema  # type: ignore[union-attr]
 
     def _losses(self, i: int) -> Tensor:
         """[R] what decides, less is better."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
+from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
-from vgi_cli.fitting import contest, pace, plateau, trees
+from vgi_cli.fitting import averaged, averaging, contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
 from vgi_cli.fitting.contest import League
@@ -129,10 +131,13 @@ def fit_rows(
     recipe = trees.settled(recipe.replace(device=str(device)), train.table)
     some = len(train.table.used)
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
+    recipe = averaged.settled(recipe, train.table)
+    schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
     recipe = plateau.settled(recipe, train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
-    job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
+    league = None if won is None else won.league
+    job, state = start(Job(recipe, train, held, device, work, planned, league, schemas))
     require_time(work.limit, "training could begin")
     if planned is not None:
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
@@ -152,6 +157,7 @@ def resume_rows(
     device = work.ranks.device(resolve_device(recipe.device, "device"))
     job, state = start(Job(recipe, train, held, device, work))
     with again() as run:
+        job = replace(job, schemas=averaged.kept_schemas(recipe, run))
         return carry_out(run, job, state, resumed=run.fitted)
 
 
@@ -166,7 +172,8 @@ def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
 @dataclass(frozen=True)
 class Job:
     """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
-    room for fewer; `league`: how its model was chosen, where models were compared."""
+    room for fewer; `league`: how its model was chosen, where models were compared; `schemas`: by transform those of
+    the models that it averages over."""
 
     recipe: Recipe
     train: Rows
@@ -175,6 +182,13 @@ class Job:
     work: Work
     planned: int | None = None
     league: League | None = None
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+    @property
+    def recoders(self) -> Mapping[str, Recoder]:
+        """By transform the maps to the rows of the models that it averages over."""
+        source = self.train.source
+        return NO_RECODERS if source is None else averaging.recoders(source.schema, self.schemas)
 
 
 def stages(recipe: Recipe, train: Rows | None) -> list[str]:
@@ -277,6 +291,7 @@ def _texts(job: Job) -> dict[str, str]:
     """Recipe and schema of a new run."""
     source = job.train.source
     schema = {} if source is None else {SCHEMA: source.schema.to_json()}
+    schema |= {averaged.schema_file(name): one.to_json() for name, one in job.schemas.items()}
     league = {} if job.league is None else {CONTEST_FILE: job.league.text()}
     return {RECIPE: job.recipe.replace(time_limit=None).text(), **schema, **league}
 
@@ -478,7 +493,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         def keep(made: dict[str, Tensor]) -> None:
             run.save({"model": {**tensors, **made}}, {})
 
-        refits = refit(recipe, Fit(model, job.train.table, drive.state, parameters, kept, keep), work)
+        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, job.recoders)
+        refits = refit(recipe, fit, work)
         if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)
     except Interrupted as error:
@@ -527,8 +543,9 @@ def _trees(job: Job, recipe: Recipe, refits: Mapping[str, Tensor]) -> dict[str, 
     """The trees of the refits, under their names in the run."""
     table = job.train.table
     _, parameters = split_bootstrap(refits)
-    models = [build_model(recipe, table.layout, tensors, "") for tensors in parameters]
-    return trees.named(trees.learnt(recipe, models, table, range(len(models)), job.work))
+    own = averaging.recipes(recipe, range(len(parameters)))
+    models = [build_model(one, table.layout, tensors, "") for one, tensors in zip(own, parameters, strict=True)]
+    return trees.named(trees.learnt(recipe, models, table, range(len(models)), job.work, job.recoders))
 
 
 def _selection(drive: Drive, validator: Validator) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ from torch import Tensor
 from vgi_cli.chains.store.formats import chain_count
 from vgi_cli.columns.schema import Schema, kinds_in
 from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.encoding.recode import Recoder
 from vgi_cli.errors import RunError, UsageError
+from vgi_cli.fitting.averaged import kept_schemas
+from vgi_cli.fitting.averaging import recipes, recoders
 from vgi_cli.fitting.choosing import layout_of
 from vgi_cli.fitting.refits import posterior_config, split_bootstrap
 from vgi_cli.fitting.rows import Rows, rows_of
@@ -110,9 +113,11 @@ def used_names(recipe: Recipe, kinds: Iterable[str] = ()) -> list[tuple[str, str
 
 @dataclass(frozen=True)
 class FittedTable(Fitted):
-    """A fit of the rows of a table; `schema`: how these are encoded."""
+    """A fit of the rows of a table; `schema`: how these are encoded; `recoders`: by transform the maps to the rows of
+    the models that it averages over."""
 
     schema: Schema
+    recoders: Mapping[str, Recoder] = field(default_factory=dict)
 
     def rows(self, table: Table, keys: Tensor | None = None, progress: Callable[[float], None] | None = None) -> Rows:
         """The rows of a table, encoded as those that were fitted; `keys`, `progress`: as in `rows_of`."""
@@ -140,7 +145,9 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
         used = plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
         recipe = recipe.replace(plugins=used)
         check_settings(recipe, run.name)
-    fitted = FittedTable(**vars(fitted_of(run, recipe, layout_of(recipe, schema.layout))), schema=schema)
+    maps = recoders(schema, kept_schemas(recipe, run))
+    rows = fitted_of(run, recipe, layout_of(recipe, schema.layout))
+    fitted = FittedTable(**vars(rows), schema=schema, recoders=maps)
     latest = run.latest()  # of a fit that goes on a checkpoint may have come while this one was read
     if latest is not run:
         return load(latest, reporter)
@@ -161,7 +168,8 @@ def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
     drawn = recipe
     if run.record.bootstrap_by == "posterior":  # of another number of components than the fit
         drawn = recipe.with_model(**posterior_config(recipe).model_dump(mode="json"))
-    models = tuple(build_model(drawn, layout, tensors, run.name) for tensors in refits)
+    own = recipes(drawn, range(len(refits)))
+    models = tuple(build_model(one, layout, tensors, run.name) for one, tensors in zip(own, refits, strict=True))
     return Fitted(run, recipe, layout, model, models, conditionals, trees_in(kept))
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.fitting import refits, trees
-from vgi_cli.fitting.fitted import FittedTable
+from vgi_cli.fitting.averaging import averaged, recipes
+from vgi_cli.fitting.fitted import FittedTable, build_model
 from vgi_cli.fitting.rows import check_same_data, held_out, read, weighted
 from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.maths.trees import Tree
@@ -61,10 +62,13 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     rows = weighted(fitted.rows(found), found, recipe.table)
     apart = held_out(recipe, found.N)
     rows = rows if apart is None else rows.at(apart[0])
-    models = list(fitted.refits)
+    models, own = list(fitted.refits), recipes(recipe, range(m))
     for parameters in _made(fitted, rows.table, m, work):
-        models.append(copy.deepcopy(fitted.refits[0]))
-        models[-1].load_state_dict(parameters)
+        if averaged(recipe):
+            models.append(build_model(own[len(models)], fitted.layout, parameters, fitted.run.name))
+        else:
+            models.append(copy.deepcopy(fitted.refits[0]))
+            models[-1].load_state_dict(parameters)
     if len(models) < m:
         raise TimeUp(
             f"stopped while further refits were made: {work.limit.words()} was over; nothing was written",
@@ -72,8 +76,12 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         )
     grown = fitted.trees
     if grown:
-        columns = [any(some[j] is not None for some in fitted.trees) for j in range(fitted.layout.D)]
-        grown += tuple(trees.learnt_again(recipe, models[have:], rows.table, range(have, m), columns, work))
+        columns: dict[str, list[bool]] = {}
+        for one, some in zip(own, fitted.trees, strict=False):
+            before = columns.setdefault(str(one.table.transform), [False] * fitted.layout.D)
+            columns[str(one.table.transform)] = [had or t is not None for had, t in zip(before, some, strict=True)]
+        more = range(have, m)
+        grown += tuple(trees.learnt_again(recipe, models[have:], rows.table, more, columns, work, fitted.recoders))
         if len(grown) < m:
             raise TimeUp(
                 f"stopped while further trees were learnt: {work.limit.words()} was over; nothing was written",
@@ -92,7 +100,7 @@ def _made(fitted: FittedTable, table: TensorTable, m: int, work: Work) -> Iterat
     if refitted_by(fitted) == "posterior":
         yield from islice(refits.posterior_draws(recipe, fitted.model, table, m, work), have, None)
         return
-    for made in refits.made_refits(recipe, fitted.model, table, range(have, m), work):
+    for made in refits.made_refits(recipe, fitted.model, table, range(have, m), work, fitted.recoders):
         yield made.parameters
 
 

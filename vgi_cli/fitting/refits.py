@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import FitError, UsageError
+from vgi_cli.fitting.averaging import averaged, fitted_alone, is_the_fit, recipe_of, turns
 from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
@@ -26,7 +28,6 @@ from vgi_cli.machine.work import Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
-from vgi_cli.methods.em.bootstrap import Size as EmSize
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.methods.em.posterior import components, draws
 from vgi_cli.methods.em.posterior import size_of as size_of_chain
@@ -74,6 +75,7 @@ class Fit(NamedTuple):
     parameters    tensors of the fitted model and of its conditionals, by file stem
     kept          refits that an earlier process made
     keep          saves refits on the way, under their names in the run
+    recoders      by transform, to the rows of the models that it averages over
     """
 
     model: Model
@@ -82,6 +84,7 @@ class Fit(NamedTuple):
     parameters: Mapping[str, dict[str, Tensor]]
     kept: Sequence[dict[str, Tensor]]
     keep: Callable[[dict[str, Tensor]], None]
+    recoders: Mapping[str, Recoder] = NO_RECODERS
 
 
 def refitting(recipe: Recipe) -> Literal["em", "own"] | None:
@@ -124,7 +127,7 @@ def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     ranks, count = work.ranks, refit_count(recipe)
     numbers = range(count)[ranks.rank :: ranks.world]
     own: dict[str, Tensor] = {}
-    made = made_refits(recipe, fit.model, fit.table, numbers, work)
+    made = made_refits(recipe, fit.model, fit.table, numbers, work, fit.recoders)
     unsettled = done = 0
     for one, number in zip(made, numbers, strict=False):
         own |= named(number, one.parameters)
@@ -136,20 +139,23 @@ def _by_em(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
     if ranks.rank:
         return Refitted(own, "em", unsettled)
     done, unsettled = (int(n) for n in torch.stack([each.pop("counts") for each in handed_in]).sum(0))
-    _say_unsettled(
-        unsettled, done, size_of(cast(GaussianFamily, fit.model), fit.table.rows(fit.table.used).missing), work
-    )
+    _say_unsettled(recipe, unsettled, done, fit.model, fit.table.rows(fit.table.used), work)
     every = {name: value for each in handed_in for name, value in each.items()}
     return _enough(Refitted(every, "em", unsettled), done, count, work)
 
 
-def _say_unsettled(unsettled: int, done: int, size: EmSize, work: Work) -> None:
-    """A line where some refits did not settle."""
-    if unsettled:
-        work.reporter.say(
-            f"{unsettled} of {done} bootstrap refits were stopped after {size.steps} EM steps, before they had "
-            "settled: standard errors from the imputations may be a little too small"
-        )
+def _say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, table: TensorTable, work: Work) -> None:
+    """A line where some refits did not settle; `table`: the rows with an observed cell."""
+    if not unsettled:
+        return
+    if averaged(recipe):
+        when = "by the work that a refit may take"
+    else:
+        when = f"after {size_of(cast(GaussianFamily, model), table.missing).steps} EM steps"
+    work.reporter.say(
+        f"{unsettled} of {done} bootstrap refits were stopped {when}, before they had settled: standard errors from "
+        "the imputations may be a little too small"
+    )
 
 
 def _posterior(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
@@ -341,33 +347,68 @@ def _all_named(refits: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def made_refits(
-    recipe: Recipe, model: Model, table: TensorTable, numbers: Sequence[int], work: Work
+    recipe: Recipe,
+    model: Model,
+    table: TensorTable,
+    numbers: Sequence[int],
+    work: Work,
+    recoders: Mapping[str, Recoder] = NO_RECODERS,
 ) -> Iterator[Refit]:
     """The refits of these numbers, each the same whatever the others are, as far as a time limit allows; a line is said
-    where some did not settle."""
+    where some did not settle. `recoders`: to the transforms of the models that the fit averages over."""
     if not numbers:
         return
-    reporter, limit = work.reporter, work.limit
-    family = cast(GaussianFamily, model)
-    config = em_settings(recipe)
     table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
-    size = size_of(family, table.missing)
-    if size.rows < table.N:
-        share = math.sqrt(size.rows / table.N)
-        reporter.detail(f"bootstrap refits: {size.rows} of {table.N} rows each, what they move by times {share:.3f}")
     unsettled = done = 0
-
-    def generator(number: int) -> torch.Generator:
-        return stream(recipe.seed, f"bootstrap/{number}")
-
-    with reporter.stage(REFITS, "refits", limit.end) as stage:
-        for one in refits(family, table, config, numbers, generator, size=size, stop=limit.over):
+    with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
+        for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders):
             unsettled += not one.settled
             yield one
             done += 1
             stage(done / len(numbers), done, len(numbers))
     if work.ranks.alone:
-        _say_unsettled(unsettled, done, size, work)
+        _say_unsettled(recipe, unsettled, done, model, table, work)
+
+
+def _in_turn(
+    recipe: Recipe,
+    model: GaussianFamily,
+    table: TensorTable,
+    numbers: Sequence[int],
+    work: Work,
+    recoders: Mapping[str, Recoder],
+) -> Iterator[Refit]:
+    """The refits in the order of their numbers, each of its model: of the fitted one (`model`), or of those that the
+    fit averages over, which are fitted when the first refit of them comes."""
+    config, members = em_settings(recipe), averaged(recipe)
+    order = turns([one.weight for one in members], max(numbers) + 1) if members else [0] * (max(numbers) + 1)
+    made: dict[int, Iterator[Refit]] = {}
+
+    def generator(number: int) -> torch.Generator:
+        return stream(recipe.seed, f"bootstrap/{number}")
+
+    def turn(number: int) -> int:
+        return order[:number].count(order[number])
+
+    for number in numbers:
+        which = order[number]
+        if which not in made:
+            own, rows = model, table
+            if members and not is_the_fit(recipe, members[which]):
+                if members[which].transform in recoders:
+                    rows = recoders[members[which].transform].table(table)
+                own = fitted_alone(recipe_of(recipe, members[which]), rows, config, order.index(which))
+            size = size_of(own, rows.missing)
+            if size.rows < rows.N:
+                share = math.sqrt(size.rows / rows.N)
+                few = f"{size.rows} of {rows.N} rows each, what they move by times {share:.3f}"
+                work.reporter.detail(f"bootstrap refits: {few}")
+            its = [n for n in numbers if order[n] == which]
+            made[which] = refits(own, rows, config, its, generator, turn, size=size, stop=work.limit.over)
+        one = next(made[which], None)
+        if one is None:
+            return
+        yield one
 
 
 def em_settings(recipe: Recipe) -> EmConfig:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import TensorTable
+from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import UsageError
+from vgi_cli.fitting.averaging import recipes
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
 from vgi_cli.fitting.refits import refit_count, refitting
@@ -92,20 +94,63 @@ def settled_dependence(recipe: Recipe, table: TensorTable) -> Recipe:
 
 
 def learnt(
-    recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
+    recipe: Recipe,
+    refits: Sequence[Model],
+    table: TensorTable,
+    numbers: Sequence[int],
+    work: Work,
+    recoders: Mapping[str, Recoder] = NO_RECODERS,
 ) -> list[list[Tree | None]]:
     """Of each refit (with its number in the bootstrap) its trees, one a dimension: those of the columns whose held-out
     cells they predict better (of numbers by more than a standard error), None of the others. Empty where that is no
-    column, or where a time limit is over first, and a line says so."""
-    grown = _grown(recipe, refits, table, numbers, work)
-    counts = table.layout.level_counts
-    gains = [gain_of([one.scores[j] for one in grown], counts[j] > 0) for j in range(table.D)] if grown else []
-    better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
-    if grown:
-        named = [table.layout.label(j) for j in range(table.D) if better[j]]
-        words = ": " + ", ".join(named) if named else ""
-        work.reporter.detail(f"trees predict held-out cells of {len(named)} of {table.D} columns better{words}")
-    return chosen(grown, better) if any(better) else []
+    column, or where a time limit is over first, and a line says so. `recoders`: to the transforms of the models that
+    the refits are of; which columns keep their trees is decided for each transform by itself."""
+    out: list[list[Tree | None]] = [[None] * table.D for _ in refits]
+    counts, named = table.layout.level_counts, dict.fromkeys(range(table.D), False)
+    for places, grown in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
+        gains = [gain_of([one.scores[j] for one in grown], counts[j] > 0) for j in range(table.D)]
+        better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
+        named = {j: named[j] or better[j] for j in named}
+        for i, trees in zip(places, chosen(grown, better), strict=True):
+            out[i] = trees
+    if TREES in work.limit.cut:
+        return []
+    columns = [table.layout.label(j) for j in named if named[j]]
+    words = ": " + ", ".join(columns) if columns else ""
+    work.reporter.detail(f"trees predict held-out cells of {len(columns)} of {table.D} columns better{words}")
+    return out if columns else []
+
+
+def _grown_by_transform(
+    recipe: Recipe,
+    refits: Sequence[Model],
+    table: TensorTable,
+    numbers: Sequence[int],
+    work: Work,
+    recoders: Mapping[str, Recoder],
+) -> Iterator[tuple[list[int], list[_Grown]]]:
+    """Of each transform that refits are of: their places among `numbers`, and their trees, learnt from the rows as it
+    encodes them. Ends where a time limit is over first, and a line says so."""
+    own = [str(one.table.transform) for one in recipes(recipe, numbers)]
+    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
+    done = 0
+    with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
+        for name in dict.fromkeys(own):
+            rows = recoders[name].table(table) if name in recoders else table
+            places, made = [i for i, other in enumerate(own) if other == name], []
+            for i in places:
+                if work.limit.over():
+                    work.limit.cut.append(TREES)
+                    work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
+                    return
+                model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
+                weights = _weights(model, rows, some, recipe.seed, numbers[i])
+                generator = stream(recipe.seed, f"trees/{numbers[i]}")
+                made.append(_trees(model, rows.rows(some), weights, generator))
+                done += 1
+                stage(done / len(numbers), done, len(numbers))
+            yield places, made
 
 
 def learnt_again(
@@ -113,11 +158,17 @@ def learnt_again(
     refits: Sequence[Model],
     table: TensorTable,
     numbers: Sequence[int],
-    columns: Sequence[bool],
+    columns: Mapping[str, Sequence[bool]],
     work: Work,
+    recoders: Mapping[str, Recoder] = NO_RECODERS,
 ) -> list[list[Tree | None]]:
-    """As `learnt`, of columns that are known to have trees."""
-    return chosen(_grown(recipe, refits, table, numbers, work), columns)
+    """As `learnt`, of columns that are known to have trees, by the transform of the refits."""
+    out: list[list[Tree | None]] = [[None] * table.D for _ in refits]
+    for places, grown in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
+        kept = columns[str(recipes(recipe, [numbers[places[0]]])[0].table.transform)]
+        for i, trees in zip(places, chosen(grown, kept), strict=True):
+            out[i] = trees
+    return [] if TREES in work.limit.cut else out
 
 
 class Scores(NamedTuple):
@@ -190,26 +241,6 @@ def _crps(draws: Tensor, value: Tensor, there: Tensor) -> Tensor:
     pairs = there[:, :, None] & there[:, None, :]
     apart = ((draws[:, :, None] - draws[:, None, :]).abs() * pairs).sum((1, 2))
     return error - apart / (2 * count * (count - 1))
-
-
-def _grown(
-    recipe: Recipe, refits: Sequence[Model], table: TensorTable, numbers: Sequence[int], work: Work
-) -> list[_Grown]:
-    """The trees of the refits; empty where a time limit is over first."""
-    made: list[_Grown] = []
-    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
-    some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
-    with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
-        for refit, number in zip(refits, numbers, strict=True):
-            if work.limit.over():
-                work.limit.cut.append(TREES)
-                work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
-                return []
-            model = cast(GaussianFamily, copy.deepcopy(refit)).double()
-            weights = _weights(model, table, some, recipe.seed, number)
-            made.append(_trees(model, table.rows(some), weights, stream(recipe.seed, f"trees/{number}")))
-            stage(len(made) / len(numbers), len(made), len(numbers))
-    return made
 
 
 def _weights(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int, number: int) -> Tensor:

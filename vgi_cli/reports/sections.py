@@ -215,15 +215,17 @@ def _contest(drawer: _Drawer) -> Part:
             number(one["cells"]),
             number(one["loglik"], 5),
             percent(one.get("coverage")),
+            percent(one.get("weight")),
         ]
         for one in league["candidates"]
     ]
     decides = "hidden cells" if league["score"] == "cells" else "log-likelihood"
     caption = (
         f"On {league['rows']:,} rows that each fit did not see; {decides} decide. Hidden cells: 1 is what the column "
-        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 %."
+        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 %. "
+        "Imputations are drawn in turn from refits of the models that have a weight."
     )
-    return Part(grids=[Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals"], rows)])
+    return Part(grids=[Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals", "weight"], rows)])
 
 
 def _missingness(drawer: _Drawer) -> Part:

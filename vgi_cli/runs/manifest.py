@@ -30,7 +30,7 @@ NAMED = 3
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-FileName = Annotated[str, Field(pattern=r"^[a-z]+\.[a-z]+$")]
+FileName = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)?\.[a-z]+$")]
 
 
 class _Part(BaseModel):

@@ -43,6 +43,7 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
     if named and not problems:
         problems += _check_together(recipe, settings, resumed)
     problems += _check_bootstrap(recipe, settings) + _check_posterior(recipe, settings)
+    problems += _check_average(recipe, settings)
     return problems + _check_select(recipe, settings)
 
 
@@ -90,6 +91,30 @@ def _check_posterior(recipe: Recipe, settings: Settings) -> list[Problem]:
     if recipe.model.settings.get("covariance") == "factor" or recipe.model.settings.get("factors") is not None:
         return [Problem(where, f"posterior: {able}, model.covariance or model.factors says otherwise", "leave one out")]
     return []
+
+
+def _check_average(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of models to average over: of a method that makes no refits by EM, or in the models themselves."""
+    if isinstance(recipe.average, str):
+        return []
+    where = origin(settings, "average", "average")
+    if recipe.method.name != "em":
+        what = f"models are averaged by bootstrap refits by em, and method '{recipe.method.name}' makes none"
+        return [Problem(where, what, "leave it out, or take --method em")]
+    problems: list[Problem] = []
+    for i, member in enumerate(recipe.average):
+        name = f"average.{i}"
+        if member.model.name not in registry.MODELS or "gaussian" not in member.model.entry.provides:
+            able = [model for model, entry in registry.MODELS.items() if "gaussian" in entry.provides]
+            message = f"{name}: models that can be averaged are {' and '.join(able)}, got '{member.model.name}'"
+            problems.append(Problem(where, message, nearest(member.model.name, able)))
+            continue
+        own = recipe.replace(model=member.model)
+        found = check_model(member.model.family.Config, own, {"model.name": Setting(member.model.name, where)})
+        problems += [one._replace(where=where, message=f"{name}: {one.message}") for one in found]
+    if not any(member.weight > 0 for member in recipe.average):
+        problems.append(Problem(where, "average: no model has a weight above 0", "give each its share"))
+    return problems
 
 
 def _check_select(recipe: Recipe, settings: Settings) -> list[Problem]:

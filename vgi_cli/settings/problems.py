@@ -51,7 +51,7 @@ _EXPECTED = {
     "model_type": "a mapping",
     "finite_number": "a finite number",
 }
-_ARMS = ("literal[", "constrained")
+_ARMS = ("literal[", "constrained", "tuple[")
 """How pydantic begins the names of what a value may be one of: they are no part of a key."""
 _BOUNDS = {"greater_than_equal": "ge", "greater_than": "gt", "less_than_equal": "le", "less_than": "lt"}
 SHOWN = 60
@@ -74,11 +74,12 @@ def validate(model: type[BaseModel], values: Mapping[str, Any]) -> list[Any]:
     except ValidationError as error:
         seen: dict[Any, Any] = {}
         errors = error.errors(include_url=False)
-        within = {item["loc"][:n] for item in errors for n in range(len(item["loc"]))}
-        for item in errors:
-            if item["type"] == "too_short" and item["loc"] in within:  # pydantic counts malformed items as absent
+        keys = [tuple(part for part in item["loc"] if not str(part).startswith(_ARMS)) for item in errors]
+        within = {key[:n] for key in keys for n in range(len(key))}
+        for item, key in zip(errors, keys, strict=True):
+            # pydantic counts malformed items as absent, and a list that is wrong inside as none of the names
+            if item["type"] in ("too_short", "literal_error") and key in within:
                 continue
-            key = tuple(part for part in item["loc"] if not str(part).startswith(_ARMS))
             words = range_of(model, key)
             first = seen.setdefault(key[:2], {**item, "loc": key, "range": words})
             if first["type"] == "literal_error" != item["type"] and words is not None:  # names, or a number

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from vgi_cli.ranges import Components, Epochs, HeldCells, Patience, Refits, Seed, StopAfter, Threads
+from vgi_cli.ranges import Components, Epochs, HeldCells, Patience, Refits, Seed, Share, StopAfter, Threads
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits, ModelTraits
 from vgi_cli.settings import yaml_strict
@@ -122,11 +122,27 @@ def _plain(choice: ModelChoice | MethodChoice) -> dict[str, Any]:
     return {**({} if choice.name is None else {"name": choice.name}), **choice.settings}
 
 
+class Averaged(BaseModel):
+    """One of the models that imputations are drawn from in turn, where a fit averages over several.
+
+    transform  of the columns: this model's
+    weight     its share of the bootstrap refits, up to a factor
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: Annotated[ModelChoice, _choice(ModelChoice), PlainSerializer(_plain)]
+    transform: Literal["linear", "normal", "none"]
+    weight: Share
+
+
 class Recipe(BaseModel):
     """Everything that decides a fit.
 
     model, method  by name, each with its settings
     optim, epochs  settings of the method too, which stand by themselves
+    average        models that the bootstrap refits are of in turn; `auto`: those that a comparison of models cannot
+                   tell apart; `none`: the fitted model alone
     plugins        a record, file name -> SHA-256 of the plugins that a fit used: nothing imports them from here
     """
 
@@ -153,6 +169,7 @@ class Recipe(BaseModel):
     uncertainty: Literal["auto", "bootstrap", "posterior"] = "auto"
     posterior_components: Components | None = None
     score: Literal["cells", "loglik"] = "cells"
+    average: Literal["auto", "none"] | tuple[Averaged, ...] = "auto"
     trees: Literal["auto", "none", "held-out"] = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from vgi_cli.registry import names as registry
 from vgi_cli.settings import components
 from vgi_cli.settings.gather import check_keys, read_settings, settle
 from vgi_cli.settings.problems import Problem, origin
-from vgi_cli.settings.recipe import FREE, Recipe, TableSettings, to_recipe
+from vgi_cli.settings.recipe import FREE, Averaged, Recipe, TableSettings, to_recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -52,6 +52,7 @@ def recipe_schema() -> dict[str, Any]:
     properties["table"] = _nullable(_closed({name: _nullable(field) for name, field in table.items()}))
     properties["model"] = _named(["auto", *models])
     properties["method"] = _named(list(methods))
+    properties["average"] = _nullable({"anyOf": [{"enum": ["auto", "none"]}, {"type": "array", "items": _averaged()}]})
     properties["optim"] = {"type": ["object", "null"]}
     rules = [_where("model", name, {"model": _settings(fields)}) for name, fields in models.items()]
     for name, fields in methods.items():
@@ -65,6 +66,13 @@ def recipe_schema() -> dict[str, Any]:
         "allOf": rules,
         "$defs": definitions,
     }
+
+
+def _averaged() -> dict[str, Any]:
+    """A model of an average: its settings are those of its section."""
+    fields = Averaged.model_json_schema()["properties"]
+    model = {"type": "object", "properties": {"name": {"enum": list(registry.MODELS)}}, "required": ["name"]}
+    return {**_closed({**fields, "model": model}), "required": list(fields)}
 
 
 def _of(config: type[BaseModel], prefix: str, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def refits(
     config: EmConfig,
     numbers: Iterable[int],
     stream: Callable[[int], torch.Generator],
+    turn: Callable[[int], int] = int,
     *,
     size: Size | None = None,
     tolerance: float = TOLERANCE,
@@ -110,6 +111,7 @@ def refits(
     """The refits of these numbers of a fitted model, which is left alone.
 
     stream     the random stream of a refit, by its number: each is the same whatever the others are
+    turn       by the number of a refit, how many refits of this model come before it
     size       None: `size_of`
     tolerance  nats a free parameter
     stop       asked between steps; where it is true, the refit under way and the others are left out
@@ -137,7 +139,7 @@ def refits(
             if not bool(((weights > 0) & (own > 0)).any()):  # no row that counts was drawn: all of them, smoothly
                 weights = row_weights(N, "bayesian", generator)
             weights = weights * own
-        if all_rows and (refit.take_turn(number) or several):
+        if all_rows and (refit.take_turn(turn(number)) or several):
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
             refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
