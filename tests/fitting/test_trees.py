@@ -169,7 +169,7 @@ def test_of_how_many_rows_trees_are_learnt() -> None:
     assert trees.rows_for(table(99, mixed)) == 0
     assert trees.rows_for(table(100, mixed)) == 100
     assert trees.rows_for(table(50_000, mixed)) == trees.MOST_ROWS
-    assert trees.rows_for(table(500, (0, 0, 0))) == 0  # numbers alone
+    assert trees.rows_for(table(500, (0, 0, 0))) == 500  # numbers alone
     assert 500 <= trees.rows_for(table(50_000, (0, 2) * 35)) < trees.MOST_ROWS
     assert trees.rows_for(table(50_000, (0, 50) * 50)) == 0  # too wide: fewer than 500 rows could be afforded
 

@@ -387,9 +387,6 @@ def _in_turn(
     def generator(number: int) -> torch.Generator:
         return stream(recipe.seed, f"bootstrap/{number}")
 
-    def turn(number: int) -> int:
-        return order[:number].count(order[number])
-
     for number in numbers:
         which = order[number]
         if which not in made:
@@ -403,8 +400,8 @@ def _in_turn(
                 share = math.sqrt(size.rows / rows.N)
                 few = f"{size.rows} of {rows.N} rows each, what they move by times {share:.3f}"
                 work.reporter.detail(f"bootstrap refits: {few}")
-            its = [n for n in numbers if order[n] == which]
-            made[which] = refits(own, rows, config, its, generator, turn, size=size, stop=work.limit.over)
+            its = {n: order[:n].count(which) if members else n for n in numbers if order[n] == which}
+            made[which] = refits(own, rows, config, its, generator, size=size, stop=work.limit.over)
         one = next(made[which], None)
         if one is None:
             return

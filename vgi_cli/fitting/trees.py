@@ -53,8 +53,6 @@ def rows_for(table: TensorTable) -> int:
     """Of how many rows of a table the trees of a refit are learnt; 0: none are. A pure function of sizes, of the levels
     and of which cells are missing."""
     layout = table.layout
-    if not layout.discrete:
-        return 0
     N = len(table.used)
     features = Indicators(layout.level_counts).F + 1
     rows = min(N, MOST_ROWS)
@@ -64,9 +62,11 @@ def rows_for(table: TensorTable) -> int:
 
 
 def wanted(recipe: Recipe, table: TensorTable) -> bool:
-    """Whether a fit learns trees: a mixture of mixed rows with refits, unless `trees` of the recipe is none."""
+    """Whether a fit learns trees: a mixture with refits, unless `trees` of the recipe is none; of numbers alone where
+    its refits are by EM anyway."""
     provides = recipe.model.entry.provides
-    return recipe.trees != "none" and {"gaussian", "discrete"} <= provides and rows_for(table) > 0
+    able = bool(table.layout.discrete) or recipe.method.algorithm.refit is None or recipe.trees == "held-out"
+    return recipe.trees != "none" and {"gaussian", "discrete"} <= provides and able and rows_for(table) > 0
 
 
 def settled(recipe: Recipe, table: TensorTable) -> Recipe:
@@ -76,8 +76,8 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
         return recipe.replace(trees="held-out")
     if recipe.trees == "held-out":
         raise UsageError(
-            "trees=held-out: this fit can learn no trees, which need a mixture with bootstrap refits, a column of "
-            f"levels, at least {FEWEST_ROWS} rows and a table that is not too wide",
+            "trees=held-out: this fit can learn no trees, which need a mixture with bootstrap refits, at least "
+            f"{FEWEST_ROWS} rows and a table that is not too wide",
             "leave it out",
         )
     return recipe.replace(trees="none")

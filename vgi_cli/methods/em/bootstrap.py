@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import torch
@@ -100,9 +100,8 @@ def refits(
     model: GaussianFamily,
     table: TensorTable,
     config: EmConfig,
-    numbers: Iterable[int],
+    numbers: Iterable[int] | Mapping[int, int],
     stream: Callable[[int], torch.Generator],
-    turn: Callable[[int], int] = int,
     *,
     size: Size | None = None,
     tolerance: float = TOLERANCE,
@@ -110,8 +109,8 @@ def refits(
 ) -> Iterator[Refit]:
     """The refits of these numbers of a fitted model, which is left alone.
 
+    numbers    of a mapping also how many refits of this model come before each (else: as many as its number)
     stream     the random stream of a refit, by its number: each is the same whatever the others are
-    turn       by the number of a refit, how many refits of this model come before it
     size       None: `size_of`
     tolerance  nats a free parameter
     stop       asked between steps; where it is true, the refit under way and the others are left out
@@ -139,7 +138,8 @@ def refits(
             if not bool(((weights > 0) & (own > 0)).any()):  # no row that counts was drawn: all of them, smoothly
                 weights = row_weights(N, "bayesian", generator)
             weights = weights * own
-        if all_rows and (refit.take_turn(turn(number)) or several):
+        before = numbers[number] if isinstance(numbers, Mapping) else number
+        if all_rows and (refit.take_turn(before) or several):
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
             refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
