@@ -166,7 +166,7 @@ def _fitted(drawer: _Drawer) -> Part:
         ["Device, seed, version", f"{facts.device}, {facts.seed}, {facts.version}"],
     ]
     if facts.weight is not None:
-        rows.append(["Rows count", f"in the fit by their weights, column {facts.weight}; in this report each once"])
+        rows.append(["Rows count", f"in the fit and in the mean log-likelihood by column {facts.weight}; else here each once"])
     if imputing is not None:
         where = "all rows" if imputing.rows == imputing.of_rows else f"{imputing.rows:,} of {imputing.of_rows:,} rows"
         rows.append(["Looked at here", f"{imputing.draws} imputations of {where}, sampler {imputing.sampler}"])
