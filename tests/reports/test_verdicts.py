@@ -94,6 +94,28 @@ def test_training(numbers: Numbers, level: Level) -> None:
     assert levels(numbers, "training") == {level}
 
 
+def contest(cells: float, coverage: float | None) -> Numbers:
+    best = {"title": "best", "cells": 0.2, "coverage": 0.9, "chosen": False}
+    taken = {"title": "taken", "cells": cells, "coverage": coverage, "chosen": True}
+    return replace(GOOD, contest={"score": "loglik", "rows": 100, "candidates": [best, taken]})
+
+
+@pytest.mark.parametrize(
+    ("cells", "coverage", "level", "text"),
+    [
+        (0.52, 0.81, "good", "48% better than their columns alone"),
+        (0.98, None, "good", "2% better than their columns alone"),
+        (1.01, 0.88, "look", "no better than their columns alone (score 1.01, 1 is theirs)"),
+        (0.5, 0.7, "look", "hold 70% of the hidden numbers: too narrow"),
+    ],
+)
+def test_comparison_of_models(cells: float, coverage: float | None, level: Level, text: str) -> None:
+    """The model that was taken is judged, which need not be the best of its line."""
+    (told,) = (verdict for verdict in judge(contest(cells, coverage)) if verdict.about == "contest")
+    assert told.level == level and text in told.text
+    assert len([v for v in judge(contest(1.2, 0.5)) if v.about == "contest" and v.level == "look"]) == 2
+
+
 def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
     first, second = (v for v in judge(with_training(strain=9.01)) if v.about == "training")
     assert (first.level, second.level) == ("look", "good") and "(strain 9.01, 1 is right)" in first.text

@@ -75,7 +75,9 @@ def fixing(schema: Schema, said: Mapping[str, str], **others: Any) -> dict[str, 
     read (`na_values`, `decimal`, `delimiter`), rows count (`weight`) and fills are limited (`bounds`, `unbounded`), of
     which those that were said stand there too."""
     weight = others.get("weight")  # carried by what it is: it needs no `exclude`
-    roles = {role: [c.name for c in schema.columns if c.role == role and c.name != weight] for role in ("id", "exclude")}
+    roles = {
+        role: [c.name for c in schema.columns if c.role == role and c.name != weight] for role in ("id", "exclude")
+    }
     kinds = {c.name: c.request for c in schema.columns if c.request is not None}
     kinds |= {name: text for name, text in said.items() if ":" in text}
     lists = {key: list(value) if isinstance(value, tuple) else value for key, value in others.items() if value}

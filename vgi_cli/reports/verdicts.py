@@ -55,6 +55,7 @@ def judge(numbers: Numbers) -> list[Verdict]:
     """All verdicts on a run, in the order of the sections."""
     rules: tuple[Callable[[Numbers], Iterable[Verdict]], ...] = (
         _training,
+        _contest,
         _missing,
         _kinds,
         _pairs,
@@ -133,6 +134,28 @@ def _level(numbers: Numbers) -> Iterable[Verdict]:
 
 def _epochs(count: int) -> str:
     return f"{count:,} epoch{'s' * (count != 1)}"
+
+
+def _contest(numbers: Numbers) -> Iterable[Verdict]:
+    """What the model that won a comparison makes of cells that were hidden from it."""
+    taken = [one for one in (numbers.contest or {}).get("candidates", ()) if one["chosen"]]
+    for one in taken:
+        gained, covered = 1 - one["cells"], one["coverage"]
+        narrow = covered is not None and NOMINAL - covered > COVERED_BAD
+        if gained < LITTLE:
+            text = (
+                "The model that was taken tells hidden cells no better than their columns alone (score "
+                f"{one['cells']:.2f}, 1 is theirs): the columns are hardly related, or none of these models knows how."
+            )
+            yield Verdict("contest", "look", text)
+        if narrow:
+            text = (
+                f"The 90 % intervals of the model that was taken hold {covered:.0%} of the hidden numbers: too narrow."
+            )
+            yield Verdict("contest", "look", text)
+        if gained >= LITTLE and not narrow:
+            text = f"The model that was taken tells hidden cells {gained:.0%} better than their columns alone."
+            yield Verdict("contest", "good", text)
 
 
 def _missing(numbers: Numbers) -> Iterable[Verdict]:

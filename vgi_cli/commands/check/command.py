@@ -111,7 +111,10 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         _write_page(Path(request.report), values, table, schema)
         reporter.say(f"the page is {request.report}")
     said = recipe.table.columns
-    return Checked(values, DryRun(kinds_of(table, schema, said, recipe.table.weight), fixing(schema, said, **recipe.table.beside_kinds)))
+    return Checked(
+        values,
+        DryRun(kinds_of(table, schema, said, recipe.table.weight), fixing(schema, said, **recipe.table.beside_kinds)),
+    )
 
 
 def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema) -> None:
