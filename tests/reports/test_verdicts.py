@@ -101,6 +101,21 @@ def contest(cells: float, coverage: float | None) -> Numbers:
 
 
 @pytest.mark.parametrize(
+    ("count", "last"),
+    [
+        (4, "Column 'c3' (numeric) may be of a wrong kind: why."),
+        (5, "Column 'c4' may be of a wrong kind too: --json says why of each."),
+        (40, "Columns 'c4', 'c5', 'c6', 'c7' and 32 more may be of a wrong kind too: --json says why of each."),
+    ],
+)
+def test_of_many_doubtful_columns_the_first_are_explained(count: int, last: str) -> None:
+    columns = [replace(COLUMN, name=f"c{i}", suspicion="why") for i in range(count)]
+    told = [verdict for verdict in judge(replace(GOOD, columns=columns)) if verdict.about == "columns"]
+    assert {verdict.level for verdict in told} == {"bad"} and told[-1].text == last
+    assert len(told) == min(count, 5)
+
+
+@pytest.mark.parametrize(
     ("cells", "coverage", "level", "text"),
     [
         (0.52, 0.81, "good", "48% better than their columns alone"),
@@ -244,6 +259,19 @@ def test_a_quantity_of_few_values_is_no_code() -> None:
     dose = draw.integers(1, 11, 400)
     table = {"dose": dose.tolist(), "answer": (0.5 * dose + np.sqrt(dose) + draw.normal(size=400)).tolist()}
     assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
+
+
+def test_a_bent_quantity_and_far_cells_are_no_code() -> None:
+    """Of pixels a few dark rows are far from all others in every column, and each has values of its own."""
+    draw = np.random.default_rng(2)
+    pixel = draw.integers(200, 230, 600)
+    other = 0.3 * (pixel - 215) + draw.normal(size=600)
+    dark = np.arange(12)
+    pixel[dark], other[dark] = 90 + 7 * dark, draw.normal(size=12) * 60
+    step = np.where(draw.permutation(600) < 300, 0.0, 40.0)
+    table = {"pixel": pixel.tolist(), "other": other.tolist(), "level": (step / 4 + draw.integers(0, 9, 600)).tolist()}
+    table["stepped"] = (step + draw.normal(size=600)).tolist()
+    assert set(suspicions(table, pixel="integer", level="integer").values()) == {None}
 
 
 TIP = Tipping(

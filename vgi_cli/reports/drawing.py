@@ -161,12 +161,14 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
         if top - bottom < LEAST:  # rounding, not training
             own.set_ylim((bottom + top - LEAST) / 2, (bottom + top + LEAST) / 2)
         own.ticklabel_format(axis="y", useOffset=False)
+        own.locator_params(axis="x", integer=True)
         own.set_xlabel("epoch")
         own.set_ylabel("nats a row")
         own.legend(loc="best")
         if accepted is not None:
             canvas.axes[1].plot(*accepted, color=OBSERVED, marker="o" if len(accepted[0]) < 30 else None, markersize=3)
             canvas.axes[1].set_ylim(0, 1)
+            canvas.axes[1].locator_params(axis="x", integer=True)
             canvas.axes[1].set_xlabel("epoch")
             canvas.axes[1].set_ylabel("accepted proposals")
     return canvas.markup(alt)

@@ -189,11 +189,14 @@ def _missing(numbers: Numbers) -> Iterable[Verdict]:
 
 
 def _kinds(numbers: Numbers) -> Iterable[Verdict]:
+    doubted = [column for column in numbers.columns if column.suspicion is not None]
     found = [
         Verdict("columns", "bad", f"Column '{column.name}' ({column.kind}) may be of a wrong kind: {column.suspicion}.")
-        for column in numbers.columns
-        if column.suspicion is not None
+        for column in doubted[:NAMED]
     ]
+    if rest := [column.name for column in doubted[NAMED:]]:
+        which = f"Columns {_named(rest)}" if len(rest) > 1 else f"Column {_named(rest)}"
+        found.append(Verdict("columns", "bad", f"{which} may be of a wrong kind too: --json says why of each."))
     return found or [Verdict("columns", "good", "No column looks as if its kind were wrong.")]
 
 
