@@ -100,6 +100,17 @@ def contest(cells: float, coverage: float | None) -> Numbers:
     return replace(GOOD, contest={"score": "loglik", "rows": 100, "candidates": [best, taken]})
 
 
+@pytest.mark.parametrize(("cells", "coverage", "level"), [(40, 0.6, "look"), (40, 0.75, "good"), (20, 0.5, "good")])
+def test_intervals_of_one_column_that_are_too_narrow(cells: int, coverage: float, level: Level) -> None:
+    told = [
+        verdict
+        for verdict in judge(with_column(hidden=Hidden(cells, "crps", 0.5, 1.0, 0.5, coverage)))
+        if verdict.text.startswith("Hidden cells")
+    ]
+    assert [verdict.level for verdict in told] == [level]
+    assert ("of 'a' lie in their 90 % intervals less often" in told[0].text) == (level == "look")
+
+
 @pytest.mark.parametrize(
     ("count", "last"),
     [
@@ -272,6 +283,13 @@ def test_a_bent_quantity_and_far_cells_are_no_code() -> None:
     table = {"pixel": pixel.tolist(), "other": other.tolist(), "level": (step / 4 + draw.integers(0, 9, 600)).tolist()}
     table["stepped"] = (step + draw.normal(size=600)).tolist()
     assert set(suspicions(table, pixel="integer", level="integer").values()) == {None}
+
+
+def test_in_few_rows_of_many_columns_chance_makes_no_codes() -> None:
+    draw = np.random.default_rng(3)
+    table: dict[str, list[Any]] = {f"y{i}": draw.normal(size=60).tolist() for i in range(300)}
+    table["few"] = draw.integers(1, 11, 60).tolist()
+    assert suspicions(table, few="integer")["few"] is None
 
 
 TIP = Tipping(

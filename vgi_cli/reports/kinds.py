@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,9 @@ at."""
 CODE_GAIN = 0.25
 """What a column explains of another one as labels beyond what it explains as a quantity (a cubic, or the mean of the
 values next to each), as a share of that column's variance: from here on it is called a code."""
+CHANCE = 4.0
+"""Standard deviations of the adjusted share that L labels explain of n cells by chance, sqrt(2 (L - 1)) / (n - L), that
+are taken off: there may be hundreds of other columns to be explained, and few rows."""
 MANY_LEVELS = 15
 """Levels that are all numbers, from which on categories without an order are called wrong."""
 
@@ -83,12 +87,14 @@ def _explained_as_labels(place: int, codes: Floats, numeric: Bools) -> int | Non
         labels, groups = np.unique(x, return_inverse=True)
         if len(labels) < 4 or y.std() == 0:
             continue
-        sums, counts = np.bincount(groups, y), np.bincount(groups)
+        L, n = len(labels), len(x)
+        sums, counts = np.bincount(groups, y).astype(float), np.bincount(groups).astype(float)
         centred = (x - x.mean()) / x.std()
         cubic = np.polynomial.Polynomial.fit(centred, y, 3)(centred)
         beside = _neighbours(sums, counts)[groups]
         as_quantity = max(_explained(y, cubic, 4), _explained(y, beside, 1), 0.0)
-        gain = _explained(y, (sums / counts)[groups], len(labels)) - as_quantity
+        chance = CHANCE * math.sqrt(2 * (L - 1)) / max(n - L, 1)
+        gain = _explained(y, (sums / counts)[groups], L) - as_quantity - chance
         if gain > best:
             best, found = gain, int(other)
     return found

@@ -343,6 +343,14 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
     worse = [name for name, own in told.items() if own.cells >= WORSE_CELLS and own.skill < WORSE]
     count = sum(own.cells for own in told.values() if own.coverage is not None)
     covered: Level = "good" if found.coverage is None else _covers(found.coverage, count)
+    narrow = [
+        name
+        for name, own in told.items()
+        if own.coverage is not None
+        and own.coverage < NOMINAL
+        and own.cells >= WORSE_CELLS
+        and _covers(own.coverage, own.cells) != "good"
+    ]
     if worse:
         text = f"{what} of {_named(worse)} are told worse than by draws from the column itself: the fit is off."
         yield Verdict("calibration", "bad", text)
@@ -350,13 +358,16 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         side = "narrow" if found.coverage < NOMINAL else "wide"
         text = f"{what}: 90 % intervals hold {found.coverage:.0%} of {count:,} numbers; they are too {side}."
         yield Verdict("calibration", covered, text)
+    if narrow and covered == "good":
+        text = f"{what} of {_named(narrow)} lie in their 90 % intervals less often than chance explains: too narrow."
+        yield Verdict("calibration", "look", text)
     if found.skill is not None and found.skill < LITTLE and not worse:
         text = (
             f"{what}: the rest of a row tells nothing about them. The columns are unrelated, or the fit has not learnt "
             "how they are related."
         )
         yield Verdict("calibration", "look", text)
-    elif not worse and covered == "good":
+    elif not worse and not narrow and covered == "good":
         skill = "" if found.skill is None else f", {found.skill:.0%} better than by the column alone"
         holds = "" if found.coverage is None else f"; 90 % intervals hold {found.coverage:.0%}"
         if found.coverage is not None and abs(found.coverage - NOMINAL) > COVERED_LOOK:
