@@ -100,6 +100,16 @@ def contest(cells: float, coverage: float | None) -> Numbers:
     return replace(GOOD, contest={"score": "loglik", "rows": 100, "candidates": [best, taken]})
 
 
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [(1, "row 0."), (4, "rows 0, 1, 2, 3."), (6, "rows 0, 1, 2, 3 and 2 more."), (9, "at least 5 more.")],
+)
+def test_rows_that_are_not_named_are_counted(odd: int, text: str) -> None:
+    lowest = [OddRow(i, {}, 2, -3.0, 30.0 if i < odd else 2.0, 20.0) for i in range(9)]
+    (told,) = (v for v in judge(replace(GOOD, likelihood=Likelihood(100, "exact", -1.0, lowest))) if v.about == "rows")
+    assert told.level == "look" and text in told.text
+
+
 @pytest.mark.parametrize(("cells", "coverage", "level"), [(40, 0.6, "look"), (40, 0.75, "good"), (20, 0.5, "good")])
 def test_intervals_of_one_column_that_are_too_narrow(cells: int, coverage: float, level: Level) -> None:
     told = [

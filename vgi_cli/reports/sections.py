@@ -228,9 +228,11 @@ def _contest(drawer: _Drawer) -> Part:
     decides = "hidden cells" if league["score"] == "cells" else "log-likelihood"
     caption = (
         f"On {league['rows']:,} rows that each fit did not see; {decides} decide. Hidden cells: 1 is what the column "
-        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 %."
+        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 % "
+        "(they lack the uncertainty of the fit here, and are a little narrow)."
     )
-    return Part(grids=[Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals"], rows)])
+    grid = Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals"], rows)
+    return Part(drawer.verdicts("contest"), grids=[grid])
 
 
 def _missingness(drawer: _Drawer) -> Part:
@@ -413,6 +415,8 @@ def _chains(drawer: _Drawer) -> Part:
 
 def _calibration(drawer: _Drawer) -> Part:
     numbers = drawer.reported.numbers
+    if numbers.calibration is None and numbers.holdout is None:
+        return Part()
     texts, figures, more = [], [], []
     if numbers.calibration is not None:
         found = numbers.calibration

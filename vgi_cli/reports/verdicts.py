@@ -381,6 +381,9 @@ def _rows(numbers: Numbers) -> Iterable[Verdict]:
     odd = [row for row in numbers.likelihood.lowest if row.below > row.limit]
     if odd:
         rows = ", ".join(str(row.row) for row in odd[:NAMED])
+        if len(odd) > NAMED:  # of the rows beyond those that are listed nothing is known here
+            least = "at least " if len(odd) == len(numbers.likelihood.lowest) else ""
+            rows += f" and {least}{len(odd) - NAMED} more"
         yield Verdict(
             "rows", "look", f"Unlike all other rows: row{'s' * (len(odd) > 1)} {rows}. Slips, or another world?"
         )
