@@ -215,7 +215,11 @@ def _pairs(numbers: Numbers) -> Iterable[Verdict]:
     if known and not apart:
         yield Verdict("pairs", "good", "The columns go together in rows with fills as they do in observed rows.")
     elif numbers.pairs and not known:
-        yield Verdict("pairs", "unknown", f"Too few rows to compare by: fewer than {FEWEST_POINTS} of a sort.")
+        yield Verdict(
+            "pairs",
+            "unknown",
+            f"Whether columns go together alike in rows with fills is not known: fewer than {FEWEST_POINTS} rows.",
+        )
 
 
 def _goes_otherwise(pair: Together) -> bool:
