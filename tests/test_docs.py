@@ -25,6 +25,7 @@ from pydantic import BaseModel
 import vgi_cli
 from vgi_cli.cli.app import main
 from vgi_cli.cli.commands import COMMANDS as PROGRAM
+from vgi_cli.cli.help import GROUPS
 from vgi_cli.fitting.refits import COUNT
 from vgi_cli.methods.em.bootstrap import MOST_ROWS
 from vgi_cli.registry import names as registry
@@ -308,7 +309,7 @@ def test_python_of_the_page_on_python(sample_folder: Path) -> None:
 
 # -- the help --------------------------------------------------------------------------------------------------------
 
-COMMANDS = ((), *(tuple(name.split()) for name in PROGRAM))
+COMMANDS = ((), *((name,) for name in GROUPS), *(tuple(name.split()) for name in PROGRAM))
 
 
 def examples(command: tuple[str, ...]) -> list[str]:

@@ -56,6 +56,26 @@ def test_it_is_a_recipe_that_fixes_what_it_says(vgi: Vgi, table: Path, tmp_path:
     assert third.out.partition("table:")[2] == done.out.partition("table:")[2]
 
 
+@pytest.mark.parametrize("command", [["fit", "--dry-run"], ["check", "--no-trial"]])
+def test_the_recipe_keeps_weights_and_limits(command: list[str], vgi: Vgi, table: Path, tmp_path: Path) -> None:
+    """A recipe that carried the weights without counting by them would be of another fit."""
+    limits = {"weight": "0:200", "all": "observed"} if command[0] == "fit" else {}
+    bounds = [word for name, text in limits.items() for word in ("--bounds", f"{name}={text}")]
+    done = vgi(command[0], "t.csv", *command[1:], "--id", "name", "--weight", "age", *bounds)
+    assert done.code == 0
+    assert re.search(r"^(# )?age +carried +0\.0% +--weight: how much a row counts$", done.out, re.M)
+    text = done.out.partition("```yaml\n")[2].partition("```")[0] if command[0] == "check" else done.out
+    settings = parse(text).values["table"]
+    assert settings["weight"] == "age" and "exclude" not in settings and "age" not in settings["columns"]
+    assert settings.get("bounds", {}) == limits
+    (tmp_path / "kinds.yaml").write_text(text)
+    flags = next(line for line in text.splitlines() if line.startswith("# --")).removeprefix("# ")
+    for again in (["--recipe", "kinds.yaml"], shlex.split(flags)):
+        same = vgi("fit", "t.csv", "--dry-run", *again)
+        assert same.code == 0 and parse(same.out).values["table"] == settings
+        assert "rows count by column 'age'" in same.err
+
+
 def test_a_fit_says_a_line_for_each_kind_and_more_with_v(vgi: Vgi, table: Path) -> None:
     done = vgi("fit", "t.csv", "--dry-run")
     assert "categorical (3 columns): 'sex', 'grade', 'group'" in done.err.splitlines()

@@ -85,6 +85,7 @@ def test_a_fit_is_that_of_the_rows_that_count(tmp_path: Path) -> None:
     assert f"(0 to 2, divided by their mean {data['w'].mean():g})" in line and "of 100 equal ones" in line
     columns = json.loads((run.path / "schema.json").read_text())["columns"]
     assert columns[3]["name"] == "w" and columns[3]["kind"] == "carried"
+    assert "| w | carried | 0.0% | --weight: how much a row counts |" in (run.path / "README.md").read_text()
     assert run.impute(m=1)[0]["w"].equals(data["w"])
     same = vgi_cli.fit(data.assign(w=3.0), weight="w", out=tmp_path / "three", **FA)
     none = vgi_cli.fit(data.drop(columns="w"), out=tmp_path / "four", **FA)

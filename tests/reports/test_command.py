@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import shutil
@@ -19,6 +20,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.reporting import Silent
 from vgi_cli.reports.values import as_json
+from vgi_cli.reports.verdicts import judge
 from vgi_cli.runs.folder import RunFolder
 
 DRAWN = all(importlib.util.find_spec(name) is not None for name in ("matplotlib", "jinja2"))
@@ -179,6 +181,20 @@ def test_what_a_time_limit_leaves_out_is_named(runs: Path, seconds: int) -> None
         for each in (*other["columns"], *run["columns"]):
             each.pop("pooled")  # sums of the same numbers, which may be rounded in another order
         assert other == run
+
+
+@draws
+def test_a_comparison_has_its_verdict_and_what_is_left_out_no_section(runs: Path) -> None:
+    from vgi_cli.reports.sections import sections
+
+    request = ReportRequest(settings={}, run=[runs / "mix"], json=True)
+    found = examine(RunFolder.open(runs / "mix"), None, request, TimeLimit(1, 0.0, Ticks()), Silent())
+    taken = {"title": "taken", "cells": 1.2, "loglik": -1.0, "coverage": 0.9, "chosen": True}
+    numbers = dataclasses.replace(found.numbers, contest={"score": "cells", "rows": 9, "candidates": [taken]})
+    judged = dataclasses.replace(found, numbers=numbers, verdicts=judge(numbers))
+    made = {one.key: one.parts[0] for one in sections([judged])}
+    assert "calibration" not in made and "missingness" in made
+    assert [verdict.level for verdict in made["contest"].verdicts] == ["look"] and len(made["contest"].grids) == 1
 
 
 @draws

@@ -6,15 +6,18 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, spearmanr
 
-from vgi_cli.reports.cells import density, extrapolated, rank_correlation, shares
+from vgi_cli.encoding.infer import infer_schema
+from vgi_cli.reports.cells import density, extrapolated, pair, rank_correlation, shares
 from vgi_cli.reports.mixing import effective_size, halves, split_rhat
 from vgi_cli.reports.rows import chi_square_tail, lowest
 from vgi_cli.reports.tipping import stands, tips
 from vgi_cli.reports.training import curves, remaining, rise, told
 from vgi_cli.reports.values import AtShift, plain, worst
+from vgi_cli.table.frames import from_frame
 
 RNG = np.random.default_rng(0)
 
@@ -163,6 +166,28 @@ def test_a_curve_that_does_not_move_is_drawn_flat() -> None:
     picture = drawing.curves("k", {"loglik": steps}, "flat")
     labels = re.findall(r">([^<]+)</text>", picture)
     assert "−112.470" in labels and not any("1e" in label for label in labels), labels
+
+
+def test_an_axis_of_dates_has_dates() -> None:
+    days = pd.date_range("2021-01-01", periods=101).strftime("%d.%m.%Y").to_series(index=range(101))
+    frame = pd.DataFrame({"day": days.where(days.index % 5 > 0), "x": np.arange(101.0) * 900})
+    schema, _ = infer_schema(from_frame(frame))
+    day, x = schema.encoded
+    codes = day.codes(from_frame(frame).column("day")), frame["x"].to_numpy()
+    drawn = pair((day, x), codes, (np.nan_to_num(codes[0]), codes[1]))
+    places, labels = drawn.ticks[0] or ([], [])
+    assert drawn.ticks[1] is None and labels == day.spell(np.array(places), None) and len(labels) == 2
+    assert all(re.fullmatch(r"\d\d\.\d\d\.20\d\d", label) for label in labels)
+    drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
+    texts = re.findall(r">([^<]+)</text>", drawing.pairs("k", [drawn], "a"))
+    assert {*labels, "day", "x"} <= set(texts) and not any("1e" in text for text in texts), texts
+
+
+def test_shares_in_intervals_are_drawn_beside_what_chance_does() -> None:
+    drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
+    picture = drawing.covered("k", ["few", "many", "none"], [0.2, 0.89, 1.0], [0.95, 0.02, 0.1], 0.9, "words")
+    assert {"few", "many", "none", "share in 90 % intervals"} <= set(re.findall(r">([^<]+)</text>", picture))
+    assert 'aria-label="words"' in picture and "nan" not in picture
 
 
 def test_rank_correlation_is_spearmans() -> None:

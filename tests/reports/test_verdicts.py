@@ -94,6 +94,64 @@ def test_training(numbers: Numbers, level: Level) -> None:
     assert levels(numbers, "training") == {level}
 
 
+def contest(cells: float, coverage: float | None) -> Numbers:
+    best = {"title": "best", "cells": 0.2, "coverage": 0.9, "chosen": False}
+    taken = {"title": "taken", "cells": cells, "coverage": coverage, "chosen": True}
+    return replace(GOOD, contest={"score": "loglik", "rows": 100, "candidates": [best, taken]})
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [(1, "row 0."), (4, "rows 0, 1, 2, 3."), (6, "rows 0, 1, 2, 3 and 2 more."), (9, "at least 5 more.")],
+)
+def test_rows_that_are_not_named_are_counted(odd: int, text: str) -> None:
+    lowest = [OddRow(i, {}, 2, -3.0, 30.0 if i < odd else 2.0, 20.0) for i in range(9)]
+    (told,) = (v for v in judge(replace(GOOD, likelihood=Likelihood(100, "exact", -1.0, lowest))) if v.about == "rows")
+    assert told.level == "look" and text in told.text
+
+
+@pytest.mark.parametrize(("cells", "coverage", "level"), [(40, 0.6, "look"), (40, 0.75, "good"), (20, 0.5, "good")])
+def test_intervals_of_one_column_that_are_too_narrow(cells: int, coverage: float, level: Level) -> None:
+    told = [
+        verdict
+        for verdict in judge(with_column(hidden=Hidden(cells, "crps", 0.5, 1.0, 0.5, coverage)))
+        if verdict.text.startswith("Hidden cells")
+    ]
+    assert [verdict.level for verdict in told] == [level]
+    assert ("of 'a' lie in their 90 % intervals less often" in told[0].text) == (level == "look")
+
+
+@pytest.mark.parametrize(
+    ("count", "last"),
+    [
+        (4, "Column 'c3' (numeric) may be of a wrong kind: why."),
+        (5, "Column 'c4' may be of a wrong kind too: --json says why of each."),
+        (40, "Columns 'c4', 'c5', 'c6', 'c7' and 32 more may be of a wrong kind too: --json says why of each."),
+    ],
+)
+def test_of_many_doubtful_columns_the_first_are_explained(count: int, last: str) -> None:
+    columns = [replace(COLUMN, name=f"c{i}", suspicion="why") for i in range(count)]
+    told = [verdict for verdict in judge(replace(GOOD, columns=columns)) if verdict.about == "columns"]
+    assert {verdict.level for verdict in told} == {"bad"} and told[-1].text == last
+    assert len(told) == min(count, 5)
+
+
+@pytest.mark.parametrize(
+    ("cells", "coverage", "level", "text"),
+    [
+        (0.52, 0.81, "good", "48% better than their columns alone"),
+        (0.98, None, "good", "2% better than their columns alone"),
+        (1.01, 0.88, "look", "no better than their columns alone (score 1.01, 1 is theirs)"),
+        (0.5, 0.7, "look", "hold 70% of the hidden numbers: too narrow"),
+    ],
+)
+def test_comparison_of_models(cells: float, coverage: float | None, level: Level, text: str) -> None:
+    """The model that was taken is judged, which need not be the best of its line."""
+    (told,) = (verdict for verdict in judge(contest(cells, coverage)) if verdict.about == "contest")
+    assert told.level == level and text in told.text
+    assert len([v for v in judge(contest(1.2, 0.5)) if v.about == "contest" and v.level == "look"]) == 2
+
+
 def test_chains_of_a_fit_that_do_not_follow_their_rows() -> None:
     first, second = (v for v in judge(with_training(strain=9.01)) if v.about == "training")
     assert (first.level, second.level) == ("look", "good") and "(strain 9.01, 1 is right)" in first.text
@@ -222,6 +280,26 @@ def test_a_quantity_of_few_values_is_no_code() -> None:
     dose = draw.integers(1, 11, 400)
     table = {"dose": dose.tolist(), "answer": (0.5 * dose + np.sqrt(dose) + draw.normal(size=400)).tolist()}
     assert suspicions(table, dose="integer") == {"dose": None, "answer": None}
+
+
+def test_a_bent_quantity_and_far_cells_are_no_code() -> None:
+    """Of pixels a few dark rows are far from all others in every column, and each has values of its own."""
+    draw = np.random.default_rng(2)
+    pixel = draw.integers(200, 230, 600)
+    other = 0.3 * (pixel - 215) + draw.normal(size=600)
+    dark = np.arange(12)
+    pixel[dark], other[dark] = 90 + 7 * dark, draw.normal(size=12) * 60
+    step = np.where(draw.permutation(600) < 300, 0.0, 40.0)
+    table = {"pixel": pixel.tolist(), "other": other.tolist(), "level": (step / 4 + draw.integers(0, 9, 600)).tolist()}
+    table["stepped"] = (step + draw.normal(size=600)).tolist()
+    assert set(suspicions(table, pixel="integer", level="integer").values()) == {None}
+
+
+def test_in_few_rows_of_many_columns_chance_makes_no_codes() -> None:
+    draw = np.random.default_rng(3)
+    table: dict[str, list[Any]] = {f"y{i}": draw.normal(size=60).tolist() for i in range(300)}
+    table["few"] = draw.integers(1, 11, 60).tolist()
+    assert suspicions(table, few="integer")["few"] is None
 
 
 TIP = Tipping(

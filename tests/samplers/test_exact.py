@@ -56,6 +56,26 @@ def test_observed_cells_stay_bit_equal_and_fills_stay_in_the_box() -> None:
     assert found["cells"] == 3 * int(missing.sum()) and 0 < int(str(found["redrawn_cells"])) < int(str(found["cells"]))
 
 
+def test_it_tells_how_far_it_is_and_is_ended_on_the_way() -> None:
+    """Rows that are redrawn take most of the time; where there are many columns, minutes."""
+    x, missing = rows(ROW_BLOCK)
+    imputer, told = ExactImputer([gaussian(), gaussian(0.1)]), list[float]()
+    imputer.watch = told.append
+    whole = imputer.sample(x, missing, noise(4, ROW_BLOCK), interval(-0.5, 0.5))
+    assert told == sorted(told) and told[0] == 0 and told[-1] < 1 and len(told) > 4 * 3
+    assert told.count(0.5) >= 1  # where the draws of the second refit begin
+
+    def over(share: float) -> None:
+        if share > 0.5:
+            raise TimeoutError
+
+    imputer.watch = over
+    with pytest.raises(TimeoutError):
+        imputer.sample(x, missing, noise(4, ROW_BLOCK), interval(-0.5, 0.5))
+    again = ExactImputer([gaussian(), gaussian(0.1)]).sample(x, missing, noise(4, ROW_BLOCK), interval(-0.5, 0.5))
+    assert torch.equal(whole, again)
+
+
 def test_draw_i_comes_from_refit_i_modulo_their_number() -> None:
     x, missing = torch.zeros(4, D, dtype=torch.float64), torch.ones(4, D, dtype=torch.bool)
     draws = ExactImputer([gaussian(-50.0), gaussian(50.0)]).sample(x, missing, noise(5, 4), free())

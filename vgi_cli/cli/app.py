@@ -79,7 +79,10 @@ def build_app() -> typer.Typer:
         group, _, name = path.rpartition(" ")
         if group and group not in groups:
             groups[group] = typer.Typer(rich_markup_mode=None)
-            groups[group].callback(invoke_without_command=True, help=help.GROUPS[group])(_help_where_nothing_follows)
+            about, examples = help.GROUPS[group]
+            groups[group].callback(invoke_without_command=True, help=about, epilog=examples)(
+                _help_where_nothing_follows
+            )
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
         parent.command(name, help=command.help, epilog=command.epilog)(command.function())

@@ -85,9 +85,6 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 }
 """The commands as `vgi --help` lists them: by heading, each in a line."""
 
-GROUPS: dict[str, str] = {"recipe": PANELS["Tools"]["recipe"]}
-"""Help of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
-
 SCORE = (
     "Print log p(observed cells) of each row of DATA under a run, in nats and data units: one line a row with its "
     "number, its ids, how many cells were observed, and whether the value is exact or an estimate. The lowest rows are "
@@ -184,6 +181,10 @@ HIDE_EPILOG = _examples(
 )
 DOCTOR_EPILOG = _examples("vgi doctor", "vgi doctor --recipe toy-fa --json")
 COMPLETION_EPILOG = _examples("vgi completion bash > vgi-completion.bash", "vgi completion fish > vgi.fish")
+GROUPS: dict[str, tuple[str, str]] = {
+    "recipe": (PANELS["Tools"]["recipe"], _examples("vgi recipe ls", "vgi recipe cp toy-fa mine.yaml"))
+}
+"""Help and examples of each first word under which several commands stand: `recipe` of `vgi recipe ls`."""
 RECIPE_LS_EPILOG = _examples("vgi recipe ls", "vgi recipe ls --json")
 RECIPE_SHOW_EPILOG = _examples("vgi recipe show toy-fa", "vgi recipe show paper/power.yaml")
 RECIPE_CP_EPILOG = _examples("vgi recipe cp toy-fa mine.yaml", "vgi recipe cp paper/gas .")

@@ -136,7 +136,8 @@ class Card(NamedTuple):
         """What each column was taken for; a table that was fine-tuned to may lack columns that are carried."""
         schema = Schema.from_json(self.run.text(SCHEMA))
         there = tuple(column for column in schema.columns if column.name in self.table.names)
-        return kinds_of(self.table, dataclasses.replace(schema, columns=there), self.recipe.table.columns)
+        said, weight = self.recipe.table.columns, self.recipe.table.weight
+        return kinds_of(self.table, dataclasses.replace(schema, columns=there), said, weight)
 
     def _model(self) -> str:
         record, requested = self.record, self.record.requested

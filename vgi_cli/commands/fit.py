@@ -142,7 +142,9 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
         rows, held = _encode(recipe, table, schema, stage, reporter)
     plan = fit_plan(rows, held, recipe, request, reporter)
     said = recipe.table.columns
-    return DryRun(kinds_of(table, schema, said), fixing(schema, said, **recipe.table.reading), plan)
+    return DryRun(
+        kinds_of(table, schema, said, recipe.table.weight), fixing(schema, said, **recipe.table.beside_kinds), plan
+    )
 
 
 def fit_in_memory(request: FitRequest, reporter: Reporter) -> FittedTable:

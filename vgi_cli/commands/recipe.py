@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +130,7 @@ class ValidateRequest:
         with plugged(self.plugins):
             from vgi_cli.settings.whole import problems_in  # loads torch
 
-            return Judged(self.file, problems_in(path, FILE))
+            return Judged(self.file, sorted(problems_in(path, FILE), key=_line))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,12 @@ class SchemaRequest:
             from vgi_cli.settings.whole import recipe_schema  # loads torch
 
             return _json(recipe_schema())
+
+
+def _line(problem: Problem) -> int:
+    """The line of a recipe in which something is wrong; what is wrong with no line in particular comes last."""
+    found = re.search(r", line (\d+)$", problem.where)
+    return int(found[1]) if found else sys.maxsize
 
 
 def about(text: str) -> str:

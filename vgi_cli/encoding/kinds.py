@@ -15,6 +15,7 @@ from vgi_cli.table.base import Table
 
 WHY_CARRIED = {"id": "--id: names the rows", "exclude": "--exclude", "index": "numbers the rows"}
 """Why a column of that role is carried."""
+WHY_WEIGHT = "--weight: how much a row counts"
 WIDEST = 60
 """Letters of a cell of the table."""
 
@@ -34,10 +35,15 @@ class Taken(NamedTuple):
     missing: float
 
 
-def kinds_of(table: Table, schema: Schema, said: Mapping[str, str]) -> list[Taken]:
-    """A line for each column; `said`: what the user said of some (`--column`)."""
+def kinds_of(table: Table, schema: Schema, said: Mapping[str, str], weight: str | None = None) -> list[Taken]:
+    """A line for each column; `said`: what the user said of some (`--column`), `weight`: the column by which rows
+    count."""
+
+    def why(column: Column) -> str:
+        return WHY_WEIGHT if column.name == weight else _why(table, column, said)
+
     return [
-        Taken(column.name, _kind(column), _why(table, column, said), float(table.blank(column.name).mean()))
+        Taken(column.name, _kind(column), why(column), float(table.blank(column.name).mean()))
         for column in schema.columns
     ]
 
@@ -63,14 +69,18 @@ def column_lines(columns: list[Taken]) -> list[str]:
     return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
-def fixing(schema: Schema, said: Mapping[str, str], **reading: Any) -> dict[str, Any]:
+def fixing(schema: Schema, said: Mapping[str, str], **others: Any) -> dict[str, Any]:
     """The settings `table.*` of a recipe that takes the columns for the same kinds, whatever their cells; `said`: what
-    the user said of some, whose levels and formats stay as they were listed; `reading`: settings by which the cells are
-    read (`na_values`, `decimal`, `delimiter`), of which those that were said stand there too."""
-    roles = {role: [c.name for c in schema.columns if c.role == role] for role in ("id", "exclude")}
+    the user said of some, whose levels and formats stay as they were listed; `others`: settings by which the cells are
+    read (`na_values`, `decimal`, `delimiter`), rows count (`weight`) and fills are limited (`bounds`, `unbounded`), of
+    which those that were said stand there too."""
+    weight = others.get("weight")  # carried by what it is: it needs no `exclude`
+    roles = {
+        role: [c.name for c in schema.columns if c.role == role and c.name != weight] for role in ("id", "exclude")
+    }
     kinds = {c.name: c.request for c in schema.columns if c.request is not None}
     kinds |= {name: text for name, text in said.items() if ":" in text}
-    lists = {key: list(value) if isinstance(value, tuple) else value for key, value in reading.items() if value}
+    lists = {key: list(value) if isinstance(value, tuple) else value for key, value in others.items() if value}
     return {**lists, **{role: names for role, names in roles.items() if names}, "columns": kinds}
 
 
@@ -79,7 +89,10 @@ def flags(settings: Mapping[str, Any]) -> str:
     said = [word for token in settings.get("na_values", ()) for word in ("--na-values", token)]
     said += [word for key in ("decimal", "delimiter") if key in settings for word in (f"--{key}", settings[key])]
     said += [word for role in ("id", "exclude") for name in settings.get(role, ()) for word in (f"--{role}", name)]
+    said += ["--weight", settings["weight"]] if "weight" in settings else []
     said += [word for name, kind in settings["columns"].items() for word in ("--column", f"{name}={kind}")]
+    said += [word for name, text in settings.get("bounds", {}).items() for word in ("--bounds", f"{name}={text}")]
+    said += [word for name in settings.get("unbounded", ()) for word in ("--unbounded", name)]
     return " ".join(map(_quoted, said))
 
 

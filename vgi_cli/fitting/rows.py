@@ -117,7 +117,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
             reporter.say(f"{named('column', others)} {are(others)} carried: {who} takes numbers only")
         else:
             reporter.say("--carry-others changes nothing: the model takes every column that can be modelled")
-    taken_for = kinds_of(table, schema, settings.columns)
+    taken_for = kinds_of(table, schema, settings.columns, settings.weight)
     for line in kind_lines(taken_for):
         reporter.say(line)
     for line in column_lines(taken_for):

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.numerals import Bools, Floats, plain
-from vgi_cli.reports.values import ColumnPicture, Pair, Together
+from vgi_cli.reports.values import ColumnPicture, Pair, Ticks, Together
 
 GRID = 96
 BARS = 12
@@ -156,7 +157,9 @@ def density(values: Floats, grid: Floats) -> Floats:
     return np.asarray(kernel @ counts / len(values))
 
 
-def pair(names: tuple[str, str], codes: tuple[Floats, Floats], drawn: tuple[Floats, Floats]) -> Pair:
+def pair(
+    columns: tuple[ModelledColumn, ModelledColumn], codes: tuple[Floats, Floats], drawn: tuple[Floats, Floats]
+) -> Pair:
     """A plot of two columns: codes [n] each, NaN at holes, and one draw of the rows [n] each. At most POINTS points of
     each sort, evenly chosen."""
     first, second = codes
@@ -168,7 +171,21 @@ def pair(names: tuple[str, str], codes: tuple[Floats, Floats], drawn: tuple[Floa
             index = index[np.linspace(0, len(index) - 1, POINTS).astype(int)]
         return np.stack([x[index], y[index]])
 
-    return Pair(names, some(first, second, both), some(*drawn, ~both))
+    def labels(column: ModelledColumn, values: Floats) -> Ticks | None:
+        if not isinstance(column, Moment) or not len(values):
+            return None
+        return ticks(column, np.linspace(values.min(), values.max(), 5)[[1, 3]])
+
+    observed, imputed = some(first, second, both), some(*drawn, ~both)
+    one, other = columns
+    x, y = np.concatenate([observed, imputed], 1)
+    return Pair((one.name, other.name), observed, imputed, (labels(one, x), labels(other, y)))
+
+
+def ticks(column: Moment, places: Floats) -> Ticks:
+    """An axis of moments: places near the given ones, with the labels that the table would have there."""
+    snapped = column.snap(places)
+    return snapped.tolist(), spelled(column, snapped)
 
 
 def together(drawn: Pair) -> Together:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Literal
 
 import matplotlib
 import numpy as np
@@ -20,7 +21,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from vgi_cli.columns.numerals import Floats
-from vgi_cli.reports.values import ColumnPicture, Pair, Tipping, Trace
+from vgi_cli.reports.values import ColumnPicture, Pair, Ticks, Tipping, Trace
 
 INK, LINES = "#010203", "#040506"
 OBSERVED, IMPUTED, THIRD, FOURTH = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -65,6 +66,8 @@ WIDE, READABLE = 500, 0.7
 read; on a narrower screen it is moved sideways."""
 LONGEST = 14
 """Letters of a name or a level in a picture."""
+MOMENT, UPRIGHT = 19, 10
+"""Letters of a moment beside an axis of pairs, and those up to which two stand beside each other below one."""
 
 
 def short(text: str, longest: int = LONGEST) -> str:
@@ -158,12 +161,14 @@ def curves(key: str, drawn: Mapping[str, tuple[Floats, Floats]], alt: str) -> st
         if top - bottom < LEAST:  # rounding, not training
             own.set_ylim((bottom + top - LEAST) / 2, (bottom + top + LEAST) / 2)
         own.ticklabel_format(axis="y", useOffset=False)
+        own.locator_params(axis="x", integer=True)
         own.set_xlabel("epoch")
         own.set_ylabel("nats a row")
         own.legend(loc="best")
         if accepted is not None:
             canvas.axes[1].plot(*accepted, color=OBSERVED, marker="o" if len(accepted[0]) < 30 else None, markersize=3)
             canvas.axes[1].set_ylim(0, 1)
+            canvas.axes[1].locator_params(axis="x", integer=True)
             canvas.axes[1].set_xlabel("epoch")
             canvas.axes[1].set_ylabel("accepted proposals")
     return canvas.markup(alt)
@@ -248,11 +253,23 @@ def pairs(key: str, drawn: Sequence[Pair], alt: str) -> str:
             own.plot(*pair.imputed, "x", color=IMPUTED, markersize=3, markeredgewidth=0.8)
             own.set_xlabel(names[pair.names[0]])
             own.set_ylabel(names[pair.names[1]])
-            own.locator_params(nbins=4)
-            own.ticklabel_format(style="sci", scilimits=(-3, 4), useMathText=False)
+            _axis_of_a_pair(own, "x", pair.ticks[0])
+            _axis_of_a_pair(own, "y", pair.ticks[1])
         for own in canvas.axes[len(drawn) :]:
             own.set_visible(False)
     return canvas.markup(alt)
+
+
+def _axis_of_a_pair(own: Axes, which: Literal["x", "y"], ticks: Ticks | None) -> None:
+    """The ticks of one axis: numbers, or moments at their places."""
+    if ticks is None:
+        own.locator_params(axis=which, nbins=4)
+        own.ticklabel_format(axis=which, style="sci", scilimits=(-3, 5), useMathText=False)
+        return
+    labels = [short(label, MOMENT) for label in ticks[1]]
+    (own.xaxis if which == "x" else own.yaxis).set_ticks(ticks[0], labels)
+    if which == "x" and max(map(len, labels)) > UPRIGHT:
+        own.tick_params(axis="x", rotation=20)
 
 
 def traces(key: str, drawn: Trace, alt: str) -> str:
@@ -270,7 +287,7 @@ def traces(key: str, drawn: Trace, alt: str) -> str:
     return canvas.markup(alt)
 
 
-def tipping(key: str, drawn: Tipping, heights: tuple[Sequence[float], Sequence[str]] | None, alt: str) -> str:
+def tipping(key: str, drawn: Tipping, heights: Ticks | None, alt: str) -> str:
     """The mean of a column with its interval over shifts of its fills; `heights`: places of its axis and their
     labels."""
     with Canvas(key, 4.4, 2.6) as canvas:
@@ -306,6 +323,28 @@ def bars(key: str, names: Sequence[str], values: Sequence[float], label: str, ma
         own.grid(axis="y", visible=False)
         if mark is not None:
             own.axvline(mark, color=IMPUTED, linewidth=1.2, linestyle="--")
+    return canvas.markup(alt)
+
+
+def covered(
+    key: str, names: Sequence[str], values: Sequence[float], chance: Sequence[float], mark: float, alt: str
+) -> str:
+    """Shares of columns as dots beside the share `mark` that they should be; `chance`: by how much each may differ from
+    it by chance, as a bar."""
+    with Canvas(key, 4.6, 0.5 + 0.19 * max(len(names), 2)) as canvas:
+        own = canvas.axes[0]
+        places = np.arange(len(names))
+        low = np.maximum(mark - np.array(chance), 0.0)
+        own.barh(
+            places, np.minimum(mark + np.array(chance), 1.0) - low, left=low, height=0.7, color=OBSERVED, alpha=0.3
+        )
+        own.plot(values, places, "D", color=IMPUTED, markersize=3.5, clip_on=False)
+        own.set_yticks(places, shorts(names, 22))
+        own.set_ylim(len(names) - 0.4, -0.6)
+        own.set_xlim(min(0.6, *values, *low) - 0.02, 1)
+        own.set_xlabel("share in 90 % intervals")
+        own.grid(axis="y", visible=False)
+        own.axvline(mark, color=IMPUTED, linewidth=1.2, linestyle="--")
     return canvas.markup(alt)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,10 +15,14 @@ from vgi_cli.columns.numerals import Bools, Floats, plain
 FEWEST_ROWS = 30
 """Observed cells from which on a column is judged."""
 MOST_CODES, CELLS_A_CODE = 60, 4
-"""Different whole numbers of a column that may be a code, at most, and cells of each at least, on average."""
+"""Different whole numbers of a column that may be a code, at most, and cells of a number from which on it is looked
+at."""
 CODE_GAIN = 0.25
-"""What a column explains of another one as labels beyond what it explains as a quantity (a cubic), as a share of that
-column's variance: from here on it is called a code."""
+"""What a column explains of another one as labels beyond what it explains as a quantity (a cubic, or the mean of the
+values next to each), as a share of that column's variance: from here on it is called a code."""
+CHANCE = 4.0
+"""Standard deviations of the adjusted share that L labels explain of n cells by chance, sqrt(2 (L - 1)) / (n - L), that
+are taken off: there may be hundreds of other columns to be explained, and few rows."""
 MANY_LEVELS = 15
 """Levels that are all numbers, from which on categories without an order are called wrong."""
 
@@ -75,18 +80,39 @@ def _explained_as_labels(place: int, codes: Floats, numeric: Bools) -> int | Non
     if not 4 <= len(distinct) <= MOST_CODES:
         return None
     for other in np.flatnonzero(numeric):
-        both = np.isfinite(own) & np.isfinite(codes[:, other])
-        x, y = own[both], codes[both, other]
-        labels, groups = np.unique(x, return_inverse=True)
-        if other == place or len(labels) < 4 or len(x) < CELLS_A_CODE * len(labels) or y.std() == 0:
+        if other == place:
             continue
-        means = np.bincount(groups, y) / np.bincount(groups)
+        both = np.isfinite(own) & np.isfinite(codes[:, other])
+        x, y = _of_frequent(own[both], codes[both, other])
+        labels, groups = np.unique(x, return_inverse=True)
+        if len(labels) < 4 or y.std() == 0:
+            continue
+        L, n = len(labels), len(x)
+        sums, counts = np.bincount(groups, y).astype(float), np.bincount(groups).astype(float)
         centred = (x - x.mean()) / x.std()
         cubic = np.polynomial.Polynomial.fit(centred, y, 3)(centred)
-        gain = _explained(y, means[groups], len(labels)) - max(_explained(y, cubic, 4), 0.0)
+        beside = _neighbours(sums, counts)[groups]
+        as_quantity = max(_explained(y, cubic, 4), _explained(y, beside, 1), 0.0)
+        chance = CHANCE * math.sqrt(2 * (L - 1)) / max(n - L, 1)
+        gain = _explained(y, (sums / counts)[groups], L) - as_quantity - chance
         if gain > best:
             best, found = gain, int(other)
     return found
+
+
+def _of_frequent(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The cells whose value in x is that of CELLS_A_CODE or more: the mean of one or two far cells explains these cells
+    whatever x is."""
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    often = counts[place] >= CELLS_A_CODE
+    return x[often], y[often]
+
+
+def _neighbours(sums: Floats, counts: Floats) -> Floats:
+    """[L] of each value in order the mean of the cells of the values next to it, its own left out: near the mean of its
+    own where a column acts as a quantity, however bent, and unrelated to it where its values are labels."""
+    padded, cells = np.pad(sums, 1), np.pad(counts, 1)
+    return (padded[:-2] + padded[2:]) / (cells[:-2] + cells[2:])
 
 
 def _explained(y: Floats, fitted: Floats, parameters: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,10 @@ TIPPING = (
     "The mean of the column with its 95 % interval, as its fills are moved away from the model's. Dashed: the mean "
     "without a shift, or the value that was asked for; dotted: the shifts from which on the interval says something "
     "else of it. Bad: a dotted line at a shift that you cannot rule out."
+)
+INTERVALS = (
+    "Intervals: the share of a column's hidden numbers in their 90 % intervals (dashed: 90 %); the bar is what chance "
+    "does in so few cells, two standard errors. Bad: marks left of their bars, where intervals are too narrow."
 )
 SYMBOLS: dict[Level, str] = {"good": "✓ fine", "look": "△ look", "bad": "✗ bad", "unknown": "? unknown"}
 
@@ -166,7 +171,9 @@ def _fitted(drawer: _Drawer) -> Part:
         ["Device, seed, version", f"{facts.device}, {facts.seed}, {facts.version}"],
     ]
     if facts.weight is not None:
-        rows.append(["Rows count", f"in the fit by their weights, column {facts.weight}; in this report each once"])
+        rows.append(
+            ["Rows count", f"in the fit and in the mean log-likelihood by column {facts.weight}; else here each once"]
+        )
     if imputing is not None:
         where = "all rows" if imputing.rows == imputing.of_rows else f"{imputing.rows:,} of {imputing.of_rows:,} rows"
         rows.append(["Looked at here", f"{imputing.draws} imputations of {where}, sampler {imputing.sampler}"])
@@ -222,10 +229,12 @@ def _contest(drawer: _Drawer) -> Part:
     decides = "hidden cells" if league["score"] == "cells" else "log-likelihood"
     caption = (
         f"On {league['rows']:,} rows that each fit did not see; {decides} decide. Hidden cells: 1 is what the column "
-        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 %. "
+        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 % "
+        "(they lack the uncertainty of the fit here, and are a little narrow). "
         "Imputations are drawn in turn from refits of the models that have a weight."
     )
-    return Part(grids=[Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals", "weight"], rows)])
+    grid = Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals", "weight"], rows)
+    return Part(drawer.verdicts("contest"), grids=[grid])
 
 
 def _missingness(drawer: _Drawer) -> Part:
@@ -408,6 +417,8 @@ def _chains(drawer: _Drawer) -> Part:
 
 def _calibration(drawer: _Drawer) -> Part:
     numbers = drawer.reported.numbers
+    if numbers.calibration is None and numbers.holdout is None:
+        return Part()
     texts, figures, more = [], [], []
     if numbers.calibration is not None:
         found = numbers.calibration
@@ -439,10 +450,12 @@ def _scores(
     names, values = [name for name, _ in told[:BARS]], [own.skill for _, own in told[:BARS]]
     alt = f"skill on cells {which}, worst first: " + _worst_of(names, values)
     caption = (
-        "How much better the model tells a hidden cell than draws from its column alone: 1 is perfect, 0 (dashed) no "
-        "better. A column that nothing predicts is near 0. Bad: clearly below 0."
+        "Skill: how much better the model tells a hidden cell than draws from its column alone: 1 is perfect, 0 "
+        "(dashed) no better. A column that nothing predicts is near 0. Bad: clearly below 0."
     )
     shown = [max(value, -1.0) for value in values]
+    covered = _intervals(drawer, told, which)
+    caption += f" {INTERVALS}" if covered else ""
     figure = Figure(drawing.bars(drawer.key(), names, shown, "skill", 0.0, alt), caption, f"Cells {which}")
     rows = [
         [
@@ -461,7 +474,22 @@ def _scores(
         f"Scores of cells {which} (less is better), and the share in intervals that should hold {NOMINAL:.0%}: of few "
         "cells a rough number."
     )
-    return [figure], [(f"Scores of {len(rows)} columns, cells {which}", Grid(caption, head, rows))]
+    return [figure, *covered], [(f"Scores of {len(rows)} columns, cells {which}", Grid(caption, head, rows))]
+
+
+def _intervals(drawer: _Drawer, told: Sequence[tuple[str, Hidden]], which: str) -> list[Figure]:
+    """How many of the hidden numbers of each column lie in their intervals, fewest first; none where no column holds
+    numbers."""
+    known = sorted(
+        ((name, own.coverage, own.cells) for name, own in told if own.coverage is not None), key=lambda one: one[1]
+    )[:BARS]
+    if not known:
+        return []
+    names, shares = [name for name, _, _ in known], [share for _, share, _ in known]
+    chance = [2.0 * math.sqrt(NOMINAL * (1 - NOMINAL) / max(cells, 1)) for _, _, cells in known]
+    alt = f"share of cells {which} in their {NOMINAL:.0%} intervals, fewest first: " + _worst_of(names, shares)
+    markup = drawing.covered(drawer.key(), names, shares, chance, NOMINAL, alt)
+    return [Figure(markup, "", f"Cells {which}: intervals")]
 
 
 def _worst_of(names: Sequence[str], values: Sequence[float]) -> str:

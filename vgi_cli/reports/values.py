@@ -15,6 +15,9 @@ FORMAT = 1
 Level = Literal["good", "look", "bad", "unknown"]
 """What a verdict says: nothing speaks against the fit; look at this; do not use it as it is; it cannot be told."""
 
+Ticks = tuple[Sequence[float], Sequence[str]]
+"""Places of an axis and their labels."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -388,11 +391,12 @@ class ColumnPicture:
 @dataclass(frozen=True)
 class Pair:
     """Two columns of numbers: points [2, n] whose cells are both observed, and [2, n] of one draw where one is
-    imputed."""
+    imputed. `ticks`: of each column that holds moments places of its axis and their labels; None: numbers."""
 
     names: tuple[str, str]
     observed: Floats
     imputed: Floats
+    ticks: tuple[Ticks | None, Ticks | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -423,7 +427,7 @@ class Pictures:
     columns: Mapping[str, ColumnPicture]
     pairs: Sequence[Pair]
     traces: Mapping[str, Trace]
-    heights: Mapping[str, tuple[Sequence[float], Sequence[str]]]
+    heights: Mapping[str, Ticks]
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def judge(numbers: Numbers) -> list[Verdict]:
     """All verdicts on a run, in the order of the sections."""
     rules: tuple[Callable[[Numbers], Iterable[Verdict]], ...] = (
         _training,
+        _contest,
         _missing,
         _kinds,
         _pairs,
@@ -135,6 +136,28 @@ def _epochs(count: int) -> str:
     return f"{count:,} epoch{'s' * (count != 1)}"
 
 
+def _contest(numbers: Numbers) -> Iterable[Verdict]:
+    """What the model that won a comparison makes of cells that were hidden from it."""
+    taken = [one for one in (numbers.contest or {}).get("candidates", ()) if one["chosen"]]
+    for one in taken:
+        gained, covered = 1 - one["cells"], one["coverage"]
+        narrow = covered is not None and NOMINAL - covered > COVERED_BAD
+        if gained < LITTLE:
+            text = (
+                "The model that was taken tells hidden cells no better than their columns alone (score "
+                f"{one['cells']:.2f}, 1 is theirs): the columns are hardly related, or none of these models knows how."
+            )
+            yield Verdict("contest", "look", text)
+        if narrow:
+            text = (
+                f"The 90 % intervals of the model that was taken hold {covered:.0%} of the hidden numbers: too narrow."
+            )
+            yield Verdict("contest", "look", text)
+        if gained >= LITTLE and not narrow:
+            text = f"The model that was taken tells hidden cells {gained:.0%} better than their columns alone."
+            yield Verdict("contest", "good", text)
+
+
 def _missing(numbers: Numbers) -> Iterable[Verdict]:
     table = numbers.missingness
     found = []
@@ -166,11 +189,14 @@ def _missing(numbers: Numbers) -> Iterable[Verdict]:
 
 
 def _kinds(numbers: Numbers) -> Iterable[Verdict]:
+    doubted = [column for column in numbers.columns if column.suspicion is not None]
     found = [
         Verdict("columns", "bad", f"Column '{column.name}' ({column.kind}) may be of a wrong kind: {column.suspicion}.")
-        for column in numbers.columns
-        if column.suspicion is not None
+        for column in doubted[:NAMED]
     ]
+    if rest := [column.name for column in doubted[NAMED:]]:
+        which = f"Columns {_named(rest)}" if len(rest) > 1 else f"Column {_named(rest)}"
+        found.append(Verdict("columns", "bad", f"{which} may be of a wrong kind too: --json says why of each."))
     return found or [Verdict("columns", "good", "No column looks as if its kind were wrong.")]
 
 
@@ -189,7 +215,11 @@ def _pairs(numbers: Numbers) -> Iterable[Verdict]:
     if known and not apart:
         yield Verdict("pairs", "good", "The columns go together in rows with fills as they do in observed rows.")
     elif numbers.pairs and not known:
-        yield Verdict("pairs", "unknown", f"Too few rows to compare by: fewer than {FEWEST_POINTS} of a sort.")
+        yield Verdict(
+            "pairs",
+            "unknown",
+            f"Whether columns go together alike in rows with fills is not known: fewer than {FEWEST_POINTS} rows.",
+        )
 
 
 def _goes_otherwise(pair: Together) -> bool:
@@ -317,6 +347,14 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
     worse = [name for name, own in told.items() if own.cells >= WORSE_CELLS and own.skill < WORSE]
     count = sum(own.cells for own in told.values() if own.coverage is not None)
     covered: Level = "good" if found.coverage is None else _covers(found.coverage, count)
+    narrow = [
+        name
+        for name, own in told.items()
+        if own.coverage is not None
+        and own.coverage < NOMINAL
+        and own.cells >= WORSE_CELLS
+        and _covers(own.coverage, own.cells) != "good"
+    ]
     if worse:
         text = f"{what} of {_named(worse)} are told worse than by draws from the column itself: the fit is off."
         yield Verdict("calibration", "bad", text)
@@ -324,13 +362,16 @@ def _cells(found: Calibration, columns: Mapping[str, Hidden | None], what: str) 
         side = "narrow" if found.coverage < NOMINAL else "wide"
         text = f"{what}: 90 % intervals hold {found.coverage:.0%} of {count:,} numbers; they are too {side}."
         yield Verdict("calibration", covered, text)
+    if narrow and covered == "good":
+        text = f"{what} of {_named(narrow)} lie in their 90 % intervals less often than chance explains: too narrow."
+        yield Verdict("calibration", "look", text)
     if found.skill is not None and found.skill < LITTLE and not worse:
         text = (
             f"{what}: the rest of a row tells nothing about them. The columns are unrelated, or the fit has not learnt "
             "how they are related."
         )
         yield Verdict("calibration", "look", text)
-    elif not worse and covered == "good":
+    elif not worse and not narrow and covered == "good":
         skill = "" if found.skill is None else f", {found.skill:.0%} better than by the column alone"
         holds = "" if found.coverage is None else f"; 90 % intervals hold {found.coverage:.0%}"
         if found.coverage is not None and abs(found.coverage - NOMINAL) > COVERED_LOOK:
@@ -344,6 +385,9 @@ def _rows(numbers: Numbers) -> Iterable[Verdict]:
     odd = [row for row in numbers.likelihood.lowest if row.below > row.limit]
     if odd:
         rows = ", ".join(str(row.row) for row in odd[:NAMED])
+        if len(odd) > NAMED:  # of the rows beyond those that are listed nothing is known here
+            least = "at least " if len(odd) == len(numbers.likelihood.lowest) else ""
+            rows += f" and {least}{len(odd) - NAMED} more"
         yield Verdict(
             "rows", "look", f"Unlike all other rows: row{'s' * (len(odd) > 1)} {rows}. Slips, or another world?"
         )

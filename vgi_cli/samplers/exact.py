@@ -38,21 +38,32 @@ class ExactImputer(Imputer):
         """Joint draws, redrawn until they lie in the box."""
         draws = noise.draws.tolist()
         result = x.expand(len(draws), *x.shape).clone()
+        done = 0
         for number, model in enumerate(self._models):
             mine = [i for i, draw in enumerate(draws) if draw % len(self._models) == number]
             if mine:
-                index = torch.tensor(mine)
-                result[index] = self._one_model(model, x, missing, noise.select(draws=index), box)
+                index, part = torch.tensor(mine), (done / len(draws), len(mine) / len(draws))
+                result[index] = self._one_model(model, x, missing, noise.select(draws=index), box, part)
+                done += len(mine)
         return result
 
-    def _one_model(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+    def _one_model(
+        self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, part: tuple[float, float]
+    ) -> Tensor:
+        """The draws [n, R, D] of one refit; `part`: the share of the work that was done before, and the one that this
+        is."""
+        self.watch(part[0])
         result = model.conditional(x, missing).sample(noise)
         outside = missing & ~box.contains(result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
-        for i in outside.any(-1).any(-1).nonzero()[:, 0].tolist():
+        again = outside.any(-1)
+        left, count = int(again.sum()), 0
+        for i in again.any(-1).nonzero()[:, 0].tolist():
             one = noise.select(draws=torch.tensor([i]))
-            for rows in outside[i].any(-1).nonzero()[:, 0].split(REDRAWN):
+            for rows in again[i].nonzero()[:, 0].split(REDRAWN):
+                self.watch(part[0] + part[1] * count / left)
+                count += len(rows)
                 index = torch.nn.functional.pad(rows, (0, REDRAWN - len(rows)), value=int(rows[-1]))
                 redrawn = self._redraw(model, result[i, index], missing[index], one.select(rows=index), box, len(rows))
                 result[i, rows] = redrawn[: len(rows)]

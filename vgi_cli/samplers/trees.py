@@ -31,6 +31,8 @@ from vgi_cli.samplers.exact import ExactImputer
 
 ROUNDS = 2
 """Rounds over the columns, when trees are learnt as when they revise draws: a cell's neighbours are revised too."""
+EXACT = 0.5
+"""About which share of the work the draws are that are revised then; for what is told of it."""
 BINS = 10
 """Intervals of the distribution function of a number."""
 TOGETHER = 32
@@ -107,10 +109,12 @@ class TreesImputer(Imputer):
     @torch.no_grad()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws in the box; computed on the CPU in float64."""
+        self._exact.watch = lambda share: self.watch(EXACT * share)
         result = self._exact.sample(x, missing, noise, box)
         holes = missing.cpu()
         bounds = Box(*(side.to("cpu", torch.float64) for side in box))
         for i, draw in enumerate(noise.draws.tolist()):
+            self.watch(EXACT + (1 - EXACT) * i / len(noise.draws))
             one = noise.select(draws=torch.tensor([i]))
             rows = self._revise(draw % len(self._laws), result[i].to("cpu", torch.float64), holes, one, bounds)
             result[i] = torch.where(missing, rows.to(result), result[i])

@@ -56,9 +56,10 @@ class TableSettings(BaseModel):
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
     @property
-    def reading(self) -> dict[str, Any]:
-        """What says how cells are read."""
-        return self.model_dump(include={"na_values", "delimiter", "decimal"})
+    def beside_kinds(self) -> dict[str, Any]:
+        """What was said of how cells are read, rows count and fills are limited: what a recipe that fixes the kinds of
+        the columns must hold too, to be about the same fit."""
+        return self.model_dump(include={"na_values", "delimiter", "decimal", "weight", "bounds", "unbounded"})
 
 
 @dataclass(frozen=True)

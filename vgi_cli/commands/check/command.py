@@ -111,7 +111,10 @@ def _check(request: CheckRequest, reporter: Reporter) -> Checked:
         _write_page(Path(request.report), values, table, schema)
         reporter.say(f"the page is {request.report}")
     said = recipe.table.columns
-    return Checked(values, DryRun(kinds_of(table, schema, said), fixing(schema, said, **recipe.table.reading)))
+    return Checked(
+        values,
+        DryRun(kinds_of(table, schema, said, recipe.table.weight), fixing(schema, said, **recipe.table.beside_kinds)),
+    )
 
 
 def _write_page(path: Path, values: dict[str, Any], table: Table, schema: Schema) -> None:
@@ -131,7 +134,7 @@ def _described(
 ) -> tuple[dict[str, Any], Missingness, list[Redundant]]:
     """The JSON object but for what takes torch, and what it was made of."""
     said = recipe.table.columns
-    taken = kinds_of(table, schema, said)
+    taken = kinds_of(table, schema, said, recipe.table.weight)
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(table, schema)
@@ -154,7 +157,7 @@ def _described(
         "suspects": [*doubts, *map(redundant_words, twins)],
         "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
         "notes": [*(note for note in notes if note not in doubts), *unlooked(schema)],
-        "recipe": {"table": fixing(schema, said, **recipe.table.reading)},
+        "recipe": {"table": fixing(schema, said, **recipe.table.beside_kinds)},
     }
     return values, holes, twins
 

@@ -57,6 +57,7 @@ from vgi_cli.reports.values import (
     Pictures,
     Pooled,
     Reported,
+    Ticks,
     Tipping,
 )
 from vgi_cli.reports.verdicts import judge
@@ -350,15 +351,14 @@ def _tips(looked: Looked, some: Tensor, draws: Floats, seed: int) -> list[Tippin
     return found
 
 
-def _heights(looked: Looked, tips: Sequence[Tipping]) -> dict[str, tuple[Sequence[float], Sequence[str]]]:
+def _heights(looked: Looked, tips: Sequence[Tipping]) -> dict[str, Ticks]:
     """Of columns of moments where the axis of their means has which labels."""
-    found: dict[str, tuple[Sequence[float], Sequence[str]]] = {}
+    found: dict[str, Ticks] = {}
     for tip in tips:
         column = next(own for own in looked.columns if own.name == tip.column)
         if isinstance(column, Moment):
             ends = min(one.low for one in tip.shifts), max(one.high for one in tip.shifts)
-            places = column.snap(np.linspace(*ends, 5)[1:-1])
-            found[tip.column] = places.tolist(), cells.spelled(column, places)
+            found[tip.column] = cells.ticks(column, np.linspace(*ends, 5)[1:-1])
     return found
 
 
@@ -484,9 +484,8 @@ def _pairs(looked: Looked, some: Tensor, draws: Floats) -> list[Pair]:
     missing, codes = looked.missing[sampled], looked.codes[sampled]
     holes = np.where(looked.numeric, missing.sum(0), -1)
     chosen = [int(j) for j in np.argsort(-holes, kind="stable")[:PAIRED] if holes[j] >= 0]
-    names = [column.name for column in looked.columns]
     return [
-        cells.pair((names[i], names[j]), (codes[:, i], codes[:, j]), (draws[0, :, i], draws[0, :, j]))
+        cells.pair((looked.columns[i], looked.columns[j]), (codes[:, i], codes[:, j]), (draws[0, :, i], draws[0, :, j]))
         for place, j in enumerate(chosen)
         for i in chosen[:place]
     ]
