@@ -16,7 +16,15 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
-from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
+from vgi_cli.fitting.choosing import (
+    choose_blocks,
+    choose_model,
+    chosen,
+    model_size,
+    settled,
+    settled_chains,
+    size_is_open,
+)
 from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import PUBLISHED, Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, check_numbers, fitted_of, used_names
@@ -129,7 +137,7 @@ def fit_rows(
     recipe = trees.settled(recipe.replace(device=str(device)), train.table)
     some = len(train.table.used)
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
-    recipe = plateau.settled(recipe, train.table, said)
+    recipe = plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     job, state = start(Job(recipe, train, held, device, work, planned, None if won is None else won.league))
