@@ -1,7 +1,7 @@
 """What does a flow reach with its own settings, and in how much time?
 
     python benchmarks/flow_fit.py --data FOLDER [--tables california_housing …] [--rows 300 1500 18000] [--hidden 0.2]
-                                  [--seeds 1] [--model flow] [--time-limit T]
+                                  [--seeds 1] [--model flow] [--time-limit T] [--set KEY=VALUE …]
 
 A random choice of the rows of a table, of whose cells a share is hidden at random, is fitted by `vgi fit --model flow`
 without refits; the mean log-likelihood (nats) of 500 other, complete rows, CPU seconds of the fit and its epochs are
@@ -11,6 +11,7 @@ printed. Compare trees by running the script in each of them (PYTHONPATH). One t
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import time
@@ -35,6 +36,14 @@ def rows_of(frame: pd.DataFrame, rows: int, hidden: float, seed: int) -> tuple[p
     return fitted.mask(rng.random(fitted.shape) < hidden), frame.iloc[order[rows : rows + HELD]].reset_index(drop=True)
 
 
+def _value(text: str) -> object:
+    """A setting as JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def main() -> None:
     """Parse, measure, print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -45,6 +54,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--model", default="flow")
     parser.add_argument("--time-limit")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the fits")
     args = parser.parse_args()
     print("| table | rows | seed | held-out log-likelihood | median | CPU s | epochs |\n|---|--:|--:|--:|--:|--:|--:|")
     for table in args.tables:
@@ -54,7 +64,8 @@ def main() -> None:
                 holey, held = rows_of(frame, rows, args.hidden, seed)
                 with tempfile.TemporaryDirectory() as folder:
                     started = time.process_time()
-                    settings = {"bootstrap": "none", "trees": "none"}
+                    said = dict(setting.split("=", 1) for setting in args.set)
+                    settings = {"bootstrap": "none", "trees": "none", **{k: _value(v) for k, v in said.items()}}
                     options = {"model": args.model, "set": settings, "seed": seed, "threads": 1}
                     if args.time_limit:
                         options["time_limit"] = args.time_limit

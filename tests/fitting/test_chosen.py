@@ -11,10 +11,11 @@ import torch
 import yaml
 
 from tests.program import Vgi, vgi
-from vgi_cli.fitting.choosing import adapting_config
+from vgi_cli.data import make_table
+from vgi_cli.fitting.choosing import ONE_CHAIN, adapting_config, settled_chains
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.gather import load_recipe
-from vgi_cli.settings.recipe import as_settings
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe, as_settings
 from vgi_cli.version import __version__, provenance, said
 
 __all__ = ["vgi"]
@@ -111,3 +112,24 @@ def test_the_words_of_a_command_hold_no_path_of_a_plugin_and_are_text() -> None:
     with said(["fit", "--plugin", "code/mine.py", "--plugin=/home/me/other.py", "caf\udce9.csv"]):
         assert provenance()["argv"] == ["fit", "--plugin", "mine.py", "--plugin=other.py", "caf\\udce9.csv"]
     assert provenance()["argv"] is None
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "holes", "said", "chains"),
+    [
+        ("flow", 0, 0.14, {}, 1),
+        ("flow", 0, 0.16, {}, 5),
+        ("flow", -1, 0.14, {}, 5),
+        ("flow", 0, 0.14, {"method.imputations"}, 5),
+        ("fa", 0, 0.14, {}, 5),
+    ],
+)
+def test_a_flow_of_many_rows_with_few_holes_takes_one_chain_of_each(
+    model: str, rows: int, holes: float, said: set[str], chains: int
+) -> None:
+    x = torch.zeros(ONE_CHAIN + rows, 2)
+    missing = torch.zeros_like(x, dtype=torch.bool)
+    missing[: int(2 * holes * ONE_CHAIN), 1] = True
+    recipe = Recipe(model=ModelChoice(model), method=MethodChoice("vgi"))
+    settled = settled_chains(recipe, make_table(x, missing), said)
+    assert settled.method_settings.imputations == chains  # type: ignore[attr-defined]

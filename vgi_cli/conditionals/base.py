@@ -109,13 +109,10 @@ class Conditionals(nn.Module, ABC):
         """Numbers of noise a cell from which `noise_of` makes those of a widened draw."""
         return self.noise_width - self.W + 1
 
-    def noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
-        """[R, noise_width] noise of block j [R] from noise that is keyed by cell, [R, D, cell_width]: the first number
-        of each of its columns, then the others of its first column."""
-        columns = self.members[j]
-        first = cells[..., 0].gather(1, columns)
-        row = torch.arange(len(j), device=j.device)
-        return torch.cat([first, cells[row, columns[:, 0], 1:]], 1)
+    def noise_of(self, cells: Tensor) -> Tensor:
+        """[R, noise_width] noise of a block in each row from noise that is keyed by cell, [R, W, cell_width] of the W
+        members of that block: the first number of each, then the others of the first."""
+        return torch.cat([cells[..., 0], cells[:, 0, 1:]], 1)
 
 
 class Sweep:

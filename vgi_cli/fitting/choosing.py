@@ -36,6 +36,9 @@ WIDE_FACTORS = 8
 """Factors of the one Gaussian where nothing is to be filled, beyond FULL_UP_TO columns."""
 SIZE_SHARE = 0.4
 """Of the time that is left under a time limit, for choosing the size."""
+ONE_CHAIN, FEW_HOLES = 10_000, 0.15
+"""Rows from which, and the share of missing cells up to which, a flow is fitted with one chain of each incomplete row:
+where rows are many and their holes few, the noise of a batch is that of its rows, not that of their imputations."""
 OPEN = (None, "auto")
 """Values by which a setting leaves something to the fit."""
 OF_THE_TABLE = ("optim.batch_size", "method.scan", "method.block_columns")
@@ -234,6 +237,16 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
             "a fill leans on what is seen of its own column"
         )
     return dict(sizing.config.model_dump(mode="json"))
+
+
+def settled_chains(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
+    """The recipe with one chain of each incomplete row, where nobody says how many, the model is a flow, the method
+    `vgi`, the rows are many and their holes few; else as it is."""
+    flow = "bijective" in recipe.model.entry.provides and recipe.method.name == "vgi"
+    if not flow or "method.imputations" in said or len(table.used) < ONE_CHAIN:
+        return recipe
+    few = int(table.missing.sum()) <= FEW_HOLES * table.missing.numel()
+    return recipe.with_method(imputations=1) if few else recipe
 
 
 def settled(recipe: Recipe, state: State) -> Recipe:

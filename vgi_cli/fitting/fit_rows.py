@@ -18,7 +18,15 @@ from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import averaged, averaging, contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
-from vgi_cli.fitting.choosing import choose_blocks, choose_model, chosen, model_size, settled, size_is_open
+from vgi_cli.fitting.choosing import (
+    choose_blocks,
+    choose_model,
+    chosen,
+    model_size,
+    settled,
+    settled_chains,
+    size_is_open,
+)
 from vgi_cli.fitting.contest import League
 from vgi_cli.fitting.driver import PUBLISHED, Drive, Outcome, Validator, how_it_ended
 from vgi_cli.fitting.fitted import Fitted, build_model, check_numbers, fitted_of, used_names
@@ -133,7 +141,7 @@ def fit_rows(
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     recipe = averaged.settled(recipe, train.table)
     schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
-    recipe = plateau.settled(recipe, train.table, said)
+    recipe = plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league

@@ -23,7 +23,7 @@ from vgi_cli.chains.store.formats import formats_of, packed_bytes
 from vgi_cli.data import spread_rows
 from vgi_cli.errors import VgiError
 from vgi_cli.fitting import plateau
-from vgi_cli.fitting.choosing import choose_model
+from vgi_cli.fitting.choosing import choose_model, settled_chains
 from vgi_cli.fitting.pace import WARM_COST, WARM_UPS, seconds_of_epoch
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import refit_count
@@ -108,7 +108,7 @@ def _by_gradients(rows: Rows, recipe: Recipe) -> Trial:
     """Steps on some batches, an epoch of which is carried over to all epochs and refits."""
     n, table = rows.table.N, rows.table
     recipe = components.in_full(recipe, **recipe.model_settings.model_dump(mode="json"))
-    recipe = plateau.settled(recipe, table, {})
+    recipe = plateau.settled(settled_chains(recipe, table, {}), table, {})
     config = cast(AscentConfig, recipe.method_settings)
     pace = seconds_of_epoch(recipe, rows, torch.device("cpu"), SECONDS, time.process_time)
     epochs = planned_epochs(config, n)

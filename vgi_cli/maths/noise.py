@@ -77,18 +77,31 @@ class KeyedNoise:
 
     def uniform(self, names: Sequence[str] | None = None) -> Tensor:
         """Uniform on (0, 1), float64 [n, R, P]: one per draw, row and name (default: the columns)."""
-        names = self.columns if names is None else names
+        return self._uniform(_name_keys(tuple(self.columns if names is None else names), self.rows.device))
+
+    def uniform_at(self, columns: Tensor) -> Tensor:
+        """The same of some columns of each row alone, by number [R, P]: [n, R, P]."""
+        return self._uniform(_name_keys(self.columns, self.rows.device)[columns])
+
+    def _uniform(self, name_keys: Tensor) -> Tensor:
+        """[n, R, P] by the keys of names, [P] or [R, P]."""
         device = self.rows.device
         base = hash64(f"{self.seed}{self.purpose}")
-        name_keys = _name_keys(tuple(names), device)
         z = mix64(self.rows ^ base)[None, :] ^ mix64(self.draws.to(device) + 1)[:, None]
         z = mix64(mix64(z)[:, :, None] ^ name_keys)
         return (_shift_right(z, 11).to(torch.float64) + 0.5) * 2.0**-53
 
     def normal(self, names: Sequence[str] | None = None) -> Tensor:
         """Standard normal, float64 [n, R, P], by the inverse of the normal distribution function."""
-        u = self.uniform(names)
-        return math.sqrt(2.0) * torch.erfinv((2.0 * u - 1.0).clamp(-1 + 2.0**-53, 1 - 2.0**-53))
+        return _as_normal(self.uniform(names))
+
+    def normal_at(self, columns: Tensor) -> Tensor:
+        """The same of some columns of each row alone, as `uniform_at`."""
+        return _as_normal(self.uniform_at(columns))
+
+
+def _as_normal(u: Tensor) -> Tensor:
+    return math.sqrt(2.0) * torch.erfinv((2.0 * u - 1.0).clamp(-1 + 2.0**-53, 1 - 2.0**-53))
 
 
 def numbered(prefix: str, count: int) -> tuple[str, ...]:

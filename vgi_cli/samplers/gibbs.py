@@ -64,11 +64,12 @@ class GibbsImputer(PackedImputer):
         count = int(sweeps.max())
         for sweep in range(count):
             self.watch(part[0] + part[1] * sweep / count)
-            noise = cell_noise(pack.noise, sweep, self._q.cell_width, x.dtype)
-            scan = random_scan(allowed, noise.order[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
+            noise = cell_noise(pack.noise, sweep, x.dtype)
+            scan = random_scan(allowed, noise.order()[:, self._q.members[:, 0]], int(allowed.sum(1).max()))
+            cells = noise.normal(self._q.members[scan.j], self._q.cell_width)
             for g in range(scan.j.shape[1]):
                 j, active = scan.j[:, g], scan.active[:, g] & (sweep < sweeps)
-                normal = self._q.noise_of(noise.normal, j)
+                normal = self._q.noise_of(cells[:, g])
                 x = self._step(x, missing, sides, j, active, normal)
         return x
 

@@ -194,8 +194,9 @@ class MetropolisImputer(PackedImputer):
             0, numbered("x", true.shape[1]), keys, torch.zeros(1, dtype=torch.int64, device=true.device), "lengths"
         )
         start = self._start.states(true.masked_fill(missing, 0.0), missing, noise, box)[0]
-        twice = noise.select(rows=torch.arange(len(true), device=true.device).repeat(2))
-        pack = Pack(torch.cat([true, start]), torch.cat([missing, missing]), twice, 2 * len(true))
+        row = torch.arange(len(true), device=true.device).repeat(2)
+        twice = noise.select(rows=row)
+        pack = Pack(torch.cat([true, start]), torch.cat([missing, missing]), twice, 2 * len(true), row)
         log_p, sides, one = self._log_p(pack.x, pack.missing), torch.stack(box), torch.ones_like(keys).repeat(2)
         record, whole = Record(pack.missing), pack.x.new_zeros(2, 2 * len(true))
         self._moves = None if self._together is None else self._together.moves(true.device)
@@ -241,13 +242,11 @@ class MetropolisImputer(PackedImputer):
             chosen = chosen & (numbers & q.real[j] & missing.gather(1, q.members[j])).any(1)
         return Jump(chosen, size[:, 0] if q.flat else size)
 
-    def _noise_of(self, cells: Tensor, j: Tensor) -> Tensor:
-        """[PACK, noise] of block j [PACK] from noise that is keyed by cell: that of q; the choice and the scale of the
-        walk, of the block's first column; its step in each column."""
-        columns, own = self._q.members[j], self._q.cell_width
-        row = torch.arange(len(j), device=j.device)
-        walk = cells[row, columns[:, 0], own : own + 2]
-        return torch.cat([self._q.noise_of(cells[..., :own], j), walk, cells[..., own + 2].gather(1, columns)], 1)
+    def _noise_of(self, cells: Tensor) -> Tensor:
+        """[PACK, noise] of a block in each chain from noise that is keyed by cell, [PACK, W, width] of its members:
+        that of q; the choice and the scale of the walk, of the first member; its step in each."""
+        own = self._q.cell_width
+        return torch.cat([self._q.noise_of(cells[..., :own]), cells[:, 0, own : own + 2], cells[..., own + 2]], 1)
 
     def _plain_whole(
         self, x: Tensor, log_p: Tensor, missing: Tensor, box: Tensor, given: Given, moving: Tensor, noise: WholeNoise
@@ -298,19 +297,19 @@ class MetropolisImputer(PackedImputer):
         allowed = self._q.blocks(missing)
         steps = min(int(span.cells.max()), allowed.shape[1])
         first = self._q.members[:, 0]
-        given = None if self._moves is None else self._moves.given(x, missing)
+        given = None if self._moves is None else self._moves.given(x, missing, pack.row)
         least, most = int(span.begin[: pack.real].min()), int(span.end.max())
         for number in range(least, most):
             self.watch(part[0] + part[1] * (number - least) / (most - least))
             active = (span.begin <= number) & (number < span.end)
-            noise = cell_noise(pack.noise, number, self._q.cell_width + 3, x.dtype)
-            scan = random_scan(allowed, noise.order[:, first], steps)
+            noise = cell_noise(pack.noise, number, x.dtype)
+            scan = random_scan(allowed, noise.order()[:, first], steps)
+            cells = noise.normal(self._q.members[scan.j], self._q.cell_width + 3)
+            accept = noise.accept(first[scan.j])
             at, tried = Position(x, log_p, torch.zeros_like(allowed)), torch.zeros_like(allowed)
             for g in range(steps):
                 j, moving = scan.j[:, g], scan.active[:, g] & active & (g < span.cells)
-                normal = self._noise_of(noise.normal, j)
-                accept = noise.accept.gather(1, first[j, None])[:, 0]
-                at = self._step(at, missing, box, j, moving, normal, accept)
+                at = self._step(at, missing, box, j, moving, self._noise_of(cells[:, g]), accept[:, g])
                 tried = tried.scatter(1, j[:, None], moving[:, None] | tried.gather(1, j[:, None]))
             x, log_p = at.x, at.log_p
             visited, accepted = (blocks[:, self._q.block_of] & missing for blocks in (tried, at.accepted))

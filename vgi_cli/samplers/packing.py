@@ -51,12 +51,15 @@ class Pack(NamedTuple):
     missing  [PACK, D]
     noise    randomness of these chains
     real     number of real chains
+    row      [PACK] index of each chain's row, -1 of a complete row of zeros; chains of one row have the same observed
+             cells
     """
 
     x: Tensor
     missing: Tensor
     noise: KeyedNoise
     real: int
+    row: Tensor
 
 
 def chains_of(states: Tensor, missing: Tensor, noise: KeyedNoise) -> ImputingChains:
@@ -88,7 +91,8 @@ def pack_of(chains: ImputingChains, x: Tensor, index: Tensor) -> Pack:
     """The pack of at most PACK chains `index`, in the states x [Q, D]."""
     keys = padded(chains.noise.rows[index])
     own = KeyedNoise(chains.noise.seed, chains.noise.columns, keys, chains.noise.draws, chains.noise.purpose)
-    return Pack(padded(x[index]), padded(chains.missing[index]), own, len(index))
+    row = padded(chains.row[index] + 1) - 1
+    return Pack(padded(x[index]), padded(chains.missing[index]), own, len(index), row)
 
 
 def padded(values: Tensor) -> Tensor:
@@ -98,20 +102,31 @@ def padded(values: Tensor) -> Tensor:
 
 
 class CellNoise(NamedTuple):
-    """Randomness of one sweep over PACK chains, in which a column is visited at most once: all keyed by column name.
+    """Randomness of one sweep over PACK chains, in which a column is visited at most once: all keyed by column name,
+    and made for the columns that are visited alone.
 
-    order   [PACK, D] uniform: the order in which holes are visited
-    normal  [PACK, D, width] standard normal: what a proposal in that column needs
-    accept  [PACK, D] log of a uniform
+    noise  of the chains in this sweep
+    dtype  of what is made
     """
 
-    order: Tensor
-    normal: Tensor
-    accept: Tensor
+    noise: KeyedNoise
+    dtype: torch.dtype
+
+    def order(self) -> Tensor:
+        """[PACK, D] uniform: the order in which holes are visited."""
+        return self.noise.at("order").uniform()[0]
+
+    def normal(self, columns: Tensor, width: int) -> Tensor:
+        """[PACK, .., width] standard normal: what proposals in the columns [PACK, ..] need."""
+        flat = columns.flatten(1)
+        numbers = torch.stack([self.noise.at(f"normal{i}").normal_at(flat)[0] for i in range(width)], -1)
+        return numbers.view(*columns.shape, width).to(self.dtype)
+
+    def accept(self, columns: Tensor) -> Tensor:
+        """[PACK, P] log of a uniform for the columns [PACK, P]."""
+        return self.noise.at("accept").uniform_at(columns)[0].log().to(self.dtype)
 
 
-def cell_noise(noise: KeyedNoise, sweep: int, width: int, dtype: torch.dtype) -> CellNoise:
-    """The randomness of sweep `sweep` for proposals that need `width` normals."""
-    at = noise.at(sweep)
-    normal = torch.stack([at.at(f"normal{i}").normal()[0] for i in range(width)], -1)
-    return CellNoise(at.at("order").uniform()[0], normal.to(dtype), at.at("accept").uniform()[0].log().to(dtype))
+def cell_noise(noise: KeyedNoise, sweep: int, dtype: torch.dtype) -> CellNoise:
+    """The randomness of sweep `sweep`."""
+    return CellNoise(noise.at(sweep), dtype)

@@ -33,6 +33,8 @@ SMALLEST = 0.15
 SAMPLES, MOST_SAMPLES = 400, 8_000
 """Rows of the model, a column and at most, to which the mixture is fitted, but at least 2,000; a quarter as many choose
 its number of components."""
+AT_ONCE = 64
+"""Rows whose conditionals are computed together."""
 MOST_COLUMNS = 128
 """Of wider tables the mixture has too many parameters, and the factors of a pack take too much memory."""
 
@@ -63,12 +65,13 @@ class WholeNoise(NamedTuple):
 
 
 class Given(NamedTuple):
-    """g(x_mis | x_obs) of PACK rows: log_joint [PACK, K'], mean [PACK, K', D'], factor [PACK, K', D', D'] of the D'
-    columns of numbers."""
+    """g(x_mis | x_obs) of the U distinct rows of PACK chains: log_joint [PACK, K'], mean [PACK, K', D'], factor [U, K',
+    D', D'] of the D' columns of numbers, and of which row each chain is, of_row [PACK]."""
 
     log_joint: Tensor
     mean: Tensor
     factor: Tensor
+    of_row: Tensor
 
 
 def whole_noise(noise: KeyedNoise, like: Tensor) -> Iterator[WholeNoise]:
@@ -108,10 +111,24 @@ class WholeRows:
         """g."""
         return self._g
 
-    def given(self, x: Tensor, missing: Tensor) -> Given:
-        """What the moves of PACK chains need of their observed cells; rounding cannot depend on other chains."""
-        g: JointConditional = self._g.conditional(x, missing, apart=True)
-        return Given(g.log_joint, g.mean, g.factor)
+    def given(self, x: Tensor, missing: Tensor, row: Tensor) -> Given:
+        """What the moves of PACK chains need of their observed cells; row [PACK] of each. Rows are taken AT_ONCE at a
+        time, the last of them with rows without holes, so that rounding cannot depend on other chains. On a GPU, where
+        steps want fixed shapes, every chain has a factor of its own."""
+        distinct, of_row = row.unique(return_inverse=True)
+        if x.device.type != "cpu":
+            distinct = of_row = torch.arange(len(row), device=row.device)
+        places = row.new_empty(len(distinct)).scatter_(0, of_row, torch.arange(len(row), device=row.device))
+        parts = [self._conditional(x[index], missing[index]) for index in places.split(AT_ONCE)]
+        log_joint, mean, factor = (torch.cat(values) for values in zip(*parts, strict=True))
+        return Given(log_joint[of_row], mean[of_row], factor, of_row)
+
+    def _conditional(self, x: Tensor, missing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log_joint, mean and factor of at most AT_ONCE rows."""
+        more = (0, 0, 0, AT_ONCE - len(x))
+        pad = torch.nn.functional.pad
+        g: JointConditional = self._g.conditional(pad(x, more), pad(missing, more), apart=True)
+        return g.log_joint[: len(x)], g.mean[: len(x)], g.factor[: len(x)]
 
     def move(
         self,
@@ -143,7 +160,7 @@ class WholeRows:
         mean = given.mean[row, k]
         size = torch.where(noise.fresh, 1.0, SMALLEST**noise.size)[:, None]
         kept = (1 - size.square()).clamp(min=0).sqrt() * (self._g.numbers(x) - mean)
-        step = (given.factor[row, k] @ self._g.numbers(noise.normal)[:, :, None])[:, :, 0]
+        step = (given.factor[given.of_row, k] @ self._g.numbers(noise.normal)[:, :, None])[:, :, 0]
         numbers = mean + kept + size * step
         if levels is None:
             return numbers
