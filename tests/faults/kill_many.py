@@ -171,8 +171,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=3600.0, help="stop then, however many kills there were")
     parser.add_argument("--only", action="append", choices=sorted(SCENARIOS), help="these scenarios (repeatable)")
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--every", dest="how", action="store_const", const=How.EVERY, help="kill at each file call in turn")
-    ways.add_argument("--errors", dest="how", action="store_const", const=How.ERRORS, help="let calls fail, do not kill")
+    ways.add_argument("--every", dest="how", action="store_const", const=How.EVERY, help="kill at each file call")
+    ways.add_argument("--errors", dest="how", action="store_const", const=How.ERRORS, help="no kills: let calls fail")
     args = parser.parse_args(argv)
     how = args.how or How.RANDOM
     with tempfile.TemporaryDirectory() as work:
