@@ -187,6 +187,7 @@ def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
             "out of memory: CUDA out of memory. Tried to allocate 2 GiB.",
         ),
         (RuntimeError("[x:127] DefaultCPUAllocator: can't allocate memory: 9 bytes"), 1, "out of memory: 9 bytes"),
+        (RuntimeError("can't start new thread"), 1, "out of memory: can't start new thread"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (ZeroDivisionError("by zero"), 1, "unexpected ZeroDivisionError: by zero"),
     ],

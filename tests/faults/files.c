@@ -181,6 +181,16 @@ OPENAT(openat64)
         if (at >= 0 && (where) && fails(kind, 0)) return -1;                                                         \
         return REAL(name, __VA_ARGS__);                                                                              \
     }
+/* This one returns the number of its error. */
+#define ROOM_FOR(name, offset)                                                                                       \
+    static int (*real_##name)(int, offset, offset);                                                                  \
+    int name(int fd, offset place, offset n) {                                                                       \
+        if (at >= 0 && fd_below(fd) && fails(ROOM, 0)) return fault;                                                 \
+        return REAL(name, fd, place, n);                                                                             \
+    }
+ROOM_FOR(posix_fallocate, off_t)
+ROOM_FOR(posix_fallocate64, off64_t)
+
 PATHS(rename, OTHER, path_below(AT_FDCWD, b), (const char *a, const char *b), a, b)
 PATHS(renameat, OTHER, path_below(d, b), (int c, const char *a, int d, const char *b), c, a, d, b)
 PATHS(link, ROOM, path_below(AT_FDCWD, b), (const char *a, const char *b), a, b)

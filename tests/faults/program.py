@@ -38,12 +38,14 @@ class Done(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """`action` at the call number `at` (from 1; 0: none) with this errno; killed after so many seconds anyway."""
+    """`action` at the call number `at` (from 1; 0: none) with this errno; killed after so many seconds anyway; `room`:
+    bytes of memory that the process may map beyond those that it has at its start (None: as many as there are)."""
 
     at: int = 0
     action: Action = Action.COUNT
     error: int = errno.EIO
     seconds: float = 120.0
+    room: int | None = None
 
 
 NONE = Fault()
@@ -78,12 +80,13 @@ class Program:
         assert self._server.stdout is not None
         return self._server.stdout.readline().strip()
 
-    def __call__(self, folder: Path, *argv: str | Path, fault: Fault = NONE) -> Done:
-        """Run a command in a folder."""
+    def __call__(self, folder: Path, *argv: str | Path, fault: Fault = NONE, in_files: bool = False) -> Done:
+        """Run a command in a folder; `in_files`: no table fits into the memory that `--max-memory` allows."""
         assert self._server.stdin is not None
         number = next(self._number)
         names = {name: str(self.work / f"{number}.{name}") for name in ("out", "err", "calls")}
-        order = {"folder": str(folder.resolve()), "argv": [str(word) for word in argv], **fault._asdict(), **names}
+        order = {"folder": str(folder.resolve()), "argv": [str(word) for word in argv], "in_files": in_files}
+        order |= fault._asdict() | names
         print(json.dumps(order), file=self._server.stdin, flush=True)
         code = json.loads(self._answer())
         out, err, calls = (

@@ -38,6 +38,7 @@ class Scenario(NamedTuple):
     run      the run folder that it makes, if any
     instead  the folder that it replaces, if any: after a kill it is the old one or the new one, or the old one lies
              beside it
+    in_files whether its table does not fit into the memory that it may take, and its rows are kept in files
     """
 
     command: Sequence[str]
@@ -45,11 +46,13 @@ class Scenario(NamedTuple):
     made: Sequence[str] = ()
     run: str | None = None
     instead: str | None = None
+    in_files: bool = False
 
 
-def _fit(settings: Sequence[str]) -> Scenario:
+def _fit(settings: Sequence[str], in_files: bool = False) -> Scenario:
     words = ["fit", "data.csv", *settings, "--set", "bootstrap=2", "--out", "run"]
-    return Scenario(words, [*words, "--resume"], run="run")
+    words += ["--max-memory", "2G", "--keep-encoded"] if in_files else []
+    return Scenario(words, [*words, "--resume"], run="run", in_files=in_files)
 
 
 def _writes(*words: str, made: Sequence[str]) -> Scenario:
@@ -60,6 +63,8 @@ SCENARIOS = {
     "fit em": _fit(EM),
     "fit vgi": _fit(FA_VGI),
     "fit flow": _fit(FLOW),
+    "fit em from files": _fit([*EM, "--epochs", "6"], in_files=True),
+    "fit vgi from files": _fit(FA_VGI, in_files=True),
     "finetune": Scenario(
         tune := ["finetune", "--checkpoint", "base", "new.csv", "--epochs", "2", "--out", "run"],
         [*tune, "--force"],
@@ -73,6 +78,10 @@ SCENARIOS = {
     ),
     "impute gz": _writes(
         "impute", "--checkpoint", "base", "-o", "out.csv.gz", "--format", "single", made=["out.csv.gz"]
+    ),
+    "impute shard": _writes(
+        *("impute", "--checkpoint", "base", "new.csv", "-o", "out.csv", "--m", "2", "--shard", "2/3"),
+        made=["out.1.shard-2-of-3.csv", "out.2.shard-2-of-3.csv"],
     ),
     "impute folder": Scenario(
         words := ["impute", "--checkpoint", "base", "parts", "-o", "filled/", "--format", "single", "--force"],
@@ -138,7 +147,8 @@ class Trial:
 
     def run(self, fault: Fault = NONE, again: bool = False) -> Done:
         """Say the command."""
-        return self.program(self.work, *(self.scenario.again if again else self.scenario.command), fault=fault)
+        words = self.scenario.again if again else self.scenario.command
+        return self.program(self.work, *words, fault=fault, in_files=self.scenario.in_files)
 
     def between(self) -> list[str]:
         """What is wrong after a command was cut off: a file that is there and not whole, a run that cannot be opened,

@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -18,16 +19,26 @@ from typing import Any
 
 import torch
 
+from vgi_cli import data
 from vgi_cli.cli.app import main
+from vgi_cli.commands import memory
+from vgi_cli.fast import numba_version
 from vgi_cli.fitting import driver
 from vgi_cli.methods import reweighted
 from vgi_cli.registry import names
+from vgi_cli.table import columns, source
 
-LOADED = ["pyarrow.parquet", "vgi_cli.api", "vgi_cli.commands.evaluate.command", "vgi_cli.commands.hide"]
-"""Loaded once for all commands, beside what they need."""
+LOADED = [
+    *("vgi_cli.api", "vgi_cli.commands.evaluate.command", "vgi_cli.commands.hide"),
+    *("pyarrow.parquet", "safetensors.torch", "torch._dynamo"),
+]
+"""Loaded once for all commands, beside what they need: most of all what torch's optimisers load, for a second."""
 FAULTS = ctypes.CDLL(None)
 REFIT = {"EPOCHS": 1, "STEPS": 2, "COMMON": 2}
 """Short refits, as in all tests."""
+IN_FILES = ((memory, "CELL", 10**9), (memory, "PIECE", 10**6), (columns, "CELLS", 300), (source, "BLOCK_CELLS", 200))
+LITTLE = ((source, "LEAST_ROWS", 16), (data, "FEW_BYTES", 100))
+"""What makes a small table too large for the memory, and cuts it into many small pieces."""
 
 
 def child(order: dict[str, Any]) -> None:
@@ -37,6 +48,11 @@ def child(order: dict[str, Any]) -> None:
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         os.chdir(order["folder"])
+        for module, name, value in (*IN_FILES, *LITTLE) if order["in_files"] else ():
+            setattr(module, name, value)
+        if order["room"] is not None:
+            mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (mapped + order["room"],) * 2)
         FAULTS.fault_arm(order["folder"].encode(), ctypes.c_long(order["at"]), order["action"], order["error"])
         code = main(order["argv"])
         sys.stdout.flush()
@@ -54,7 +70,7 @@ def child(order: dict[str, Any]) -> None:
 def serve() -> None:
     """One command after the other, until nobody asks."""
     torch.set_num_threads(1)
-    for name in LOADED:
+    for name in [*LOADED, *(["vgi_cli.maths.kernels"] if numba_version() else [])]:
         importlib.import_module(name)
     driver.CHECKPOINT_SECONDS = 0.0
     for name, value in REFIT.items():

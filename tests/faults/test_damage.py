@@ -5,23 +5,32 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.faults.scenarios import FA_VGI, FLOW, write_table
 from tests.fitting.fakes import new_drive, new_run
 from tests.fitting.test_driver import assert_same, resumed
 from tests.program import Vgi
+from vgi_cli.cli.app import main
+from vgi_cli.commands import memory
 from vgi_cli.errors import RunError
-from vgi_cli.fitting import driver
+from vgi_cli.fitting import chains, driver
 from vgi_cli.runs import files
 from vgi_cli.runs.files import PREVIOUS
 from vgi_cli.runs.folder import RunFolder
 
-FILES = [
-    *("conditionals.safetensors", "imputations.safetensors", "manifest.json", "metrics.jsonl", "model.safetensors"),
-    *("recipe.yaml", "schema.json", "state.safetensors"),
-]
+ALWAYS = ["manifest.json", "metrics.jsonl", "model.safetensors", "recipe.yaml", "schema.json", "state.safetensors"]
+BY_VGI = ["conditionals.safetensors", "imputations.safetensors"]
+FITS = {
+    "fa": (FA_VGI, [*ALWAYS, *BY_VGI]),
+    "flow": ([*FLOW, "--keep-encoded", "--max-memory", "2G"], ["chains.safetensors"]),
+    "auto": (["--epochs", "2", "--holdout-cells", "10%", "--threads", "1"], ["contest.json", "holdout.json"]),
+}
+"""How runs are fitted whose files are damaged, and which files: together all that a run may have. (The model card is
+the user's to change, and a damaged copy of the encoded rows is written anew: tests/commands/test_max_memory.py.)"""
 
 
 def flipped(data: bytes, share: float) -> bytes:
@@ -29,6 +38,7 @@ def flipped(data: bytes, share: float) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
+LEFT_OUT = ["README.md", "data.csv", "encoded.safetensors"]
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "missing": lambda data: None,
     "empty": lambda data: b"",
@@ -46,26 +56,38 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A run by vgi, finished."""
-    from tests.faults.scenarios import FA_VGI, write_table
-    from vgi_cli.cli.app import main
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, bytes]]:
+    """The files of finished runs, of each fit of FITS one, and of their table."""
 
-    folder = tmp_path_factory.mktemp("fitted")
-    write_table(folder / "data.csv", 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert main(["fit", "data.csv", *FA_VGI, "--set", "bootstrap=none", "--out", "run"]) == 0
-    return contents(folder)
+    @cache
+    def fit(name: str) -> dict[str, bytes]:
+        folder = tmp_path_factory.mktemp("fitted")
+        write_table(folder / "data.csv", 1)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(chains, "FEWEST_STEPS", 1)
+            if "--keep-encoded" in FITS[name][0]:
+                patch.setattr(memory, "CELL", 10**9)
+            assert main(["fit", "data.csv", *FITS[name][0], "--set", "bootstrap=none", "--out", "run"]) == 0
+        return contents(folder)
+
+    return fit
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_damage_is_named_and_nothing_is_overwritten(vgi: Vgi, fitted: dict[str, bytes], name: str) -> None:
-    for file, data in fitted.items():
+def test_every_file_of_a_run_is_damaged(fitted: Callable[[str], dict[str, bytes]]) -> None:
+    there = {Path(file).name for name in FITS for file in fitted(name)}
+    assert there == {*(file for _, files in FITS.values() for file in files), *LEFT_OUT}
+
+
+@pytest.mark.parametrize(("fit", "name"), [(fit, name) for fit, (_, names) in FITS.items() for name in names])
+def test_each_damage_is_named_and_nothing_is_overwritten(
+    vgi: Vgi, fitted: Callable[[str], dict[str, bytes]], fit: str, name: str
+) -> None:
+    run = fitted(fit)
+    for file, data in run.items():
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_bytes(data)
-    assert {Path(file).name for file in fitted} == {*FILES, "README.md", "data.csv"}
-    whole = fitted[f"run/{name}"]
+    whole = run[f"run/{name}"]
     for what, damage in DAMAGES.items():
         data = damage(whole)
         Path("run", name).unlink() if data is None else Path("run", name).write_bytes(data)

@@ -59,6 +59,16 @@ def test_a_table_is_whole_or_absent(program: Program, ready: Path, tmp_path: Pat
     assert kill_many.starve(trial, Fault(1, Action.LASTING, errno.ENOSPC)) == []
 
 
+def test_a_kill_at_every_call_of_a_command(program: Program, ready: Path, tmp_path: Path) -> None:
+    trial = Trial(program, "score", ready, tmp_path / "work")
+    assert kill_many.kill_at_every_call(trial, 1) == (trial.calls, [])
+
+
+@pytest.mark.parametrize("room", [1, 2, 4, 8, 16])
+def test_a_fit_whose_memory_is_short_says_so_and_goes_on_later(trial: Trial, room: int) -> None:
+    assert kill_many.starve(trial, Fault(room=room << 20)) == []
+
+
 @pytest.mark.slow
 def test_a_hundred_kills(tmp_path: Path) -> None:
     counts, failures = kill_many.run(100, 11, list(SCENARIOS), tmp_path / "work")
@@ -68,7 +78,7 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hundred_file_calls_that_fail(tmp_path: Path) -> None:
-    counts, failures = kill_many.run(100, 12, list(SCENARIOS), tmp_path / "work", errors=True)
+    counts, failures = kill_many.run(100, 12, list(SCENARIOS), tmp_path / "work", how=kill_many.How.ERRORS)
     assert counts.total() == 100
     assert failures == []
 

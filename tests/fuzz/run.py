@@ -4,20 +4,23 @@
     python -m tests.fuzz.run 500 --kind options   of one kind
     python -m tests.fuzz.run 1 --kind mask --first 1234   one again
 
-What ends badly is printed with its kind and its number. Mended, it belongs into `corpus/`.
+The kinds take turns, so that a run that is ended early (`--seconds`) has tried all of them; the numbers of the
+inputs of a kind follow one another from `--first` on. What ends badly is printed with its kind and its number. Mended,
+it belongs into `corpus/`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import random
 import resource
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +37,9 @@ from vgi_cli.settings.gather import gather
 RECIPES = Path(__file__).parents[2] / "recipes"
 MEMORY = 6 << 30
 """Bytes that the process may map: what asks for more ends as a failure, not as a stop of the machine."""
+
+
+TURNS = 100
 
 
 class Kind(NamedTuple):
@@ -123,30 +129,42 @@ def hunt(kind: str, first: int, count: int) -> tuple[Counter[str], list[str]]:
     return ends, wrong
 
 
+def take_turns(counts: Mapping[str, int], first: int, seconds: float) -> tuple[dict[str, Counter[str]], Counter[str]]:
+    """Try so many of each kind, TURNS times a part of them, until so many seconds have passed: how those of each kind
+    ended, and the CPU seconds that they took."""
+    ends: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
+    took: Counter[str] = Counter()
+    until = time.monotonic() + seconds
+    for turn in range(TURNS):
+        for kind, count in counts.items():
+            for seed in range(count * turn // TURNS, count * (turn + 1) // TURNS):
+                if time.monotonic() > until:
+                    return ends, took
+                began = time.process_time()
+                ends[kind] += hunt(kind, first + seed, 1)[0]
+                took[kind] += time.process_time() - began
+    return ends, took
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run")
     parser.add_argument("count", type=int)
     parser.add_argument("--kind", choices=list(KINDS))
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop then, however many were tried")
     said = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", category=ResourceWarning)
-    total: Counter[str] = Counter()
-    for kind, about in KINDS.items():
-        if said.kind not in (None, kind):
-            continue
-        began = time.process_time()
-        count = said.count if said.kind else round(said.count * about.share)
-        ends, _ = hunt(kind, said.first, count)
-        total += ends
-        took = time.process_time() - began
+    counts = {kind: round(said.count * about.share) for kind, about in KINDS.items()}
+    ends, took = take_turns({said.kind: said.count} if said.kind else counts, said.first, said.seconds)
+    for kind, found in ends.items():
         print(
-            f"{kind:12} {count:6} inputs: {ends['done']} done, {ends['refused']} refused, {ends['wrong']} wrong; "
-            f"{took:.0f} CPU s ({about.about})",
-            flush=True,
+            f"{kind:12} {found.total():6} inputs: {found['done']} done, {found['refused']} refused, {found['wrong']} "
+            f"wrong; {took[kind]:.0f} CPU s ({KINDS[kind].about})"
         )
-    print(f"{sum(total.values())} inputs: {total['done']} done, {total['refused']} refused, {total['wrong']} wrong")
+    total = sum(ends.values(), Counter())
+    print(f"{total.total()} inputs: {total['done']} done, {total['refused']} refused, {total['wrong']} wrong")
     return min(total["wrong"], 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -35,6 +36,21 @@ def test_there_is_a_corpus_and_it_is_written_as_it_is_read() -> None:
 def test_new_inputs(kind: str) -> None:
     ends, wrong = run.hunt(kind, first=0, count=12)
     assert not wrong and ends["refused"]
+
+
+def test_kinds_take_turns_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, int]] = []
+    monkeypatch.setattr(run, "TURNS", 2)
+
+    def hunt(kind: str, first: int, count: int) -> tuple[Counter[str], list[str]]:
+        tried.append((kind, first))
+        return Counter(done=count), []
+
+    monkeypatch.setattr(run, "hunt", hunt)
+    ends, _ = run.take_turns({"csv": 3, "mask": 2}, 10, 100.0)
+    assert tried == [("csv", 10), ("mask", 10), ("csv", 11), ("csv", 12), ("mask", 11)]
+    assert {kind: found["done"] for kind, found in ends.items()} == {"csv": 3, "mask": 2}
+    assert run.take_turns({"csv": 3}, 0, -1.0)[0]["csv"].total() == 0
 
 
 @pytest.mark.slow

@@ -155,6 +155,13 @@ def test_a_quote_within_a_cell_is_a_part_of_it() -> None:
     assert read_and_fill(csv_case(31024791), 31024791) == "done"
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_blocks_may_begin_with_a_blank_line_where_the_header_ends_in_cr(blocks: int) -> None:
+    """CR and LF are two line ends there, not one; a blank line is a row of a table of one column."""
+    case = Case("t.csv", b"x\r1\n\n\n4\n\n6\n", ("--delimiter", "~", *FREE), FILES, blocks=blocks)
+    assert read_and_fill(case, 1) == attempt(case) == "done"
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_parquet(seed: int) -> None:
     attempt(parquet_case(seed))

@@ -39,6 +39,13 @@ def test_the_number_of_clusters_is_found() -> None:
     assert found.reason.startswith(f"{chosen} clusters describe held-out rows ") and "(tried 1 to " in found.reason
 
 
+def test_of_many_rows_some_are_looked_at_and_the_reason_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "ROWS", 60)
+    table = clusters(200)
+    found = choose_size(GaussianMixture, MixtureConfig(), table, EmConfig(), torch.Generator().manual_seed(0))
+    assert f" on 60 of {len(table.used)} rows; scores with -v)" in found.reason
+
+
 def test_the_number_of_factors_is_found() -> None:
     generator = torch.Generator().manual_seed(1)
     F = torch.randn(8, 2, dtype=torch.float64, generator=generator)

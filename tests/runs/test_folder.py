@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from tests.fitting.fakes import new_run
 from tests.tensors import same_tensors
@@ -21,6 +22,7 @@ from vgi_cli.runs import folder as directory
 from vgi_cli.runs.files import COMMITTED, PENDING, commit, finish_commit, write_atomic, write_synced
 from vgi_cli.runs.folder import RunFolder, beside, check_free, claim, set_aside
 from vgi_cli.runs.lock import sole_writer
+from vgi_cli.runs.tensors import read_tensors
 
 MODEL = {"model": {"mean": torch.arange(3.0)}}
 
@@ -464,3 +466,10 @@ def test_a_run_without_a_name_here_is_not_replaced(tmp_path: Path, monkeypatch: 
     with pytest.raises(UsageError, match=r"--out: '\.' has no name here, so --force does not replace it"):
         claim(Path(), force=True)
     assert RunFolder.open(tmp_path / "run").fitted
+
+
+def test_tensors_of_a_type_that_no_fit_writes_are_refused(tmp_path: Path) -> None:
+    """Some of torch's types cannot even be summed."""
+    save_file({"x": torch.zeros(3).to(torch.float8_e4m3fn)}, tmp_path / "a.safetensors")
+    with pytest.raises(RunError, match=r"damaged \('x' has elements of type float8_e4m3fn\)"):
+        read_tensors(tmp_path / "a.safetensors")

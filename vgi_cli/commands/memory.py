@@ -29,6 +29,8 @@ NETWORKS = 250_000_000
 """Bytes of loops that are compiled, and of what networks compute with, where a model or a method has any."""
 CELL, CSV_CELL = 170, 60
 """Bytes of a cell of a table that is fitted in memory, at the peak; and those of the text of CSV on top."""
+AT_ONCE, AT_ONCE_CELL = 480_000_000, 250
+"""Bytes of what a fit in memory computes at a time, of all cells or of as many as this is for; trees included."""
 ROW, CSV_ROW = 160, 260
 """Bytes of a row of a table in files, at the peak: of one column as it is looked at, the order of the rows and more;
 and those of the text of CSV on top."""
@@ -57,7 +59,8 @@ def needed(origin: Origin, *, in_files: bool, networks: bool = False) -> Need:
     """What a fit takes of a table of so many rows and columns, by a model with `networks` or without; a pure function
     of these. With its rows in files networks are part of what is computed on a piece of them."""
     csv, cells = origin.format == "csv", origin.N * len(origin.names)
-    memory = PROGRAM + NETWORKS * networks + cells * (CELL + CSV_CELL * csv)
+    work = min(AT_ONCE, AT_ONCE_CELL * cells)
+    memory = PROGRAM + NETWORKS * networks + cells * (CELL + CSV_CELL * csv) + work
     files = PROGRAM + STARTING + origin.N * (ROW + CSV_ROW * csv) + FILE_CELL * cells
     return Need(memory, int(files / (1 - WORK_SHARE)) if in_files else None)
 

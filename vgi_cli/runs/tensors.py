@@ -107,13 +107,19 @@ def _chunks(tensor: Tensor) -> Iterator[Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. FileNotFoundError where there is none, RunError when it is damaged."""
+    """The tensors of a safetensors file. FileNotFoundError where there is none, RunError when it is damaged, or holds
+    elements of a type that `write_tensors` does not know."""
     try:
-        return dict(load_file(path))
+        found = dict(load_file(path))
     except FileNotFoundError:
         raise
     except (OSError, SafetensorError, ValueError) as error:
         raise RunError(f"{path}: damaged ({error})", "restore the file, or fit again") from None
+    for name, tensor in found.items():
+        if tensor.dtype not in _DTYPES:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise RunError(f"{path}: damaged ('{name}' has elements of type {kind})", "restore the file, or fit again")
+    return found
 
 
 def copy_tensors(path: Path, scratch: Scratch) -> dict[str, Tensor]:

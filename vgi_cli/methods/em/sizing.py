@@ -139,7 +139,8 @@ def choose_size(
     verb = "describes" if _single(winner.config) else "describe"
     how = "best" if winner.score == overall else "as well as any"
     more = "; more would take too long to compare" if winner.config in last_in_bound else ""
-    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}{more}; scores with -v)"
+    some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
+    reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}{some}{more}; scores with -v)"
     if cut:
         reason += "; the time limit ended the search, with more time another number may be chosen"
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)

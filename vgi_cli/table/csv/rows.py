@@ -92,7 +92,7 @@ class CsvRows:
             return None
         taken, self._buffer = self._buffer[:cut], self._buffer[cut:]
         self.byte += len(taken)
-        text = self.header + taken
+        text = self._before(taken) + taken
         csv = split_csv(text, self._label, self._delimiter, later=bool(self.header))
         if self._more and text[-1:] not in (b"\n", b"\r"):
             text += self._newline or csv.newline
@@ -103,6 +103,11 @@ class CsvRows:
             self.header = csv.text[csv.header[0] : csv.header[2]]
             self._single = len(csv.names) == 1
         return piece
+
+    def _before(self, taken: bytes) -> bytes:
+        """The header, whose line end and a blank line that comes first among the rows are not one line end."""
+        meets = self.header[-1:] == b"\r" and taken[:1] == b"\n"
+        return self.header[:-1] + b"\n" if meets else self.header
 
     def _cut(self, rows: int) -> int | None:
         """How many bytes of the buffer hold the next `rows` rows; None where more must be read to know."""
