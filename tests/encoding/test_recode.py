@@ -46,6 +46,8 @@ def test_recoded_rows_are_those_that_the_other_schema_encodes(first: str, second
     assert there is not None
     found = there.table(rows)
     assert torch.allclose(found.x, expected.x, rtol=1e-9, atol=1e-9) and torch.equal(found.missing, expected.missing)
+    for j in range(rows.D):
+        assert torch.equal(there.dimension(rows.x[:, j], j), there(rows.x)[:, j])
     back = there.inverse.table(found)
     assert torch.allclose(back.x, rows.x, rtol=1e-9, atol=1e-9)
     scratch = Scratch(tmp_path)

@@ -54,7 +54,8 @@ def table() -> pd.DataFrame:
 def whole(run: Path) -> dict[str, Any]:
     """The JSON files of a run by their names, each after it was found to be what its schema says."""
     found: dict[str, Any] = {
-        path.name: checked(path.stem.partition("-")[0], path.read_text(encoding="utf-8")) for path in sorted(run.glob("*.json"))
+        path.name: checked(path.stem.partition("-")[0], path.read_text(encoding="utf-8"))
+        for path in sorted(run.glob("*.json"))
     }
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return {**found, "metrics.jsonl": [checked("metrics", line) for line in lines]}

@@ -34,6 +34,14 @@ class Recoder:
             out[..., dims] = column.recoded(known[..., dims], other)
         return torch.from_numpy(np.where(finite, out, z)).to(x)
 
+    def dimension(self, z: Tensor, j: int) -> Tensor:
+        """[n] values z [n] of dimension j, where columns have a dimension each or leave it as it is."""
+        for dims, column, other in self.columns:
+            if dims.start <= j < dims.stop and dims.stop - dims.start == 1:
+                found = column.recoded(z.detach().to("cpu", torch.float64).numpy()[:, None], other)
+                return torch.from_numpy(np.asarray(found)[:, 0]).to(z)
+        return z
+
     @property
     def inverse(self) -> Recoder:
         """The map back."""

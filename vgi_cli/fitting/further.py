@@ -76,10 +76,7 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
         )
     grown = fitted.trees
     if grown:
-        columns: dict[str, list[bool]] = {}
-        for one, some in zip(own, fitted.trees, strict=False):
-            before = columns.setdefault(str(one.table.transform), [False] * fitted.layout.D)
-            columns[str(one.table.transform)] = [had or t is not None for had, t in zip(before, some, strict=True)]
+        columns = [any(some[j] is not None for some in fitted.trees) for j in range(fitted.layout.D)]
         more = range(have, m)
         grown += tuple(trees.learnt_again(recipe, models[have:], rows.table, more, columns, work, fitted.recoders))
         if len(grown) < m:

@@ -104,21 +104,29 @@ def learnt(
     """Of each refit (with its number in the bootstrap) its trees, one a dimension: those of the columns whose held-out
     cells they predict better (of numbers by more than a standard error), None of the others. Empty where that is no
     column, or where a time limit is over first, and a line says so. `recoders`: to the transforms of the models that
-    the refits are of; which columns keep their trees is decided for each transform by itself."""
-    out: list[list[Tree | None]] = [[None] * table.D for _ in refits]
-    counts, named = table.layout.level_counts, dict.fromkeys(range(table.D), False)
-    for places, grown in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
-        gains = [gain_of([one.scores[j] for one in grown], counts[j] > 0) for j in range(table.D)]
-        better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
-        named = {j: named[j] or better[j] for j in named}
-        for i, trees in zip(places, chosen(grown, better), strict=True):
-            out[i] = trees
-    if TREES in work.limit.cut:
+    the refits are of."""
+    counts = table.layout.level_counts
+    made: list[_Grown | None] = [None] * len(refits)
+    for places, grown, back in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
+        for i, one in zip(places, grown, strict=True):
+            made[i] = (
+                one if back is None else one._replace(scores=[_recoded(s, back, j) for j, s in enumerate(one.scores)])
+            )
+    every = [one for one in made if one is not None]
+    if len(every) < len(refits) or not every:
         return []
-    columns = [table.layout.label(j) for j in named if named[j]]
+    gains = [gain_of([one.scores[j] for one in every], counts[j] > 0) for j in range(table.D)]
+    better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
+    columns = [table.layout.label(j) for j in range(table.D) if better[j]]
     words = ": " + ", ".join(columns) if columns else ""
     work.reporter.detail(f"trees predict held-out cells of {len(columns)} of {table.D} columns better{words}")
-    return out if columns else []
+    return chosen(every, better) if columns else []
+
+
+def _recoded(scores: Scores, back: Recoder, j: int) -> Scores:
+    """The scores of dimension j in the coordinates of the fit (what is said of levels stays)."""
+    value, law, corrected = (back.dimension(part, j) for part in (scores.value, scores.law, scores.corrected))
+    return Scores(scores.rows, value, law, corrected)
 
 
 def _grown_by_transform(
@@ -128,9 +136,10 @@ def _grown_by_transform(
     numbers: Sequence[int],
     work: Work,
     recoders: Mapping[str, Recoder],
-) -> Iterator[tuple[list[int], list[_Grown]]]:
-    """Of each transform that refits are of: their places among `numbers`, and their trees, learnt from the rows as it
-    encodes them. Ends where a time limit is over first, and a line says so."""
+) -> Iterator[tuple[list[int], list[_Grown], Recoder | None]]:
+    """Of each transform that refits are of: their places among `numbers`, their trees, learnt from the rows as it
+    encodes them, and the map back from these (None: they are those of the fit). Ends where a time limit is over first,
+    and a line says so."""
     own = [str(one.table.transform) for one in recipes(recipe, numbers)]
     table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
     some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
@@ -150,7 +159,7 @@ def _grown_by_transform(
                 made.append(_trees(model, rows.rows(some), weights, generator))
                 done += 1
                 stage(done / len(numbers), done, len(numbers))
-            yield places, made
+            yield places, made, recoders[name].inverse if name in recoders else None
 
 
 def learnt_again(
@@ -158,15 +167,14 @@ def learnt_again(
     refits: Sequence[Model],
     table: TensorTable,
     numbers: Sequence[int],
-    columns: Mapping[str, Sequence[bool]],
+    columns: Sequence[bool],
     work: Work,
     recoders: Mapping[str, Recoder] = NO_RECODERS,
 ) -> list[list[Tree | None]]:
-    """As `learnt`, of columns that are known to have trees, by the transform of the refits."""
+    """As `learnt`, of columns that are known to have trees."""
     out: list[list[Tree | None]] = [[None] * table.D for _ in refits]
-    for places, grown in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
-        kept = columns[str(recipes(recipe, [numbers[places[0]]])[0].table.transform)]
-        for i, trees in zip(places, chosen(grown, kept), strict=True):
+    for places, grown, _ in _grown_by_transform(recipe, refits, table, numbers, work, recoders):
+        for i, trees in zip(places, chosen(grown, columns), strict=True):
             out[i] = trees
     return [] if TREES in work.limit.cut else out
 
