@@ -107,8 +107,9 @@ def tried(rows: Rows, recipe: Recipe) -> Trial:
 def _by_gradients(rows: Rows, recipe: Recipe) -> Trial:
     """Steps on some batches, an epoch of which is carried over to all epochs and refits."""
     n, table = rows.table.N, rows.table
+    said = {f"method.{name}" for name in recipe.method.settings}
     recipe = components.in_full(recipe, **recipe.model_settings.model_dump(mode="json"))
-    recipe = plateau.settled(settled_chains(recipe, table, {}), table, {})
+    recipe = plateau.settled(settled_chains(recipe, table, said), table, {})
     config = cast(AscentConfig, recipe.method_settings)
     pace = seconds_of_epoch(recipe, rows, torch.device("cpu"), SECONDS, time.process_time)
     epochs = planned_epochs(config, n)
