@@ -432,10 +432,10 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
 
 
 def average(league: League, rows: int) -> tuple[Averaged, ...]:
-    """The models to average over: those that have a weight, mixtures in SIZES numbers of components each."""
+    """The models to average over: those that have a weight, mixtures of numbers in SIZES numbers of components each."""
     weights: dict[tuple[str, str], tuple[Averaged, float]] = {}
     for (candidate, _), weight in zip(league.entries, league.weights, strict=False):
-        sizes = _sizes(candidate, rows) if weight > 0 else []
+        sizes = _kin(candidate, rows) if weight > 0 else []
         for recipe in sizes:
             model, transform = recipe.model, str(recipe.table.transform)
             key = json.dumps(dict(model.settings), sort_keys=True), f"{model.name}/{transform}"
@@ -445,12 +445,16 @@ def average(league: League, rows: int) -> tuple[Averaged, ...]:
     return tuple(one for one, _ in weights.values())
 
 
-def _sizes(candidate: Candidate, rows: int) -> list[Recipe]:
-    """The recipe of a candidate and, of a mixture, those with the next larger numbers of components: an average bears
-    more components than one fit, and a score of one fit says little of how many."""
-    recipe = candidate.recipe
+def _kin(candidate: Candidate, rows: int) -> list[Recipe]:
+    """What stands for a candidate in an average. Of a mixture of numbers those with the next larger numbers of
+    components too: an average bears more components than one fit, and a score of one fit says little of how many. Of
+    mixed rows larger ones gain nothing; every second refit has the levels shift the numbers instead."""
+    recipe, layout = candidate.recipe, candidate.rows.table.layout
     if recipe.model.name != "mixture":
         return [recipe]
+    if layout.discrete:
+        open_one = layout.continuous and recipe.value("model.dependence") is None
+        return [recipe.with_model(dependence="turn") if open_one else recipe]
     config = cast(MixtureConfig, recipe.model_settings)
     path = GaussianMixture.sizes(config.model_copy(update={"components": None}), rows, candidate.rows.table.D)
     own = cast(int, config.components)
