@@ -14,9 +14,9 @@ the tables; both beside a regression of y on the other columns among the rows wh
 (`theory`). The standard error of a coverage of 0.95 is 0.015 at 200 repetitions. More than 1,000 rows have at most 60
 repetitions. The CPU seconds of a table (fit, and imputations) come last.
 
-Models: `auto`, what is fitted where nobody names a model (averages included); `fa` and `mixture` with defaults (by EM); `mixture-posterior` with posterior draws in place of refits;
-`fa-vgi` and `mixture-vgi` by vgi, one factor, one component; `flow`
-by vgi, 2 steps of 16 hidden units; `vae` by miwae, 2 latents, decoder of 32 hidden units. One thread.
+Models: `auto`, what is fitted where nobody names a model (averages included); `fa` and `mixture` with defaults (by EM);
+`mixture-posterior` with posterior draws in place of refits; `fa-vgi` and `mixture-vgi` by vgi, one factor, one
+component; `flow` by vgi, 2 steps of 16 hidden units; `vae` by miwae, 2 latents, decoder of 32 hidden units. One thread.
 """
 
 from __future__ import annotations
