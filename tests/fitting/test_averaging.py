@@ -167,10 +167,22 @@ def test_a_recipe_repeats_the_fit_and_a_resumed_fit_ends_in_the_same_bits(tmp_pa
     assert (whole.path / "schema-linear.json").read_text() == (again.path / "schema-linear.json").read_text()
 
 
+def test_each_model_has_the_pooling_and_tolerance_of_its_own_kind(tmp_path: Path, few: None) -> None:
+    """Factor analysis is not pooled, a mixture beside it is: by 2 (D + 2) pseudo-rows."""
+    settings = {"average": [LINEAR, FACTORS], "model.factors": 1, "bootstrap": 3, "table.transform": "normal"}
+    run = vgi_cli.fit(table(), out=tmp_path / "run", model="fa", threads=1, set=settings)
+    recipe = load_run(run.path, Silent()).recipe
+    assert recipe.method.settings["pooling"] == 0
+    assert [(one.pooling, one.tolerance) for one in averaged(recipe)] == [(12.0, 1e-5), (0.0, 1e-6)]
+    again = vgi_cli.fit(table(), out=tmp_path / "again", recipe=run.path / "recipe.yaml")
+    assert load_run(again.path, Silent()).recipe.average == recipe.average
+
+
 def test_trees_are_learnt_in_the_coordinates_of_each_model(tmp_path: Path, few: None) -> None:
     frame = table(160, levels=True)
     run = fit(tmp_path / "run", LINEAR, NORMAL, data=frame)
     fitted = load_run(run.path, Silent())
+    assert [member.pooling for member in averaged(fitted.recipe)] == [12.0, 12.0]
     assert fitted.recipe.trees == "held-out" and len(fitted.trees) in (0, 4)
     for filled in vgi_cli.impute(run, frame, m=4):
         assert not filled.isna().any().any()

@@ -10,9 +10,10 @@ from vgi_cli.data import TensorTable
 from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.averaging import averaged, other_transforms, recipe_of
 from vgi_cli.fitting.choosing import check_discrete
-from vgi_cli.fitting.refits import refit_count, refitting
+from vgi_cli.fitting.refits import em_settings, refit_count, refitting
 from vgi_cli.fitting.rows import Rows, held_out, new_schema
 from vgi_cli.fitting.trees import settled_dependence
+from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.reporting import Silent
 from vgi_cli.runs.store import RunStore
@@ -53,7 +54,7 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
     members = averaged(recipe)
     if not members or refit_count(recipe) == 0 or refitting(recipe) != "em" or recipe.uncertainty == "posterior":
         return recipe.replace(average="none")
-    every = []
+    every, em = [], em_settings(recipe)
     for i, member in enumerate(members):
         own = components.in_full(settled_dependence(recipe_of(recipe, member), table))
         check_discrete(own, table.layout)
@@ -63,6 +64,11 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
             what = "factors" if own.model.name == "fa" else "components, and factors where covariances have these"
             raise UsageError(f"average.{i}: the size of {own.model.name} is left open", f"say its {what}")
         config = sizes[0][0].settled(table.layout)
-        model = ModelChoice(own.model.name, config.model_dump(mode="json"))
-        every.append(member.model_copy(update={"model": model}))
+        fitted = cast(GaussianFamily, built(family, config, table.layout))
+        changes = {
+            "model": ModelChoice(own.model.name, config.model_dump(mode="json")),
+            "pooling": fitted.penalty(em.pooling, em.floor).pooling if member.pooling is None else member.pooling,
+            "tolerance": member.tolerance if member.tolerance is not None else em.tolerance or fitted.tolerance,
+        }
+        every.append(member.model_copy(update=changes))
     return recipe.replace(average=tuple(every))

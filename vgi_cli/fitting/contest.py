@@ -70,8 +70,8 @@ FACTORS, MANY_NUMBERS = 3, 12
 LINES = 5
 FAR = 0.05
 """A candidate whose score is worse than the best by a larger share of that is in no average."""
-SIZES = 3
-"""Numbers of components that a mixture of an average has in turn."""
+SIZES, SIZED_ROWS = 3, 5_000
+"""Numbers of components that a mixture of an average has in turn, in tables of up to so many rows; beyond, one."""
 SHARE = 0.4
 """Of the time that is left under a time limit."""
 SMOOTHING = 0.5
@@ -455,6 +455,8 @@ def _kin(candidate: Candidate, rows: int) -> list[Recipe]:
     if layout.discrete:
         open_one = layout.continuous and recipe.value("model.dependence") is None
         return [recipe.with_model(dependence="turn") if open_one else recipe]
+    if rows > SIZED_ROWS:
+        return [recipe]
     config = cast(MixtureConfig, recipe.model_settings)
     path = GaussianMixture.sizes(config.model_copy(update={"components": None}), rows, candidate.rows.table.D)
     own = cast(int, config.components)

@@ -390,18 +390,21 @@ def _in_turn(
     for number in numbers:
         which = order[number]
         if which not in made:
-            own, rows = model, table
+            own, rows, em = model, table, config
+            if members:
+                settings = {"pooling": members[which].pooling, "tolerance": members[which].tolerance}
+                em = config.model_copy(update=settings)
             if members and not is_the_fit(recipe, members[which]):
                 if members[which].transform in recoders:
                     rows = recoders[members[which].transform].table(table)
-                own = fitted_alone(recipe_of(recipe, members[which]), rows, config, order.index(which))
+                own = fitted_alone(recipe_of(recipe, members[which]), rows, em, order.index(which))
             size = size_of(own, rows.missing)
             if size.rows < rows.N:
                 share = math.sqrt(size.rows / rows.N)
                 few = f"{size.rows} of {rows.N} rows each, what they move by times {share:.3f}"
                 work.reporter.detail(f"bootstrap refits: {few}")
             its = {n: order[:n].count(which) if members else n for n in numbers if order[n] == which}
-            made[which] = refits(own, rows, config, its, generator, size=size, stop=work.limit.over)
+            made[which] = refits(own, rows, em, its, generator, size=size, stop=work.limit.over)
         one = next(made[which], None)
         if one is None:
             return

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from vgi_cli.ranges import Components, Epochs, HeldCells, Patience, Refits, Seed, Share, StopAfter, Threads
+from vgi_cli.ranges import (
+    Components,
+    Epochs,
+    HeldCells,
+    NotNegative,
+    Patience,
+    PseudoRows,
+    Refits,
+    Seed,
+    Share,
+    StopAfter,
+    Threads,
+)
 from vgi_cli.registry import names as registry
 from vgi_cli.registry.entries import Entry, MethodTraits, ModelTraits
 from vgi_cli.settings import yaml_strict
@@ -128,6 +140,7 @@ class Averaged(BaseModel):
 
     transform  of the columns: this model's
     weight     its share of the bootstrap refits, up to a factor
+    pooling, tolerance  as `method.pooling` and `method.tolerance`, of this model; None: its own
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -135,6 +148,8 @@ class Averaged(BaseModel):
     model: Annotated[ModelChoice, _choice(ModelChoice), PlainSerializer(_plain)]
     transform: Literal["linear", "normal", "none"]
     weight: Share
+    pooling: PseudoRows | None = None
+    tolerance: NotNegative | None = None
 
 
 class Recipe(BaseModel):
