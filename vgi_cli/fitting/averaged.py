@@ -64,7 +64,7 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
             what = "factors" if own.model.name == "fa" else "components, and factors where covariances have these"
             raise UsageError(f"average.{i}: the size of {own.model.name} is left open", f"say its {what}")
         config = sizes[0][0].settled(table.layout)
-        fitted = cast(GaussianFamily, built(family, config, table.layout))
+        fitted = built(family, config, table.layout)
         changes = {
             "model": ModelChoice(own.model.name, config.model_dump(mode="json")),
             "pooling": fitted.penalty(em.pooling, em.floor).pooling if member.pooling is None else member.pooling,
