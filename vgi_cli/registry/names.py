@@ -207,7 +207,7 @@ SAMPLERS = ExtensionPoint(
             needs=frozenset({"marginal"}),
         ),
         "trees": Entry(
-            "exact draws, revised by trees where they predict a cell better (mixture, tables with levels)",
+            "exact draws, revised by trees where they predict a cell better (mixture)",
             "vgi_cli.samplers.trees:build",
             SamplerTraits(precision="float64", refits=True),
             needs=frozenset({"marginal", "discrete"}),
