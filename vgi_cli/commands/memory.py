@@ -28,7 +28,7 @@ PROGRAM = 450_000_000
 NETWORKS = 250_000_000
 """Bytes of loops that are compiled, and of what networks compute with, where a model or a method has any."""
 CELL, CSV_CELL = 300, 60
-"""Bytes of a cell of a table that is fitted in memory, at the peak, by two transforms; and of the text of CSV on top."""
+"""Bytes of a cell of a table that is fitted in memory, at the peak, by two transforms; and of its text in CSV."""
 AT_ONCE, AT_ONCE_CELL = 480_000_000, 250
 """Bytes of what a fit in memory computes at a time, of all cells or of as many as this is for; trees included."""
 ROW, CSV_ROW = 160, 260
