@@ -245,6 +245,12 @@ def test_averages_that_cannot_be_are_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_transforms_between_which_there_is_no_map_are_refused(tmp_path: Path, few: None) -> None:
+    with pytest.raises(UsageError, match=r"rows by table\.transform=none cannot be turned into those by normal"):
+        fit(tmp_path / "run", NORMAL, set={"table.transform": "none"})
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_model_of_numbers_alone_is_refused_for_a_table_with_levels(tmp_path: Path, few: None) -> None:
     with pytest.raises(UsageError, match="--model fa takes numbers only: column 'kind'"):
         fit(tmp_path / "run", NORMAL, FACTORS, data=table(levels=True))

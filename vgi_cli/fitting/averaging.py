@@ -20,6 +20,7 @@ from torch import Tensor
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.encoding.recode import Recoder, recoder
+from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.methods.em.em import EmConfig, completed, starting_rows
 from vgi_cli.methods.em.steps import climb
@@ -75,10 +76,12 @@ def other_transforms(recipe: Recipe) -> list[str]:
 
 
 def recoders(schema: Schema, others: Mapping[str, Schema]) -> dict[str, Recoder]:
-    """By transform the maps from rows as the fit encodes them. ValueError where there is none."""
+    """By transform the maps from rows as the fit encodes them. UsageError where there is none."""
     found = {name: recoder(schema, other) for name, other in others.items()}
-    if any(one is None for one in found.values()):
-        raise ValueError("some column has no continuous map between its transforms")
+    for name, one in found.items():
+        if one is None:
+            message = f"average: rows by table.transform={schema.transform} cannot be turned into those by {name}"
+            raise UsageError(message, "models can be averaged that have the transform of the fit, or linear and normal")
     return cast(dict[str, Recoder], found)
 
 

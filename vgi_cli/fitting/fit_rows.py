@@ -141,6 +141,8 @@ def fit_rows(
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
     recipe = averaged.settled(recipe, train.table)
     schemas = won.schemas if won is not None else averaged.new_schemas(recipe, rows)
+    if rows.source is not None:
+        averaging.recoders(rows.source.schema, schemas)  # refuses at once what cannot be
     recipe = plateau.settled(settled_chains(recipe, train.table, said), train.table, said)
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
