@@ -11,13 +11,14 @@ A model of the average is fitted as any other, to the rows as its own transform 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from vgi_cli.columns.schema import Schema
+from vgi_cli.completers.base import ask
 from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.encoding.recode import Recoder, recoder
 from vgi_cli.errors import UsageError
@@ -85,11 +86,15 @@ def recoders(schema: Schema, others: Mapping[str, Schema]) -> dict[str, Recoder]
     return cast(dict[str, Recoder], found)
 
 
-def fitted_alone(recipe: Recipe, table: TensorTable, em: EmConfig, number: int) -> GaussianFamily:
+def fitted_alone(
+    recipe: Recipe, table: TensorTable, em: EmConfig, number: int, stop: Callable[[], bool]
+) -> GaussianFamily:
     """One of the models of an average, fitted to rows as its transform encodes them by EM; where its refits start.
 
     number  of the first refit that is of it: what its random stream is called by
+    stop    asked between iterations; GivenUp where it is true
     """
+    ask(stop)
     generator = stream(recipe.seed, f"average/{number}")
     family = cast(type[GaussianFamily], recipe.model.family)
     model = built(family, recipe.model_settings, table.layout).double()
@@ -97,7 +102,8 @@ def fitted_alone(recipe: Recipe, table: TensorTable, em: EmConfig, number: int) 
     model.initialise(completed(some, generator), generator)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     tolerance = model.tolerance if em.tolerance is None else em.tolerance
-    climb(model, rows, model.penalty(em.pooling, em.floor), epochs=em.epochs, tolerance=tolerance)
+    penalty = model.penalty(em.pooling, em.floor)
+    climb(model, rows, penalty, epochs=em.epochs, tolerance=tolerance, each=lambda _: ask(stop))
     return model
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.completers.base import GivenUp
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import FitError, UsageError
@@ -397,7 +398,11 @@ def _in_turn(
             if members and not is_the_fit(recipe, members[which]):
                 if members[which].transform in recoders:
                     rows = recoders[members[which].transform].table(table)
-                own = fitted_alone(recipe_of(recipe, members[which]), rows, em, order.index(which))
+                alone = recipe_of(recipe, members[which])
+                try:
+                    own = fitted_alone(alone, rows, em, order.index(which), work.limit.over)
+                except GivenUp:
+                    return
             size = size_of(own, rows.missing)
             if size.rows < rows.N:
                 share = math.sqrt(size.rows / rows.N)
