@@ -384,6 +384,7 @@ def _in_turn(
     config, members = em_settings(recipe), averaged(recipe)
     order = turns([one.weight for one in members], max(numbers) + 1) if members else [0] * (max(numbers) + 1)
     made: dict[int, Iterator[Refit]] = {}
+    coded: dict[str, TensorTable] = {}  # by transform, for models that share it
 
     def generator(number: int) -> torch.Generator:
         return stream(recipe.seed, f"bootstrap/{number}")
@@ -396,8 +397,10 @@ def _in_turn(
                 settings = {"pooling": members[which].pooling, "tolerance": members[which].tolerance}
                 em = config.model_copy(update=settings)
             if members and not is_the_fit(recipe, members[which]):
-                if members[which].transform in recoders:
-                    rows = recoders[members[which].transform].table(table)
+                transform = members[which].transform
+                if transform in recoders and transform not in coded:
+                    coded[transform] = recoders[transform].table(table)
+                rows = coded.get(transform, table)
                 alone = recipe_of(recipe, members[which])
                 try:
                     own = fitted_alone(alone, rows, em, order.index(which), work.limit.over)
