@@ -12,6 +12,7 @@ from vgi_cli.maths.forests import (
     Forest,
     draw,
     edge_weights,
+    evidence,
     expected_counts,
     heaviest,
     inverted,
@@ -58,7 +59,7 @@ def test_probabilities_of_the_observed_cells_are_sums_over_the_rows(parent: tupl
     law = joint(forest, tables)
     assert torch.allclose(law.sum(1), torch.ones(K, dtype=torch.float64))
     c, missing = rows()
-    seen = see(forest, tables, c, missing)
+    seen = see(forest, tables, evidence(c, missing, forest.levels))
     torch.testing.assert_close(seen.log_prob.exp(), agrees(c, missing) @ law.mT)
     torch.testing.assert_close(forest.flat(tables).log()[:, forest.cells(EVERY)].sum(-1).exp(), law)
 
@@ -67,7 +68,7 @@ def test_probabilities_of_the_observed_cells_are_sums_over_the_rows(parent: tupl
 def test_levels_and_counts_given_the_observed_cells(parent: tuple[int, ...]) -> None:
     forest, tables = tables_of(parent)
     c, missing = rows()
-    seen = see(forest, tables, c, missing)
+    seen = see(forest, tables, evidence(c, missing, forest.levels))
     weight = torch.rand(len(c), K, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     posterior = agrees(c, missing)[:, None] * joint(forest, tables)  # [R, K, rows of EVERY]
     posterior = posterior / posterior.sum(-1, keepdim=True)
@@ -82,7 +83,7 @@ def test_levels_and_counts_given_the_observed_cells(parent: tuple[int, ...]) -> 
 def test_draws_have_the_law_given_the_observed_cells(parent: tuple[int, ...]) -> None:
     forest, tables = tables_of(parent)
     c, missing = torch.tensor([[1, 2, 0, 3]]), torch.tensor([[True, False, True, True]])
-    seen = see(forest, tables, c, missing)
+    seen = see(forest, tables, evidence(c, missing, forest.levels))
     n = 40_000
     u = torch.rand(n, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     for k in range(K):
@@ -103,7 +104,7 @@ def test_many_dimensions_do_not_underflow() -> None:
     tables = [torch.tensor([[[1e-3, 1 - 1e-3]] * (1 if i == 0 else 2)], dtype=torch.float32) for i in range(n)]
     missing = torch.zeros(1, n, dtype=torch.bool)
     missing[0, 0] = True
-    seen = see(forest, tables, torch.zeros(1, n, dtype=torch.int64), missing)
+    seen = see(forest, tables, evidence(torch.zeros(1, n, dtype=torch.int64), missing, forest.levels))
     assert seen.log_prob.item() == pytest.approx((n - 1) * torch.tensor(1e-3).log().item(), rel=1e-4)
     torch.testing.assert_close(level_probs(seen)[0][0, 0], tables[0][0, 0])
 
@@ -113,7 +114,7 @@ def test_gradients_of_the_log_probability() -> None:
     c, missing = rows()
     logits = torch.randn(K, forest.T, dtype=torch.float64, generator=torch.Generator().manual_seed(4)).requires_grad_()
     tables = forest.tables(forest.log_softmax(logits).exp())
-    (ours,) = torch.autograd.grad(see(forest, tables, c, missing).log_prob.sum(), logits)
+    (ours,) = torch.autograd.grad(see(forest, tables, evidence(c, missing, forest.levels)).log_prob.sum(), logits)
     tables = forest.tables(forest.log_softmax(logits).exp())
     (theirs,) = torch.autograd.grad((agrees(c, missing) @ joint(forest, tables).mT).log().sum(), logits)
     torch.testing.assert_close(ours, theirs)

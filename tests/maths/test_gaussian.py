@@ -79,13 +79,15 @@ def test_precision_refuses_an_indefinite_matrix() -> None:
         hole_covariance(-torch.eye(2, dtype=torch.float64)[None], torch.ones(1, 2, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("rows", [4, 7, 1400])  # as many as patterns, gathered, one product a pattern
+@pytest.mark.parametrize("rows", [7, 1400])  # gathered, one product a pattern; and each row its own matrix
 def test_products_by_pattern(generator: torch.Generator, rows: int) -> None:
     matrices = normal(generator, 4, 3, 3)
     of_row = torch.randint(4, (rows,), generator=generator)
     delta = normal(generator, rows, 3)
     expected = torch.stack([matrices[u] @ row for u, row in zip(of_row.tolist(), delta, strict=True)])
     torch.testing.assert_close(apply_by_pattern(matrices, of_row, delta), expected, rtol=1e-13, atol=1e-13)
+    own = apply_by_pattern(matrices[of_row], None, delta)
+    torch.testing.assert_close(own, expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("L", [0, 1, 3])

@@ -13,6 +13,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.wishart import inverse_wishart, wishart
 from vgi_cli.models.gaussian import posterior as sampler
 from vgi_cli.models.gaussian.family import EmTable, em_table
+from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.posterior import Completed, Hyper, MixturePosterior, Parameters
 
@@ -80,7 +81,9 @@ def test_labels_and_holes_are_drawn_from_the_mixture() -> None:
     torch.testing.assert_close(done.x[~hole], table.x[~hole])
     torch.testing.assert_close(done.x[hole][:, 0], table.x[hole][:, 0])
     with torch.no_grad():
-        seen = model.gaussians.observe(two, em_table(two, holes).patterns._replace(of_row=torch.tensor([1, 0])))
+        seen = model.gaussians.observe(
+            Incomplete(two, em_table(two, holes).patterns._replace(of_row=torch.tensor([1, 0])))
+        )
         weights = torch.softmax(seen.log_prob + model.log_weights(), -1)
     for which, row in ((hole, 0), (~hole, 1)):
         shares = torch.bincount(done.label[which], minlength=4) / copies
@@ -168,7 +171,7 @@ def test_a_single_draw_of_its_own_component_is_that_of_draw_each() -> None:
     noise = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     label = torch.arange(40) % 3
     with torch.no_grad():
-        seen = model.gaussians.observe(table.x, table.patterns)
+        seen = model.gaussians.observe(Incomplete(table.x, table.patterns))
         expected = seen.draw_each(label, noise, noise[:, :0])
         torch.testing.assert_close(seen.draw_own(label, noise), expected)  # type: ignore[attr-defined]
 

@@ -172,7 +172,7 @@ def _alone(columns: Sequence[ModelledColumn], trial: Table, cells: Tensor, gener
     """[n, R, columns] draws for the hidden cells [R, columns] from what is observed of their columns."""
     draws = torch.full((COVERAGE_DRAWS, *cells.shape), torch.nan, dtype=torch.float64)
     for c, column in enumerate(columns):
-        codes = torch.from_numpy(column.codes(trial.column(column.name)))
+        codes = torch.tensor(column.codes(trial.column(column.name)))
         observed = codes[~codes.isnan()]
         where = cells[:, c]
         picked = torch.randint(len(observed), (COVERAGE_DRAWS, int(where.sum())), generator=generator)

@@ -182,16 +182,23 @@ class Seen(NamedTuple):
     log_prob: Tensor
 
 
-def see(forest: Forest, tables: Sequence[Tensor], c: Tensor, missing: Tensor) -> Seen:
-    """Rows c [R, n] (int64; anything where missing [R, n]) under K forests of positive tables [K, rows, levels]."""
-    K, R = tables[0].shape[0], len(c)
+def evidence(c: Tensor, missing: Tensor, levels: Sequence[int]) -> list[Tensor]:
+    """Of each dimension [R, levels] which of its levels rows c [R, n] (int64; anything where missing [R, n]) may have:
+    1 for the observed one, for all where it is missing, else 0."""
+    c = torch.where(missing, 0, c)
+    one_hot = (torch.nn.functional.one_hot(c[:, i], n) for i, n in enumerate(levels))
+    return [torch.where(missing[:, i, None], 1.0, part.to(torch.float64)) for i, part in enumerate(one_hot)]
+
+
+def see(forest: Forest, tables: Sequence[Tensor], evidence: Sequence[Tensor]) -> Seen:
+    """Rows of this `evidence` under K forests of positive tables [K, rows, levels]."""
+    K, R = tables[0].shape[0], len(evidence[0])
     log_prob = tables[0].new_zeros(K, R)
     beliefs: list[Tensor] = [log_prob] * len(tables)
     messages: list[Tensor] = [log_prob] * len(tables)
     below: list[list[Tensor]] = [[] for _ in tables]
     for i in reversed(forest.order):
-        one_hot = torch.nn.functional.one_hot(torch.where(missing[:, i], 0, c[:, i]), forest.levels[i])
-        belief = torch.where(missing[:, i, None], 1.0, one_hot.to(log_prob.dtype)).expand(K, -1, -1)
+        belief = evidence[i].to(log_prob.dtype).expand(K, -1, -1)
         factors = below[i] if forest.parent[i] >= 0 else [tables[i], *below[i]]
         for factor in factors:
             belief = belief * factor

@@ -68,28 +68,51 @@ class HoleCovariance(NamedTuple):
     logdet: Tensor
 
 
-def hole_covariance(precision: Tensor, missing: Tensor) -> HoleCovariance:
-    """Conditional covariances from precisions Q [K, D, D] of whole rows, under patterns [U, D].
+class HoleBlocks(NamedTuple):
+    """The n patterns that have m holes each, m at least 1.
 
-    Patterns with the same number of holes are one batch of systems of just that size. Raises
-    torch.linalg.LinAlgError where a block is not positive definite.
+    patterns  [n] their numbers
+    cells     [n * m * m] where the block of their holes lies in a D x D matrix, row by row
+    places    [n * m * m] the same in U such matrices, each in that of its pattern
     """
-    (K, D), U = precision.shape[:2], missing.shape[0]
+
+    patterns: Tensor
+    cells: Tensor
+    places: Tensor
+
+
+def hole_blocks(missing: Tensor) -> list[HoleBlocks]:
+    """Patterns [U, D] by their number of holes."""
+    D = missing.shape[1]
     count = missing.sum(1)
     order = torch.argsort(count, stable=True)
     columns = missing[order].nonzero()[:, 1]
-    flat = precision.flatten(1)
-    padded, logdet = flat.new_zeros(K, U * D * D), flat.new_zeros(K, U)
+    blocks = []
     row = start = 0
     for m, n in enumerate(torch.bincount(count).tolist()):
         if m and n:
             patterns, holes = order[row : row + n], columns[start : start + n * m].view(n, m)
-            cells = (holes[:, :, None] * D + holes[:, None, :]).flatten(1)  # [n, m * m] of a D x D matrix
-            factor = torch.linalg.cholesky(flat.index_select(1, cells.view(-1)).view(K, n, m, m))
-            logdet = logdet.index_copy(1, patterns, 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1))
-            places = (cells + patterns[:, None] * (D * D)).view(-1)
-            padded.index_copy_(1, places, torch.cholesky_inverse(factor).reshape(K, -1))
+            cells = (holes[:, :, None] * D + holes[:, None, :]).flatten(1)
+            blocks.append(HoleBlocks(patterns, cells.view(-1), (cells + patterns[:, None] * (D * D)).view(-1)))
         row, start = row + n, start + n * m
+    return blocks
+
+
+def hole_covariance(precision: Tensor, missing: Tensor, blocks: Sequence[HoleBlocks] | None = None) -> HoleCovariance:
+    """Conditional covariances from precisions Q [K, D, D] of whole rows, under patterns [U, D].
+
+    Patterns with the same number of holes are one batch of systems of just that size (`blocks`: those of `missing`,
+    where they are known). Raises torch.linalg.LinAlgError where a block is not positive definite.
+    """
+    (K, D), U = precision.shape[:2], missing.shape[0]
+    flat = precision.flatten(1)
+    padded, logdet = flat.new_zeros(K, U * D * D), flat.new_zeros(K, U)
+    for patterns, cells, places in hole_blocks(missing) if blocks is None else blocks:
+        n = len(patterns)
+        m = math.isqrt(len(cells) // n)
+        factor = torch.linalg.cholesky(flat.index_select(1, cells).view(K, n, m, m))
+        logdet.index_copy_(1, patterns, 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+        padded.index_copy_(1, places, torch.cholesky_inverse(factor).reshape(K, -1))
     return HoleCovariance(padded.view(K, U, D, D), logdet)
 
 
@@ -117,14 +140,14 @@ def observed_precision(covariance: Tensor, missing: Tensor) -> Precision:
     return Precision(torch.cholesky_inverse(factor) * pairs, logdet)
 
 
-def apply_by_pattern(matrices: Tensor, of_row: Tensor, delta: Tensor) -> Tensor:
-    """matrices[of_row[r]] @ delta[r] for each row: [U, D, E], [R], [R, E] -> [R, D].
+def apply_by_pattern(matrices: Tensor, of_row: Tensor | None, delta: Tensor) -> Tensor:
+    """matrices[of_row[r]] @ delta[r] for each row: [U, D, E], [R] (None: each row has its own), [R, E] -> [R, D].
 
     One product a pattern, which costs some ten microseconds each; or the matrices gathered by row (unless they lie that
     way already), which costs three nanoseconds a number: the cheaper way is taken.
     """
     U, R = matrices.shape[0], delta.shape[0]
-    if U == R and torch.equal(of_row, torch.arange(R, device=of_row.device)):
+    if of_row is None:
         return (matrices @ delta[:, :, None])[:, :, 0]
     if R * matrices[0].numel() < 3000 * U:
         return (matrices[of_row] @ delta[:, :, None])[:, :, 0]

@@ -50,9 +50,9 @@ class Categories(nn.Module):
         tables = self.log_tables() if log_tables is None else log_tables
         return tables[:, self.forest.cells(c)].sum(-1).mT
 
-    def see(self, c: Tensor, missing: Tensor) -> Seen:
-        """Rows c [R, n] (int64) with holes."""
-        return see(self.forest, self.forest.tables(self.log_tables().exp()), c, missing)
+    def see(self, evidence: Sequence[Tensor]) -> Seen:
+        """Rows of this `evidence` (maths/forests.py)."""
+        return see(self.forest, self.forest.tables(self.log_tables().exp()), evidence)
 
     def log_penalty(self, rows: float) -> Tensor:
         """The Dirichlet priors of the tables, of so many pseudo-rows a row, 0 at their modes; nats."""

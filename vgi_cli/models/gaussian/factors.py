@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.gaussian import Patterns, factor_posterior, factor_precision
+from vgi_cli.maths.gaussian import factor_posterior, factor_precision
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
     Gaussians,
@@ -19,6 +19,7 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
+from vgi_cli.models.gaussian.incomplete import Incomplete
 
 
 class Factorised(NamedTuple):
@@ -59,8 +60,8 @@ class FactorGaussians(Gaussians):
         logdet = self.log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
-    def observe(self, x: Tensor, patterns: Patterns) -> FactorObserved:
-        return FactorObserved(self.F, self.mean, self.log_psi, x, patterns)
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> FactorObserved:
+        return FactorObserved(self.F, self.mean, self.log_psi, rows)
 
     def footprint(self) -> Footprint:
         K, D, L = self.F.shape
@@ -181,11 +182,11 @@ class FactorGaussians(Gaussians):
 class FactorObserved(Observed):
     """Rows seen through their holes by factor models: what the factors are given the observed cells."""
 
-    def __init__(self, F: Tensor, mean: Tensor, log_psi: Tensor, x: Tensor, patterns: Patterns) -> None:
-        self.F, self.means, self.log_psi, self.x, self.patterns = F, mean, log_psi, x, patterns
-        self.missing = patterns.missing[patterns.of_row]
-        delta = torch.where(self.missing, 0.0, x - mean[:, None, :])
-        self.posterior = factor_posterior(F, log_psi, delta, patterns)
+    def __init__(self, F: Tensor, mean: Tensor, log_psi: Tensor, rows: Incomplete) -> None:
+        self.F, self.means, self.log_psi, self.x, self.patterns = F, mean, log_psi, rows.x, rows.patterns
+        self.missing = rows.of_holes("missing", lambda: rows.patterns.missing[rows.patterns.of_row])
+        delta = torch.where(self.missing, 0.0, self.x - mean[:, None, :])
+        self.posterior = factor_posterior(F, log_psi, delta, self.patterns)
         self.log_prob = self.posterior.log_prob.mT
 
     def mean(self, k: int) -> Tensor:

@@ -15,6 +15,7 @@ from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.truncated import truncated_mixture
 from vgi_cli.models.base import ConditionalDistribution, Marginal, Redraw
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale, allowed, draw_noise
+from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.ranks import ALONE, Ranks, cuts
 from vgi_cli.scratch import Scratch, pieces
 
@@ -34,6 +35,7 @@ class EmTable(NamedTuple):
     scale     units of the penalties: the same for every bootstrap sample
     scratch   where x lies in a file; None: in memory
     ranks     who has the other rows of the table, where these are a share of it: sums over rows are then over all
+    whole     all rows in one piece, from the first look at them on
     """
 
     x: Tensor
@@ -43,6 +45,20 @@ class EmTable(NamedTuple):
     scale: Scale
     scratch: Scratch | None = None
     ranks: Ranks = ALONE
+    whole: list[Incomplete] | None = None
+
+    def pieces(self, footprint: Footprint) -> Iterator[tuple[slice, Incomplete]]:
+        """The rows, in pieces whose systems hold no more numbers than are allowed (`footprint`: what they hold). Where
+        they come in one of half that size, what every look at them needs is kept."""
+        R, U = len(self.x), len(self.patterns.missing)
+        small = 2 * max(U * footprint.pattern, R * footprint.row) <= allowed()
+        if self.whole is None or not small or self.scratch is not None:
+            for rows, patterns in sorted_chunks(self.patterns, footprint):
+                yield rows, Incomplete(self.x[rows], patterns)
+            return
+        if not self.whole or self.whole[0].x is not self.x or self.whole[0].patterns is not self.patterns:
+            self.whole[:] = [Incomplete(self.x, self.patterns, again=True)]
+        yield slice(0, R), self.whole[0]
 
     @property
     def total(self) -> Tensor:
@@ -65,7 +81,7 @@ class EmTable(NamedTuple):
         first, last = int(of_row[0]), int(of_row[-1]) + 1
         patterns = Patterns(self.patterns.missing[first:last], of_row - first)
         x = self.x[rows] if self.scratch is not None else self.x[rows].clone()
-        return EmTable(x, self.order[rows], patterns, weights, self.scale, self.scratch, ranks)
+        return EmTable(x, self.order[rows], patterns, weights, self.scale, self.scratch, ranks, whole=[])
 
     def reweighted(self, weights: Tensor) -> EmTable:
         """The same table with other weights [N], in the order of the table that was given; rows without any are left
@@ -74,7 +90,7 @@ class EmTable(NamedTuple):
         kept = weights.nonzero()[:, 0]
         used, of_row = torch.unique(self.patterns.of_row[kept], return_inverse=True)
         patterns = Patterns(self.patterns.missing[used], of_row)
-        return EmTable(self.x[kept], self.order[kept], patterns, weights[kept], self.scale)
+        return EmTable(self.x[kept], self.order[kept], patterns, weights[kept], self.scale, whole=[])
 
 
 def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None, scratch: Scratch | None = None) -> EmTable:
@@ -103,7 +119,7 @@ def em_table(x: Tensor, missing: Tensor, weights: Tensor | None = None, scratch:
     order = torch.argsort(patterns.of_row, stable=True)
     patterns = patterns._replace(of_row=patterns.of_row[order])
     rows = x[order] if scratch is None else scratch.rows(x, order)
-    return EmTable(rows, order, patterns, weights[order], Scale(mean, variance, x.shape[0]), scratch)
+    return EmTable(rows, order, patterns, weights[order], Scale(mean, variance, x.shape[0]), scratch, whole=[])
 
 
 class EmValue(NamedTuple):
@@ -268,7 +284,8 @@ class GaussianFamily(Marginal):
         order = torch.argsort(whole.of_row, stable=True)
         parts = []
         for rows, patterns in sorted_chunks(whole._replace(of_row=whole.of_row[order]), self.gaussians.footprint()):
-            observed = self.gaussians.observe(x[order[rows]].to(self.gaussians.means().dtype), patterns)
+            some = Incomplete(x[order[rows]].to(self.gaussians.means().dtype), patterns)
+            observed = self.gaussians.observe(some)
             parts.append(torch.logsumexp(observed.log_prob + self.log_weights(), -1))
         return torch.cat(parts)[torch.argsort(order)] if parts else x.new_zeros(0)
 
@@ -312,8 +329,8 @@ class GaussianFamily(Marginal):
         """[N, K] the probability of each component given the observed cells of a row, rows as in the table (in a file,
         where the table is)."""
         parts = (
-            (rows, torch.softmax(self.gaussians.observe(table.x[rows], patterns).log_prob + self.log_weights(), -1))
-            for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint())
+            (rows, torch.softmax(self.gaussians.observe(some).log_prob + self.log_weights(), -1))
+            for rows, some in table.pieces(self.gaussians.footprint())
         )
         if table.scratch is None:
             return torch.cat([part for _, part in parts])
@@ -326,8 +343,8 @@ class GaussianFamily(Marginal):
     def objective(self, table: EmTable, penalty: Penalty) -> EmValue:
         """What EM climbs, and the log-likelihood of the observed cells."""
         log_weights, loglik = self.log_weights(), table.x.new_zeros(())
-        for rows, patterns in sorted_chunks(table.patterns, self.gaussians.footprint()):
-            joint = self.gaussians.observe(table.x[rows], patterns).log_prob + log_weights
+        for rows, some in table.pieces(self.gaussians.footprint()):
+            joint = self.gaussians.observe(some).log_prob + log_weights
             loglik = loglik + (torch.logsumexp(joint, -1) * table.weights[rows]).sum()
         (loglik,) = table.ranks.total(loglik)
         return EmValue(self._penalised(loglik, log_weights, table, penalty), loglik)
@@ -361,10 +378,10 @@ class GaussianFamily(Marginal):
         footprint = self.gaussians.footprint()
         ends = (rows.stop for rows, _ in sorted_chunks(table.patterns, footprint))
         sums = begun if begun.rows in ends else NO_SUMS
-        for rows, patterns in sorted_chunks(table.patterns, footprint):
+        for rows, some in table.pieces(footprint):
             if rows.stop <= sums.rows:
                 continue
-            observed = self.gaussians.observe(table.x[rows], patterns)
+            observed = self.gaussians.observe(some)
             joint = observed.log_prob + log_weights
             log_prob = torch.logsumexp(joint, -1)
             responsibility = torch.exp(joint - log_prob[:, None]) * table.weights[rows, None]
@@ -421,7 +438,7 @@ class GaussianConditional(ConditionalDistribution):
         self._x, self._missing = x, missing
         with torch.no_grad():
             inner = torch.where(missing, 0.0, x).to(model.gaussians.means().dtype)
-            self._observed: Observed = model.gaussians.observe(inner, patterns_of(missing))
+            self._observed: Observed = model.gaussians.observe(Incomplete(inner, patterns_of(missing)))
             self._weights = torch.softmax(self._observed.log_prob + model.log_weights(), -1)
         self._L = model.gaussians.L
 

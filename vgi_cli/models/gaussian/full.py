@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_covariance
+from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_blocks, hole_covariance
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
     Gaussians,
@@ -18,6 +18,7 @@ from vgi_cli.models.gaussian.gaussians import (
     by_component,
     normal_log_prob,
 )
+from vgi_cli.models.gaussian.incomplete import Incomplete
 
 FEWEST, FEW = 3, 10
 """Rows a column up to which covariances are held near the columns' variances, firmly and a little:
@@ -57,8 +58,8 @@ class FullGaussians(Gaussians):
         logdet = 2 * self.tril.diagonal(dim1=-2, dim2=-1).sum(-1)
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
 
-    def observe(self, x: Tensor, patterns: Patterns) -> FullObserved:
-        return FullObserved(self.mean, self.cholesky(), x, patterns)
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> FullObserved:
+        return FullObserved(self.mean, self.cholesky(), rows, fixed)
 
     def work(self) -> float:
         K, D = self.mean.shape
@@ -146,24 +147,30 @@ class FullGaussians(Gaussians):
 class FullObserved(Observed):
     """Rows seen through their holes, in float64 inside whatever they come in: the quadratic form is a difference."""
 
-    def __init__(self, mean: Tensor, factor: Tensor, x: Tensor, patterns: Patterns) -> None:
-        self.x, self.patterns, self.means, self.factor = x.double(), patterns, mean.double(), factor.double()
-        self.missing = patterns.missing[patterns.of_row]
+    def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
+        patterns = rows.patterns
+        self.x, self.patterns, self.means, self.factor = rows.x.double(), patterns, mean.double(), factor.double()
+        self.missing, observed, self.of_row = rows.of_holes("full", lambda: _by_row(patterns))
         self.covariance = self.factor @ self.factor.mT
         self.precision = torch.cholesky_inverse(self.factor)
-        self.holes = hole_covariance(self.precision, patterns.missing)
+        blocks = rows.of_holes("blocks", lambda: hole_blocks(patterns.missing))
+        if fixed:
+            self.holes = rows.of_holes_until_changed(
+                "covariance", (self.precision,), lambda: hole_covariance(self.precision, patterns.missing, blocks)
+            )
+        else:
+            self.holes = hole_covariance(self.precision, patterns.missing, blocks)
         logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        observed = (~self.missing).to(self.x.dtype).sum(-1)
         self.delta: list[Tensor] = []  # conditional means less the means, [R, D] for each component
         log_prob = []
         for k in range(mean.shape[0]):
             delta = torch.where(self.missing, 0.0, self.x - self.means[k])
             pull = delta @ self.precision[k]
-            moved = apply_by_pattern(self.holes.padded[k], patterns.of_row, pull)
+            moved = apply_by_pattern(self.holes.padded[k], self.of_row, pull)
             square = (pull * (delta - moved)).sum(-1)
             log_prob.append(normal_log_prob(square, (logdet[k] + self.holes.logdet[k])[patterns.of_row], observed))
             self.delta.append(delta - moved)
-        self.log_prob = torch.stack(log_prob, -1).to(x.dtype)
+        self.log_prob = torch.stack(log_prob, -1).to(rows.x.dtype)
 
     def mean(self, k: int) -> Tensor:
         return torch.where(self.missing, self.means[k] + self.delta[k], self.x)
@@ -171,7 +178,7 @@ class FullObserved(Observed):
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         free = columns.double() @ self.factor[k].mT  # Matheron's rule: a free draw, moved by its observed cells
         pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
-        moved = apply_by_pattern(self.holes.padded[k], self.patterns.of_row, pull)
+        moved = apply_by_pattern(self.holes.padded[k], self.of_row, pull)
         return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
 
     def draw_own(self, component: Tensor, columns: Tensor) -> Tensor:
@@ -206,3 +213,10 @@ class FullObserved(Observed):
             parts = torch.cat([weight[:, None], self.mean(k) * weight[:, None]], 1)
             sums.append(parts.new_zeros(J, parts.shape[1]).index_add_(0, place, parts))
         return torch.stack(sums)
+
+
+def _by_row(patterns: Patterns) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Which cells are missing [R, D], how many are observed [R], and the pattern of each row (None: its own)."""
+    missing, R = patterns.missing[patterns.of_row], len(patterns.of_row)
+    own = len(patterns.missing) == R and torch.equal(patterns.of_row, torch.arange(R, device=missing.device))
+    return missing, (~missing).to(torch.float64).sum(-1), None if own else patterns.of_row

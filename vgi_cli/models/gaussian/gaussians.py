@@ -11,8 +11,9 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.gaussian import LOG_2PI, Patterns
+from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.models.gaussian.incomplete import Incomplete
 
 MEMORY = 2**24
 """How many numbers (not bytes) the systems of a batch of rows may hold, unless `within` says fewer."""
@@ -149,8 +150,9 @@ class Gaussians(nn.Module, ABC):
         """Complete rows: [R, D] -> [R, K], with gradients."""
 
     @abstractmethod
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        """Rows [R, D] with holes; missing cells are ignored. `log_prob` has gradients."""
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
+        """Rows seen through their holes; `log_prob` has gradients. `fixed`: these Gaussians hardly ever change while
+        the rows are looked at, so that what they make of the holes is worth keeping."""
 
     @property
     def independent(self) -> bool:

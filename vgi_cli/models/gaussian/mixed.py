@@ -6,17 +6,18 @@ are not. Either part may have no dimension.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths.forests import Seen, draw, expected_counts, level_probs
+from vgi_cli.maths.forests import Seen, draw, evidence, expected_counts, level_probs
 from vgi_cli.maths.gaussian import Patterns, distinct_rows, patterns_of
 from vgi_cli.models.gaussian.categories import Categories
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
+from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.ranks import ALONE, Ranks
 
 COUNTED = 4096
@@ -69,14 +70,26 @@ class Mixed(Gaussians):
     def log_prob(self, x: Tensor) -> Tensor:
         return self.numbers.log_prob(self.centred(x)) + self.categories.log_prob(self.levels_of(x))
 
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        holes = patterns.missing[:, self.continuous]
-        numbers = self.numbers.observe(x[:, self.continuous], merged(holes, patterns.of_row))
-        return MixedObserved(self, numbers, self.observed_levels(x, patterns))
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
+        numbers = rows.once("numbers", lambda: self.numbers_of(rows))
+        levels = rows.once("levels", lambda: self.distinct(self.observed_levels(rows)))
+        return MixedObserved(self, self.numbers.observe(numbers, fixed=fixed), levels)
 
-    def observed_levels(self, x: Tensor, patterns: Patterns) -> Tensor:
-        """The discrete dimensions of rows x [R, D], as numbers of levels [R, n] (int64), -1 where they are missing."""
-        return torch.where(patterns.missing[patterns.of_row][:, self.discrete], -1, self.levels_of(x))
+    def numbers_of(self, rows: Incomplete) -> Incomplete:
+        """The continuous dimensions of rows."""
+        holes = merged(rows.patterns.missing[:, self.continuous], rows.patterns.of_row)
+        return Incomplete(rows.x[:, self.continuous], holes, again=rows.again)
+
+    def observed_levels(self, rows: Incomplete) -> Tensor:
+        """The discrete dimensions of rows, as numbers of levels [R, n] (int64), -1 where they are missing."""
+        missing = rows.patterns.missing[rows.patterns.of_row][:, self.discrete]
+        return torch.where(missing, -1, self.levels_of(rows.x))
+
+    def distinct(self, levels: Tensor) -> DistinctLevels:
+        """Levels [R, n] (int64, -1 where they are missing), each set of them once."""
+        counts = self.categories.forest.levels
+        distinct, of_row = distinct_rows(levels + 1, [n + 1 for n in counts])
+        return DistinctLevels(levels, levels < 0, evidence((distinct - 1).clamp(min=0), distinct == 0, counts), of_row)
 
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
@@ -154,14 +167,29 @@ class Mixed(Gaussians):
         return Scale(scale.mean[self.continuous], scale.variance[self.continuous], scale.rows)
 
 
+class DistinctLevels(NamedTuple):
+    """The levels of rows.
+
+    levels    [R, n] (int64), -1 where they are missing
+    absent    [R, n] where they are
+    evidence  of each dimension what each distinct set of observed levels says of it
+    of_row    [R] the set of each row
+    """
+
+    levels: Tensor
+    absent: Tensor
+    evidence: list[Tensor]
+    of_row: Tensor
+
+
 class MixedObserved(Observed):
     """Rows seen by both parts. The categories see each distinct set of observed levels once."""
 
-    def __init__(self, mixed: Mixed, numbers: Observed, levels: Tensor) -> None:
-        """numbers: the rows seen by the Gaussians; levels [R, n] (int64), -1 where they are missing."""
-        self.mixed, self.numbers, self.levels, self.absent = mixed, numbers, levels, levels < 0
-        distinct, self.of_row = distinct_rows(levels + 1, [n + 1 for n in mixed.categories.forest.levels])
-        self.seen: Seen = mixed.categories.see((distinct - 1).clamp(min=0), distinct == 0)
+    def __init__(self, mixed: Mixed, numbers: Observed, levels: DistinctLevels) -> None:
+        """numbers: the rows seen by the Gaussians."""
+        self.mixed, self.numbers = mixed, numbers
+        self.levels, self.absent, self.of_row = levels.levels, levels.absent, levels.of_row
+        self.seen: Seen = mixed.categories.see(levels.evidence)
         self.log_prob = self.numbers.log_prob + self.seen.log_prob[self.of_row]
 
     def mean(self, k: int) -> Tensor:

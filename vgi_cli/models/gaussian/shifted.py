@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,8 @@ from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Penalty, Scale
-from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws, MixedObserved, merged
+from vgi_cli.models.gaussian.incomplete import Incomplete
+from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
 CELLS = 32
 """Combinations of levels that the columns which shift may have."""
@@ -104,8 +105,22 @@ class Shifted(Mixed):
         numbers = super().centred(x)
         return numbers - self.moved(self.levels_of(x)) if self.places else numbers
 
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        return _ShiftedObserved(self, x, patterns) if self.places else super().observe(x, patterns)
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
+        if not self.places:
+            return super().observe(rows, fixed=fixed)
+        return _ShiftedObserved(self, rows.once(f"expanded by {self.places}", lambda: self._expanded(rows)), fixed)
+
+    def _expanded(self, rows: Incomplete) -> _Expanded:
+        levels, places = self.observed_levels(rows), list(self.places)
+        known = levels[:, None, places]
+        agrees = ((known < 0) | (known == self.combinations)).all(-1)
+        of_row, place = agrees.nonzero().unbind(1)
+        full = levels[of_row]
+        full[:, places] = self.combinations[place]
+        numbers = self.numbers_of(rows)
+        holes = Patterns(numbers.patterns.missing, numbers.patterns.of_row[of_row])
+        numbers = Incomplete(numbers.x[of_row], holes, again=rows.again)
+        return _Expanded(agrees, of_row, place, numbers, self.distinct(full))
 
     def expansion(self) -> float:
         """How many combinations agree with a row, on average where MISSING of its cells are; before it is known which
@@ -220,33 +235,40 @@ def _within(values: Tensor, label: Tensor) -> Tensor:
     return values - means[label]
 
 
+class _Expanded(NamedTuple):
+    """Rows, each once for every combination of the levels that shift which agrees with what is observed of it.
+
+    agrees   [R, J] whether a combination does
+    of_row   [E] the row of each of them
+    place    [E] its combination
+    numbers  their numbers
+    levels   their levels, those of the combination among them
+    """
+
+    agrees: Tensor
+    of_row: Tensor
+    place: Tensor
+    numbers: Incomplete
+    levels: DistinctLevels
+
+
 class _ShiftedObserved(Observed):
-    """Rows, each once for every combination of the levels that shift which agrees with what is observed of it: these
-    are seen as rows that have those levels, their numbers moved back.
+    """Rows, each once for every combination of levels: these are seen as rows that have those levels, their numbers
+    moved back.
 
     of_row, place  [E] the row of each of them, and its combination
     inner          what they are seen as
     within         [E, K] the probability of the combination given what is observed of the row, and the component
     """
 
-    def __init__(self, mixed: Shifted, x: Tensor, patterns: Patterns) -> None:
-        self.mixed = mixed
-        levels, combinations, places = mixed.observed_levels(x, patterns), mixed.combinations, list(mixed.places)
-        known = levels[:, None, places]
-        agrees = ((known < 0) | (known == combinations)).all(-1)
-        self.of_row, self.place = agrees.nonzero().unbind(1)
-        full = levels[self.of_row]
-        full[:, places] = combinations[self.place]
+    def __init__(self, mixed: Shifted, rows: _Expanded, fixed: bool) -> None:
+        self.mixed, self.agrees, self.of_row, self.place = mixed, rows.agrees, rows.of_row, rows.place
         self.by = mixed.shifts()[self.place]
-        holes = merged(patterns.missing[:, mixed.continuous], patterns.of_row)
-        numbers = mixed.numbers.observe(
-            x[self.of_row][:, mixed.continuous] - self.by, Patterns(holes.missing, holes.of_row[self.of_row])
-        )
-        self.inner = MixedObserved(mixed, numbers, full)
-        joint = numbers.log_prob.new_full((*agrees.shape, numbers.log_prob.shape[1]), -torch.inf)
+        numbers = mixed.numbers.observe(rows.numbers.moved(rows.numbers.x - self.by), fixed=fixed)
+        self.inner = MixedObserved(mixed, numbers, rows.levels)
+        joint = numbers.log_prob.new_full((*self.agrees.shape, numbers.log_prob.shape[1]), -torch.inf)
         joint = joint.index_put((self.of_row, self.place), self.inner.log_prob)
         self.log_prob = torch.logsumexp(joint, 1)
-        self.agrees = agrees
 
     @property
     def within(self) -> Tensor:

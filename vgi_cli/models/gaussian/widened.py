@@ -16,8 +16,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
+from vgi_cli.models.gaussian.incomplete import Incomplete
 
 SCALES = (1.5, 5.0)
 """Standard deviations of the broad components, in those of all rows."""
@@ -47,8 +47,10 @@ class Widened(Gaussians):
     def log_prob(self, x: Tensor) -> Tensor:
         return torch.cat([self.learnt.log_prob(x), self.broad.log_prob(x)], -1)
 
-    def observe(self, x: Tensor, patterns: Patterns) -> Observed:
-        return _Both(self.learnt.observe(x, patterns), self.broad.observe(x, patterns), self.K)
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
+        """What the broad components make of rows is the same at every step of a climb."""
+        broad = rows.until_changed("broad", list(self.broad.parameters()), lambda: self.broad.observe(rows, fixed=True))
+        return _Both(self.learnt.observe(rows, fixed=fixed), broad, self.K)
 
     def work(self) -> float:
         return self.learnt.work() + self.broad.work()

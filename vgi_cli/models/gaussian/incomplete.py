@@ -1,0 +1,70 @@
+"""Incomplete rows as Gaussians look at them: once, or at every step of a climb, where what no step changes is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.gaussian import Patterns
+
+Made = TypeVar("Made")
+
+
+class Incomplete:
+    """R rows with holes.
+
+    x         [R, D]; missing cells are ignored
+    patterns  of the holes
+    again     whether they are looked at more than once, without gradients
+    """
+
+    def __init__(self, x: Tensor, patterns: Patterns, *, again: bool = False) -> None:
+        self.x, self.patterns, self.again = x, patterns, again
+        self._of_rows: dict[str, Any] | None = {} if again else None
+        self._of_holes: dict[str, Any] | None = {} if again else None
+
+    def moved(self, x: Tensor) -> Incomplete:
+        """Other rows [R, D] with the same holes, which are looked at once: what is made of the holes alone they have in
+        common."""
+        rows = Incomplete(x, self.patterns)
+        rows._of_holes = self._of_holes
+        return rows
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What `make` makes of the rows, by a name of it; where they are looked at again, it is made once."""
+        return _once(self._of_rows, name, make)
+
+    def of_holes(self, name: str, make: Callable[[], Made]) -> Made:
+        """As `once`, of the holes alone."""
+        return _once(self._of_holes, name, make)
+
+    def until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+        """As `once`, and made again where what it is made from has changed."""
+        return _until_changed(self._of_rows, name, given, make)
+
+    def of_holes_until_changed(self, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+        """As `until_changed`, of the holes and what is given alone."""
+        return _until_changed(self._of_holes, name, given, make)
+
+
+def _once(kept: dict[str, Any] | None, name: str, make: Callable[[], Made]) -> Made:
+    if kept is None:
+        return make()
+    if name not in kept:
+        kept[name] = make()
+    return cast(Made, kept[name])
+
+
+def _until_changed(kept: dict[str, Any] | None, name: str, given: Sequence[Tensor], make: Callable[[], Made]) -> Made:
+    if kept is None:
+        return make()
+    before, made = kept.pop(name, ((), None))  # what has changed is let go before it is made anew
+    same = len(before) == len(given) and all(map(torch.equal, before, given))
+    if not same:
+        made = None
+        before, made = tuple(part.detach().clone() for part in given), make()
+    kept[name] = before, made
+    return cast(Made, made)
