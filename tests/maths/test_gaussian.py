@@ -81,12 +81,16 @@ def test_precision_refuses_an_indefinite_matrix() -> None:
 
 @pytest.mark.parametrize("rows", [7, 1400])  # gathered, one product a pattern; and each row its own matrix
 def test_products_by_pattern(generator: torch.Generator, rows: int) -> None:
-    matrices = normal(generator, 4, 3, 3)
+    matrices = normal(generator, 2, 4, 3, 3)
     of_row = torch.randint(4, (rows,), generator=generator)
-    delta = normal(generator, rows, 3)
-    expected = torch.stack([matrices[u] @ row for u, row in zip(of_row.tolist(), delta, strict=True)])
+    delta = normal(generator, 2, rows, 3)
+    each = [
+        torch.stack([m[u] @ row for u, row in zip(of_row.tolist(), d, strict=True)])
+        for m, d in zip(matrices, delta, strict=True)
+    ]
+    expected = torch.stack(each)
     torch.testing.assert_close(apply_by_pattern(matrices, of_row, delta), expected, rtol=1e-13, atol=1e-13)
-    own = apply_by_pattern(matrices[of_row], None, delta)
+    own = apply_by_pattern(matrices[:, of_row], None, delta)
     torch.testing.assert_close(own, expected, rtol=1e-13, atol=1e-13)
 
 

@@ -141,20 +141,21 @@ def observed_precision(covariance: Tensor, missing: Tensor) -> Precision:
 
 
 def apply_by_pattern(matrices: Tensor, of_row: Tensor | None, delta: Tensor) -> Tensor:
-    """matrices[of_row[r]] @ delta[r] for each row: [U, D, E], [R] (None: each row has its own), [R, E] -> [R, D].
+    """matrices[k, of_row[r]] @ delta[k, r] for each row: [K, U, D, E], [R] (None: each row has its own), [K, R, E] ->
+    [K, R, D].
 
     One product a pattern, which costs some ten microseconds each; or the matrices gathered by row (unless they lie that
     way already), which costs three nanoseconds a number: the cheaper way is taken.
     """
-    U, R = matrices.shape[0], delta.shape[0]
+    U, R = matrices.shape[1], delta.shape[1]
     if of_row is None:
-        return (matrices @ delta[:, :, None])[:, :, 0]
-    if R * matrices[0].numel() < 3000 * U:
-        return (matrices[of_row] @ delta[:, :, None])[:, :, 0]
+        return (matrices @ delta[..., None])[..., 0]
+    if R * matrices[0, 0].numel() < 3000 * U:
+        return (matrices[:, of_row] @ delta[..., None])[..., 0]
     order = torch.argsort(of_row, stable=True)
     counts = torch.bincount(of_row, minlength=U).tolist()
-    parts = [rows @ matrix.mT for rows, matrix in zip(delta[order].split(counts), matrices, strict=True)]
-    return torch.cat(parts)[torch.argsort(order)]
+    pairs = zip(delta[:, order].split(counts, 1), matrices.unbind(1), strict=True)
+    return torch.cat([rows @ matrix.mT for rows, matrix in pairs], 1)[:, torch.argsort(order)]
 
 
 class FactorPosterior(NamedTuple):

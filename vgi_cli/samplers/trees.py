@@ -129,13 +129,14 @@ class TreesImputer(Imputer):
             for j in columns:
                 rows = missing[:, j].nonzero()[:, 0]
                 index = torch.nn.functional.pad(rows, (0, -len(rows) % TOGETHER), value=int(rows[-1]))
-                cell = Cell(laws, self._indicators, x, j)
-                drawn = cell.revised(self._trees[number][j], index, u[index, j])[: len(rows)]
+                some, at = x[index], u[index, j]
+                cell = Cell(laws, self._indicators, some, j)
+                drawn = cell.revised(self._trees[number][j], torch.arange(len(index)), at)
                 outside = ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
                 if bool(outside.any()):
-                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])[rows]
+                    again = laws.redraw(some, j, box.low[j], box.high[j], choice[index, j], at)
                     drawn = torch.where(outside, again, drawn)
-                x[rows, j] = drawn
+                x[rows, j] = drawn[: len(rows)]
         self._revised += int(missing.sum())
         return x
 

@@ -20,6 +20,8 @@ from vgi_cli.models.gaussian.gaussians import (
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
+TOGETHER = 1 << 18
+"""Numbers of rows under several components that are looked at together."""
 FEWEST, FEW = 3, 10
 """Rows a column up to which covariances are held near the columns' variances, firmly and a little:
 docs/research/defaults.md."""
@@ -161,16 +163,21 @@ class FullObserved(Observed):
         else:
             self.holes = hole_covariance(self.precision, patterns.missing, blocks)
         logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        self.delta: list[Tensor] = []  # conditional means less the means, [R, D] for each component
-        log_prob = []
-        for k in range(mean.shape[0]):
-            delta = torch.where(self.missing, 0.0, self.x - self.means[k])
+        away, log_prob = [], []
+        for k in self._together():
+            delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
             pull = delta @ self.precision[k]
-            moved = apply_by_pattern(self.holes.padded[k], self.of_row, pull)
-            square = (pull * (delta - moved)).sum(-1)
-            log_prob.append(normal_log_prob(square, (logdet[k] + self.holes.logdet[k])[patterns.of_row], observed))
-            self.delta.append(delta - moved)
-        self.log_prob = torch.stack(log_prob, -1).to(rows.x.dtype)
+            delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
+            log_det = (logdet[k, None] + self.holes.logdet[k])[:, patterns.of_row]
+            log_prob.append(normal_log_prob((pull * delta).sum(-1), log_det, observed))
+            away.append(delta)
+        self.delta = _joined(away)  # [K, R, D] conditional means less the means
+        self.log_prob = _joined(log_prob).mT.to(rows.x.dtype)
+
+    def _together(self) -> list[slice]:
+        """Components that are looked at together: so many that what is made of them stays small."""
+        K, step = len(self.means), max(1, TOGETHER // max(self.x.numel(), 1))
+        return [slice(k, min(k + step, K)) for k in range(0, K, step)]
 
     def mean(self, k: int) -> Tensor:
         return torch.where(self.missing, self.means[k] + self.delta[k], self.x)
@@ -178,7 +185,7 @@ class FullObserved(Observed):
     def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
         free = columns.double() @ self.factor[k].mT  # Matheron's rule: a free draw, moved by its observed cells
         pull = torch.where(self.missing, 0.0, free) @ self.precision[k]
-        moved = apply_by_pattern(self.holes.padded[k], self.of_row, pull)
+        moved = apply_by_pattern(self.holes.padded[k, None], self.of_row, pull[None])[0]
         return torch.where(self.missing, self.means[k] + self.delta[k] + free + moved, self.x)
 
     def draw_own(self, component: Tensor, columns: Tensor) -> Tensor:
@@ -190,21 +197,21 @@ class FullObserved(Observed):
         for rows in torch.arange(len(self.x)).split(max(1, allowed() // self.covariance[0].numel())):
             k, of_row = component[rows], self.patterns.of_row[rows]
             moved = (self.holes.padded[k, of_row] @ pull[rows][:, :, None])[:, :, 0]
-            away = torch.stack([delta[rows] for delta in self.delta])[k, torch.arange(len(rows))]
+            away = self.delta[k, rows]
             drawn[rows] = torch.where(self.missing[rows], self.means[k] + away + free[rows] + moved, self.x[rows])
         return drawn
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Weights [K], first [K, D] and second [K, D, D] moments about the current means."""
-        U = self.patterns.missing.shape[0]
-        first, second = [], []
-        for k, weight in enumerate(responsibility.unbind(-1)):
-            weighted = self.delta[k] * weight[:, None]
-            by_pattern = weight.new_zeros(U).index_add_(0, self.patterns.of_row, weight)
-            spread = by_pattern @ self.holes.padded[k].flatten(1)
-            first.append(weighted.sum(0))
-            second.append(weighted.mT @ self.delta[k] + spread.view_as(self.covariance[k]))
-        return responsibility.sum(0), torch.stack(first), torch.stack(second)
+        U, weight = self.patterns.missing.shape[0], responsibility.mT
+        by_pattern = weight.new_zeros(len(weight), U).index_add_(1, self.patterns.of_row, weight)
+        second = (by_pattern[:, None] @ self.holes.padded.flatten(2)).view_as(self.covariance)
+        first = []
+        for k in self._together():
+            weighted = self.delta[k] * weight[k, :, None]
+            first.append(weighted.sum(1))
+            second[k] += weighted.mT @ self.delta[k]
+        return responsibility.sum(0), _joined(first), second
 
     def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
         """[K, J, 1 + D] weights and sums of the rows, their missing cells at their conditional means."""
@@ -220,3 +227,8 @@ def _by_row(patterns: Patterns) -> tuple[Tensor, Tensor, Tensor | None]:
     missing, R = patterns.missing[patterns.of_row], len(patterns.of_row)
     own = len(patterns.missing) == R and torch.equal(patterns.of_row, torch.arange(R, device=missing.device))
     return missing, (~missing).to(torch.float64).sum(-1), None if own else patterns.of_row
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Parts one after the other; the only one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
