@@ -12,7 +12,8 @@ averaging over unstable fits does (docs/research/defaults.md).
 When it ends. One standard error of one parameter is worth half a nat of the whole table's log-likelihood, whatever the
 number of rows: a tolerance a row, as a fit has, would leave refits of large tables where they started. So a refit has
 settled when its last steps gain less than TOLERANCE nats a parameter in all; in a hundredth of a standard error's
-distance the rest is worth 5e-5.
+distance the rest is worth 5e-5. A refit that starts anew ends at one top of many, and which one moves it by whole nats
+a parameter: it has settled at ANEW_TOLERANCE.
 
 What it costs. The gap between fit and refits falls as 1 / sqrt(N), as every standard error does: no table is too large
 to need them. But it need not be found from all rows. With m of N rows, drawn with replacement and of weight N / m, the
@@ -55,8 +56,8 @@ CELLS = 200
 """A column keeps so many observed cells in a refit, where it has them."""
 SCARCE = 30
 """A column with fewer may be left without any in a resample: rows are then reweighted smoothly."""
-TOLERANCE = 1e-4
-"""Nats for each free parameter, over the last steps of a refit."""
+TOLERANCE, ANEW_TOLERANCE = 1e-4, 1e-3
+"""Nats for each free parameter, over the last steps of a refit; of one that starts anew."""
 ROWS = 512
 """Rows that are filled at a time: bounds the memory of their conditionals."""
 
@@ -104,7 +105,7 @@ def refits(
     stream: Callable[[int], torch.Generator],
     *,
     size: Size | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     stop: Callable[[], bool] = never,
 ) -> Iterator[Refit]:
     """The refits of these numbers of a fitted model, which is left alone.
@@ -112,7 +113,7 @@ def refits(
     numbers    of a mapping also how many refits of this model come before each (else: as many as its number)
     stream     the random stream of a refit, by its number: each is the same whatever the others are
     size       None: `size_of`
-    tolerance  nats a free parameter
+    tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
     stop       asked between steps; where it is true, the refit under way and the others are left out
 
     Fully missing rows do not enter. Where rows have weights, those of a sample come on top.
@@ -139,11 +140,13 @@ def refits(
                 weights = row_weights(N, "bayesian", generator)
             weights = weights * own
         before = numbers[number] if isinstance(numbers, Mapping) else number
-        if all_rows and (refit.take_turn(before) or several):
+        anew = all_rows and (refit.take_turn(before) or several)
+        if anew:
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
             refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
-        limit = tolerance * refit.free_parameters()
+        least = tolerance if tolerance is not None else ANEW_TOLERANCE if anew and several else TOLERANCE
+        limit = least * refit.free_parameters()
         try:
             table_of = base.reweighted(weights)
             settled = settle(
