@@ -9,6 +9,7 @@ import torch
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
+from vgi_cli.errors import FitError
 from vgi_cli.evaluation.imputation import coverage, fair_crps, score_imputations, sliced_wasserstein
 
 SQRT_PI = math.sqrt(math.pi)
@@ -90,5 +91,5 @@ def test_nothing_to_score_and_refusals() -> None:
     assert score_imputations(torch.zeros(3, 2, 1), truth * torch.nan, ~none, columns("a"), torch.ones(1)) is None
     one = score_imputations(torch.zeros(19, 1, 1), truth[:1], ~none[:1], columns("a"), torch.ones(1))
     assert one.sliced_wasserstein is None and one.overall["coverage90"] == pytest.approx(0.9)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(FitError, match="a draw of a hidden cell is not finite"):
         score_imputations(torch.full((3, 2, 1), torch.nan), truth, ~none, columns("a"), torch.ones(1))

@@ -58,6 +58,13 @@ def test_five_rows_are_too_few_to_judge_by(vgi: Vgi, tmp_path: Path) -> None:
     assert said["calibration"]["level"] == "unknown" and run["calibration"]["skill"] is None
 
 
+def test_a_seed_may_be_negative(vgi: Vgi, runs: Path) -> None:
+    done = vgi("report", runs / "mix", "--seed", "-5", "--json", "-q")
+    assert done.code == 0, done.err
+    (run,) = checked("report", done.out)["runs"]
+    assert run["calibration"]["cells"] > 20
+
+
 def test_json_by_its_schema(vgi: Vgi, runs: Path) -> None:
     done = vgi("report", runs / "mix", "--json", "-q")
     assert done.code == 0, done.err

@@ -18,7 +18,7 @@ from vgi_cli.columns.numerals import SingleDecimals, shorten
 from vgi_cli.encoding.check import Check, check
 from vgi_cli.encoding.encoder import RowKeys, encode
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.errors import InputError, VgiError
+from vgi_cli.errors import FitError, InputError, VgiError
 from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
 from vgi_cli.table.draws import HeldDraws, SpooledDraws
@@ -246,7 +246,7 @@ def test_spooled_draws_come_back(tmp_path: Path) -> None:
         for first, stop in ((4, 7), (0, 4)):
             found = draws.rows(i, first, missing[first:stop])
             np.testing.assert_array_equal(found, np.where(missing, values[i], 0.0)[first:stop])
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(FitError, match="a fill in rows 7 to 13 is not finite"):
         draws.add(7, missing, values * np.nan)
     draws.close()
 

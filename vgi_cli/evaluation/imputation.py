@@ -14,6 +14,7 @@ from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.errors import FitError
 
 COVERAGE_DRAWS = 19
 """[min, max] of 19 draws covers 18/20 = 90 % when truth and draws are exchangeable."""
@@ -102,7 +103,7 @@ def score_imputations(
     all as codes of their columns.
 
     sd [columns] standard deviation of each column (a column with 0 is not divided). None when no hidden cell has a
-    truth. Raises ValueError when a draw of a hidden cell is not finite.
+    truth. Raises FitError when a draw of a hidden cell is not finite.
     """
     draws, truth, sd = draws.double(), truth.double(), sd.double()
     sd = torch.where(sd > 0, sd, 1.0)
@@ -110,7 +111,8 @@ def score_imputations(
     if not bool(known.any()):
         return None
     if not bool(torch.isfinite(draws[:, known]).all()):
-        raise ValueError("a draw of a hidden cell is not finite")
+        message = "a draw of a hidden cell is not finite"
+        raise FitError(message, "the parameters of the run are out of range: fit again")
     scores: dict[str, Scores] = {}
     for c, column in enumerate(columns):
         if bool(known[:, c].any()):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from vgi_cli.columns.numerals import Bools, Floats
+from vgi_cli.errors import FitError
 from vgi_cli.table.inputs import scratch, scratch_errors
 
 
@@ -34,10 +35,12 @@ class SpooledDraws:
         self._end = 0
 
     def add(self, first: int, missing: Bools, values: Floats) -> None:
-        """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]."""
+        """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]. FitError for one that is not
+        finite."""
         cells = np.ascontiguousarray(values[:, missing])
         if not np.isfinite(cells).all():
-            raise ValueError(f"a fill in rows {first} to {first + len(missing) - 1} is not finite")
+            message = f"a fill in rows {first} to {first + len(missing) - 1} is not finite"
+            raise FitError(message, "the parameters of the run are out of range: fit again")
         self._places[first] = self._end, cells.shape[1]
         with scratch_errors(self._near):
             self._file.seek(self._end)

@@ -116,7 +116,7 @@ def score(
 ) -> dict[str, Hidden]:
     """Scores of draws [m, R, columns] of the cells hidden [R, columns] of rows that stand at `places` [R] in a table of
     codes [N, columns], against as many draws from the column's observed cells."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(seed % 2**64)  # which may be negative
     found = {}
     for j, column in enumerate(columns):
         which = hidden[:, j]
