@@ -27,7 +27,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from unittest import mock
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -45,6 +45,7 @@ from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import set_threads
 from vgi_cli.maths.noise import KeyedNoise, mix64
+from vgi_cli.maths.products import Products, rounded
 from vgi_cli.methods.base import Events, Resources, StepEnd
 from vgi_cli.methods.loop import Stage
 from vgi_cli.methods.vgi import vgi
@@ -356,6 +357,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--compile", default="on", choices=["on", "off"], help="CUDA graphs on a GPU")
+    parser.add_argument(
+        "--products", nargs="+", default=["float32"], choices=get_args(Products), help="factors of matrix products"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     set_threads(args.threads)
@@ -366,7 +370,12 @@ def main() -> None:
         "threads": args.threads,
     }
     every = works(args.miniboone)
-    results["works"] = {name: measure(name, every[name], args, device) for name in args.works}
+    results["works"] = {}
+    for name in args.works:
+        for products in args.products:
+            with rounded(products):
+                label = name if products == "float32" else f"{name}, {products}"
+                results["works"][label] = measure(name, every[name], args, device)
     results["plain"] = [against_plain(name, every[name], args, device) for name in args.plain]
     results["slopes"] = slopes(args, device) if args.slopes else {}
     results["use"] = {name: in_use(every[name], args, device) for name in args.use}

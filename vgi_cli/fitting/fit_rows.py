@@ -48,6 +48,7 @@ from vgi_cli.fitting.validation import make_validator
 from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
+from vgi_cli.maths import products
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
@@ -324,6 +325,9 @@ def start(job: Job) -> tuple[Job, State]:
     given the recipe and the rows."""
     recipe, work = job.recipe, job.work
     method: Any = recipe.method.algorithm
+    wanted = recipe.method_settings
+    if isinstance(wanted, AscentConfig) and wanted.optim.products == "bfloat16":
+        _check_products(job.device)
     dtype = getattr(torch, recipe.method.entry.traits.precision)
     table = job.train.table.to(dtype=dtype, device=job.device)
     config = recipe.model_settings.settled(table.layout)
@@ -355,7 +359,10 @@ def start(job: Job) -> tuple[Job, State]:
         state.respread = own.respread(recipe.seed)
         weight = table.relative_weight
         state.row_weight = None if weight is None else weight.to(state.chains.x)
-    elif isinstance(wanted := recipe.method_settings, AscentConfig) and wanted.optim.schedule == "plateau":
+    elif isinstance(wanted, AscentConfig) and wanted.optim.products != "float32":
+        message = f"optim.products: method {recipe.method.name} cannot round the factors of products"
+        raise UsageError(message, "leave it out")
+    elif isinstance(wanted, AscentConfig) and wanted.optim.schedule == "plateau":
         raise UsageError(
             f"method {recipe.method.name} cannot follow optim.schedule=plateau: its state is not one of the loop that "
             "lets rows enter later",
@@ -366,6 +373,14 @@ def start(job: Job) -> tuple[Job, State]:
     elif recipe.compile == "on":
         work.reporter.say(f"--compile on: method {recipe.method.name} has no step to compile")
     return replace(job, recipe=settled(recipe, state)), cast(State, state)
+
+
+def _check_products(device: torch.device) -> None:
+    """UsageError where no products of bfloat16 numbers are to be had."""
+    if device.type != "cpu":
+        raise UsageError(f"optim.products=bfloat16 is for the CPU, and this fit is on {device}", "leave it out")
+    if not products.available():
+        raise UsageError("optim.products=bfloat16: this processor does not multiply bfloat16 numbers", "leave it out")
 
 
 def work_of_step(model: torch.nn.Module, rows: int) -> float:

@@ -27,6 +27,7 @@ from vgi_cli.chains.store.packed import Batch, Chains, Whole
 from vgi_cli.data import TensorTable
 from vgi_cli.errors import FitError
 from vgi_cli.maths.noise import mix64
+from vgi_cli.maths.products import rounded
 from vgi_cli.methods.base import EpochEnd, Parts, Standing, State, StepEnd
 from vgi_cli.methods.optimisation import (
     AscentConfig,
@@ -106,6 +107,7 @@ class LoopState(State):
         self._all = (chains.incomplete[~empty] if len(self.empty) else chains.incomplete, chains.complete)
         n = sum(map(len, self._all))
         self.schedule = config.optim.schedule or "cosine"
+        self.products = config.optim.products if chains.x.device.type == "cpu" else "float32"
         self.turn: int | None = None
         self.lr = config.optim.lr or theta.learning_rate
         self.batch_size = batch_size_of(config.optim, n)
@@ -318,7 +320,8 @@ class LoopState(State):
         due = not self._good or (self.position == 0 and self.stage_epoch % every == 0)
         here = self._copied() if due else {}
         try:
-            yield
+            with rounded(self.products):
+                yield
         except torch.linalg.LinAlgError:
             if not self.ranks.alone:  # the others do not hear of it
                 raise

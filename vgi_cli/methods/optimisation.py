@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.chains.store.placement import Setting
+from vgi_cli.maths.products import Products
 from vgi_cli.methods.base import MethodConfig
 from vgi_cli.ranges import Clip, Epochs, Imputations, Rate, Rows, ShareBelow1
 from vgi_cli.ranks import ALONE, Ranks
@@ -28,6 +29,7 @@ class GradientConfig(MethodConfig):
     clip        largest norm of a gradient; None: no clipping
     average     share of the main stage (`plateau`: of what comes after it), at its end, over which the model's
                 parameters are averaged
+    products    what the factors of matrix products of a step are rounded to (maths/products.py), on a CPU
     """
 
     lr: Rate | None = None
@@ -35,6 +37,7 @@ class GradientConfig(MethodConfig):
     schedule: Literal["cosine", "constant", "plateau"] | None = None
     clip: Clip | None = 5.0
     average: ShareBelow1 = 0.25
+    products: Products = "float32"
 
 
 class AscentConfig(MethodConfig):

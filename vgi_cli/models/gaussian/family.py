@@ -193,7 +193,8 @@ class ColumnLaw(NamedTuple):
         weight, own = self.log_weights.exp(), self.mean + self.sd * torch.special.ndtri(u)[:, None]
         low, high = own.amin(-1), own.amax(-1)
         near, height = NEAR * self.sd.amax(-1), weight / (self.sd * math.sqrt(2 * math.pi))
-        x, found = (weight * own).sum(-1).clamp(low, high), torch.zeros_like(u, dtype=torch.bool)
+        x: Tensor = (weight * own).sum(-1).clamp(low, high)
+        found = torch.zeros_like(u, dtype=torch.bool)
         for _ in range(MOST_STEPS):
             z = (x[:, None] - self.mean) / self.sd
             error = (weight * torch.special.ndtr(z)).sum(-1) - u
