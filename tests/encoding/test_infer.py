@@ -338,6 +338,10 @@ class TestJson:
             "schema.json: damaged (columns.1.scale: Input should be a dictionary or an instance of Scale)"
             " | restore the run folder, or fit again"
         )
+        for changes in ({"sd": -2.0}, {"lattice": {"decimals": 0, "step": -1, "origin": 0}}):
+            columns = [{**c, **changes} if c["kind"] == "integer" else c for c in raw["columns"]]
+            message = self.damaged(json.dumps({**raw, "columns": columns}))
+            assert "Input should be greater than 0" in message and next(iter(changes)) in message
         twice = {**raw, "columns": raw["columns"] * 2}
         assert "do not fit together" in self.damaged(json.dumps(twice))
 

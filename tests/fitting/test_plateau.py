@@ -248,6 +248,24 @@ def test_too_few_rows_to_hold_any_out_are_refused_by_hand(rows: int, used: int, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("model", "method", "rows", "expected"),
+    [
+        ("vae", "miwae", 49, None),
+        ("vae", "miwae", 50, "plateau"),
+        ("vae", "miwae", plateau.MOST_LATENT - 1, "plateau"),
+        ("vae", "miwae", plateau.MOST_LATENT, None),
+        ("flow", "vgi", plateau.MOST_LATENT, "plateau"),
+    ],
+)
+def test_a_model_with_latents_is_watched_where_rows_are_few(
+    model: str, method: str, rows: int, expected: str | None
+) -> None:
+    recipe = Recipe(model=ModelChoice(model), method=MethodChoice(method))
+    table = make_table(torch.randn(rows, 3), torch.zeros(rows, 3, dtype=torch.bool))
+    assert plateau.settled(recipe, table, ()).optim.get("schedule") == expected
+
+
 def test_plmcmc_is_refused_by_hand(tmp_path: Path) -> None:
     """Its rounds come at shares of all epochs: rows that enter would be fitted with values from before any round."""
     settings = {"optim.schedule": "plateau", "bootstrap": "none", "model.steps": 1, "model.hidden": 8}

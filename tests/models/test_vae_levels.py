@@ -119,6 +119,16 @@ def test_what_fills_holes_for_an_encoder_are_levels() -> None:
 
 
 @pytest.mark.parametrize("variance", ["column", "latent"])
+@pytest.mark.filterwarnings("error")
+def test_rows_of_levels_alone_start_without_a_warning(variance: str) -> None:
+    layout = Layout.of(["g", "h"], levels=[3, 2])
+    vae = VariationalAutoencoder.build(VaeConfig(variance=variance), layout)
+    vae.initialise(torch.tensor([[0.0, 1.0], [2.0, 0.0]]), generator())
+    law = vae.decode(torch.zeros(1, vae.latents))
+    assert bool(torch.isfinite(law.log_cells(torch.zeros(1, 2))).all())
+
+
+@pytest.mark.parametrize("variance", ["column", "latent"])
 def test_starts_at_the_frequencies_of_the_levels(variance: str) -> None:
     x = random_rows(3000, generator())
     x[:, 1] = (x[:, 0] > 0.5) * 2.0  # level 1 never occurs

@@ -135,6 +135,16 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
             "the standard error of 'x1' in imputation 1 is 1e-200: too small to be squared (they may be from 1e-150 to "
             "1e+150)",
         ),
+        (
+            ([1.0, -1e200], [0.5, 0.5]),
+            {},
+            "the estimate of 'x1' in imputation 2 is -1e+200: too large to be squared (up to 1e+150)",
+        ),
+        (
+            ([1.0, 1e200],),
+            {"covariances": [0.5, 0.5]},
+            "the estimate of 'x1' in imputation 2 is 1e+200: too large to be squared (up to 1e+150)",
+        ),
         (([1.0, np.nan], [0.5, 0.5]), {}, "the estimate of 'x1' in imputation 2 is not a finite number: nan"),
         (([1.0, 2.0], [0.5, 0.5]), {"covariances": [1, 1]}, "expected either standard errors or covariances"),
         (([1.0, 2.0],), {"terms": ["a"]}, "expected either standard errors or covariances"),
@@ -211,6 +221,10 @@ def changed(**cells: Any) -> pd.DataFrame:
             changed(std_error={5: "1e299"}),
             "the standard error of 'b' in imputation 3 is 1e+299: too large to be squared (they may be from 1e-150 to "
             "1e+150)",
+        ),
+        (
+            changed(estimate={5: "1e299"}),
+            "the estimate of 'b' in imputation 3 is 1e+299: too large to be squared (up to 1e+150)",
         ),
         (changed()[:2], "pooling needs two imputations or more, got 1"),
         (

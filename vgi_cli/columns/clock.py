@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells
@@ -265,7 +266,7 @@ class Clock:
     what: What
     unit: Tick
     origin: int
-    step: int
+    step: PositiveInt
     format: str
     digits: int = 0
     ragged: bool = False

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -47,7 +48,7 @@ class Lattice:
     """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
 
     decimals: int
-    step: int
+    step: PositiveInt
     origin: int
 
     @property

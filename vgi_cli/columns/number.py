@@ -9,6 +9,7 @@ from functools import cached_property, reduce
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
+from pydantic import PositiveFloat
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import (
@@ -130,7 +131,7 @@ class Number(ModelledColumn):
     spikes: tuple[Spike, ...] = ()
     levels: tuple[float, ...] = ()
     scale: Scale
-    sd: float | None = None
+    sd: PositiveFloat | None = None
     decimals: int = 0
     digits: int = 17
 

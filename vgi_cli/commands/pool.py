@@ -94,6 +94,7 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
     values = _numbers(table, str(names["estimate"]))[at]
     matrices = None
     if covariances:
+        refuse_extreme(values, None, terms)
         matrices = _matrices(table, covariances, terms, at)
         variances = np.diagonal(matrices, 0, 1, 2).copy()
         if names["std_error"] is not None:
@@ -106,7 +107,7 @@ def estimates_of(table: Table, df_complete: float | None = None) -> Estimates:
                 )
     else:
         errors = _numbers(table, str(names["std_error"]))[at]
-        refuse_extreme(errors, terms)
+        refuse_extreme(values, errors, terms)
         variances = squared(errors)
     return Estimates(tuple(terms), values, variances, matrices, math.inf if df_complete is None else df_complete)
 

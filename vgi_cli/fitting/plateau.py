@@ -36,6 +36,10 @@ from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
 """With fewer rows nothing can be held out."""
+MOST_LATENT = 400
+"""Of as many rows or more a model with latents is trained as long as planned, at a rate that falls from the beginning:
+it does not learn them by heart in that time, and what it still gains is too little a row for held-out rows to see, yet
+whole standard errors of what the imputations say (docs/research/benchmarks.md)."""
 HELD, MOST_HELD = 0.2, 500
 """Share of the rows that is held out, and their largest number."""
 PATIENCE, GAIN = 3, 0.03
@@ -50,9 +54,12 @@ BUDGET = Budget(particles=8, pilot=32, bundle=8, moves=48, samples=3000, simulat
 
 def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
     """The recipe with schedule `plateau` and its largest number of epochs, where nobody says how long to train, the
-    model is flexible, the method one that climbs by Adam and lets itself be judged early, and the rows are enough; else
-    as it is. `said`: keys of settings that somebody gave. UsageError where somebody asks for that schedule, and the
-    method or the rows are not for it."""
+    model is flexible, the method one that climbs by Adam and lets itself be judged early, and the rows are enough (and
+    few, for a model with latents); else as it is. UsageError where somebody asks for that schedule, and the method or
+    the rows are not for it.
+
+    said  keys of settings that somebody gave
+    """
     entry, config, n = recipe.model.entry, recipe.method_settings, len(table.used)
     if not isinstance(config, AscentConfig):
         return recipe
@@ -61,7 +68,8 @@ def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
         return recipe
     nobody_says = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    if "optim.schedule" in said or not (nobody_says and config.piloted and scored and n >= FEWEST):
+    rows = n >= FEWEST and ("latent" not in entry.provides or n < MOST_LATENT)
+    if "optim.schedule" in said or not (nobody_says and config.piloted and scored and rows):
         return recipe
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
 

@@ -117,8 +117,7 @@ def from_arrays(
     names = tuple(f"x{i + 1}" for i in range(P)) if terms is None else tuple(terms)
     if len(names) != P or len(set(names)) != P:
         raise InputError(f"terms: expected {P} different names, got {list(names)}", "one for each estimate")
-    if errors is not None:
-        refuse_extreme(errors, names)
+    refuse_extreme(estimates, errors, names)
     return Estimates(names, estimates, variances, matrices, np.inf if df_complete is None else df_complete)
 
 
@@ -197,9 +196,17 @@ def squared(errors: Floats) -> Floats:
         return np.asarray(errors * np.abs(errors))
 
 
-def refuse_extreme(errors: Floats, terms: Sequence[str]) -> None:
-    """InputError where a standard error of [m, P] is so large or so small that its square is no number to count
-    with."""
+def refuse_extreme(estimates: Floats, errors: Floats | None, terms: Sequence[str]) -> None:
+    """InputError where an estimate of [m, P] is so large, or its standard error (None: there is none) so large or so
+    small, that its square is no number to count with."""
+    for i, j in np.argwhere(np.isfinite(estimates) & (np.abs(estimates) > LARGEST))[:1]:
+        raise InputError(
+            f"the estimate of '{terms[j]}' in imputation {i + 1} is {estimates[i, j]:g}: too large to be squared "
+            f"(up to {LARGEST:g})",
+            "give the estimates and their standard errors in larger units",
+        )
+    if errors is None:
+        return
     for what, units, bad in (
         ("too large", "larger", np.isfinite(errors) & (errors > LARGEST)),
         ("too small", "smaller", (errors > 0) & (errors < 1 / LARGEST)),

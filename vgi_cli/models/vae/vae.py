@@ -102,7 +102,7 @@ class VariationalAutoencoder(Relaxable):
         self.code.initialise(x, generator)
         bias, c = self.decoder.outlet.bias, self.kinds.c
         numbers = x if self.kinds.plain else x[:, self.kinds.continuous.to(x.device)]
-        variance = numbers.double().var(0, correction=0).clamp(min=1e-2).log().to(bias)
+        variance = numbers.double().var(0, correction=0).clamp(min=1e-2).log().to(bias) if c else bias[:0]
         bias[:c] = numbers.double().mean(0).to(bias)
         levels, thresholds = self.kinds.at_frequencies(x)
         bias[len(bias) - len(levels) :] = levels.to(bias)
