@@ -253,9 +253,9 @@ def test_too_few_rows_to_hold_any_out_are_refused_by_hand(rows: int, used: int, 
     [
         ("vae", "miwae", 49, None),
         ("vae", "miwae", 50, "plateau"),
-        ("vae", "miwae", plateau.MOST_LATENT - 1, "plateau"),
-        ("vae", "miwae", plateau.MOST_LATENT, None),
-        ("flow", "vgi", plateau.MOST_LATENT, "plateau"),
+        ("vae", "miwae", plateau.LATENT_ROWS - 1, "plateau"),
+        ("vae", "miwae", plateau.LATENT_ROWS, None),
+        ("flow", "vgi", plateau.LATENT_ROWS, "plateau"),
     ],
 )
 def test_a_model_with_latents_is_watched_where_rows_are_few(

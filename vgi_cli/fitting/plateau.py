@@ -36,7 +36,7 @@ from vgi_cli.settings.recipe import Recipe
 
 FEWEST = 50
 """With fewer rows nothing can be held out."""
-MOST_LATENT = 400
+LATENT_ROWS = 400
 """Of as many rows or more a model with latents is trained as long as planned, at a rate that falls from the beginning:
 it does not learn them by heart in that time, and what it still gains is too little a row for held-out rows to see, yet
 whole standard errors of what the imputations say (docs/research/benchmarks.md)."""
@@ -68,7 +68,7 @@ def settled(recipe: Recipe, table: TensorTable, said: Container[str]) -> Recipe:
         return recipe
     nobody_says = config.optim.schedule is None and recipe.epochs is None and recipe.val is None
     scored = bool({"density", "latent"} & entry.provides) and "marginal" not in entry.provides
-    rows = n >= FEWEST and ("latent" not in entry.provides or n < MOST_LATENT)
+    rows = n >= FEWEST and ("latent" not in entry.provides or n < LATENT_ROWS)
     if "optim.schedule" in said or not (nobody_says and config.piloted and scored and rows):
         return recipe
     return recipe.with_optim(schedule="plateau").replace(epochs=math.ceil(SHARE * planned_epochs(config, n)))
