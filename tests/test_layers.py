@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vgi_cli"
 
-_BASE = {"errors", "notation", "version", "fast", "ranges"}
+_BASE = {"background", "errors", "notation", "version", "fast", "ranges"}
 _CORE = _BASE | {"data", "layout", "maths", "ranks", "registry", "scratch"}
 _FITS = _CORE | {"models", "conditionals", "chains"}
 _OUTER = _FITS | {
@@ -34,7 +34,7 @@ _OUTER = _FITS | {
 }
 ALLOWED: dict[str, set[str]] = {
     # what each part of the package may import, besides itself
-    **{part: set[str]() for part in ("errors", "fast", "notation", "ranges", "ranks", "reporting")},
+    **{part: set[str]() for part in ("background", "errors", "fast", "notation", "ranges", "ranks", "reporting")},
     "version": {"fast"},
     "layout": _BASE,
     "scratch": _BASE,

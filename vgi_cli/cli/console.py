@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO, cast
 
+from vgi_cli.background import Background
 from vgi_cli.cli.panel import Panel, duration, short
 from vgi_cli.cli.visible import Unheard, visible
 from vgi_cli.errors import UsageError, VgiError, nearest
@@ -166,8 +167,8 @@ class Console(Reporter):
             self._shown = progress, self.clock()
         self.tick()
         if self._ended is None:
-            self._ended = threading.Event()
-            threading.Thread(target=self._beat, args=(self._ended,), daemon=True).start()
+            self._ended = ended = threading.Event()
+            Background(lambda: self._beat(ended))
 
     def tick(self) -> None:
         """Print the plain line that is due, if there is one; a stage that does not report still has its line."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from vgi_cli.background import Background
 from vgi_cli.reporting import Progress
 
 BEAT = 0.5
@@ -136,8 +137,7 @@ class Panel:
             highlight=False,
             emoji=False,
         )
-        self._thread = threading.Thread(target=self._beat, daemon=True)
-        self._thread.start()
+        self._thread = Background(self._beat)
 
     def update(self, progress: Progress) -> None:
         """Something to draw, at the next beat."""

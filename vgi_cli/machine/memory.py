@@ -12,6 +12,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from vgi_cli.background import Background
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget, ample
 from vgi_cli.errors import FitError
@@ -48,7 +49,7 @@ class Ceiling:
     def __init__(self) -> None:
         self.limit: int | None = None
         self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Background | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -62,8 +63,7 @@ class Ceiling:
         """Begin to keep below so many bytes."""
         self.limit = limit
         if self._thread is None and RESIDENT.exists():
-            self._thread = threading.Thread(target=self._watch, args=(limit,), name="memory", daemon=True)
-            self._thread.start()
+            self._thread = Background(lambda: self._watch(limit))
 
     def _watch(self, limit: int) -> None:
         while not self._over.wait(INTERVAL):

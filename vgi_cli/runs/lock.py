@@ -25,6 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from vgi_cli.background import Background
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.version import command_line
 
@@ -158,8 +159,7 @@ def sole_writer(path: Path) -> Iterator[None]:
     try:
         seen = _system_lock(lock)
         _take(lock, seen)
-        beating = threading.Thread(target=lock.beat, daemon=True)
-        beating.start()
+        beating = Background(lock.beat)
         _held[key] = lock
         try:
             yield

@@ -129,14 +129,13 @@ class TreesImputer(Imputer):
             for j in columns:
                 rows = missing[:, j].nonzero()[:, 0]
                 index = torch.nn.functional.pad(rows, (0, -len(rows) % TOGETHER), value=int(rows[-1]))
-                some, at = x[index], u[index, j]
-                cell = Cell(laws, self._indicators, some, j)
-                drawn = cell.revised(self._trees[number][j], torch.arange(len(index)), at)
+                cell = Cell(laws, self._indicators, x, j)
+                drawn = cell.revised(self._trees[number][j], index, u[index, j])[: len(rows)]
                 outside = ~((drawn >= box.low[j]) & (drawn <= box.high[j]))
                 if bool(outside.any()):
-                    again = laws.redraw(some, j, box.low[j], box.high[j], choice[index, j], at)
+                    again = laws.redraw(x, j, box.low[j], box.high[j], choice[:, j], u[:, j])[rows]
                     drawn = torch.where(outside, again, drawn)
-                x[rows, j] = drawn[: len(rows)]
+                x[rows, j] = drawn
         self._revised += int(missing.sum())
         return x
 

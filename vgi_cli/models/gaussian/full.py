@@ -163,15 +163,15 @@ class FullObserved(Observed):
         else:
             self.holes = hole_covariance(self.precision, patterns.missing, blocks)
         logdet = 2 * self.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        away, log_prob = [], []
+        self.delta = self.x.new_empty(len(mean), *self.x.shape)  # [K, R, D] conditional means less the means
+        log_prob = []
         for k in self._together():
             delta = torch.where(self.missing, 0.0, self.x - self.means[k, None, :])
             pull = delta @ self.precision[k]
             delta = delta - apply_by_pattern(self.holes.padded[k], self.of_row, pull)
             log_det = (logdet[k, None] + self.holes.logdet[k])[:, patterns.of_row]
             log_prob.append(normal_log_prob((pull * delta).sum(-1), log_det, observed))
-            away.append(delta)
-        self.delta = _joined(away)  # [K, R, D] conditional means less the means
+            self.delta[k] = delta
         self.log_prob = _joined(log_prob).mT.to(rows.x.dtype)
 
     def _together(self) -> list[slice]:
