@@ -37,3 +37,29 @@ class Background:
         until = time.monotonic() + LATE
         while not self._ended and (self._began or time.monotonic() < until):
             time.sleep(PAUSE)
+
+
+class Ended:
+    """A word from one thread to another that something has ended. `threading.Event` may stay locked for ever where a
+    thread that waits for it meets a lack of memory."""
+
+    def __init__(self) -> None:
+        self._lock, self._said = _thread.allocate_lock(), False
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Say it; waits for nobody."""
+        if not self._said:
+            self._said = True
+            self._lock.release()
+
+    def is_set(self) -> bool:
+        """Whether it was said."""
+        return self._said
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is said, so long at most: whether it was."""
+        if self._said or not self._lock.acquire(timeout=seconds):
+            return self._said
+        self._lock.release()
+        return True

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from vgi_cli import background
-from vgi_cli.background import Background
+from vgi_cli.background import Background, Ended
 
 
 def test_it_runs_and_is_waited_for() -> None:
@@ -39,3 +39,22 @@ def test_one_that_cannot_begin_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPa
     began = time.monotonic()
     Background(lambda: None).join()
     assert time.monotonic() - began < 5
+
+
+def test_a_word_that_something_has_ended() -> None:
+    ended, heard = Ended(), []
+    assert not ended.is_set() and not ended.wait(0.01)
+    several = [Background(lambda: heard.append(ended.wait(10))) for _ in range(3)]
+    ended.set()
+    ended.set()
+    for one in several:
+        one.join()
+    assert heard == [True] * 3 and ended.is_set() and ended.wait(0)
+
+
+def test_it_is_said_though_one_who_waited_ended_before_it_let_go() -> None:
+    ended = Ended()
+    ended.set()
+    ended._lock.acquire()  # as by a thread that then met a lack of memory
+    ended.set()
+    assert ended.is_set() and ended.wait(0)

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO, cast
 
-from vgi_cli.background import Background
+from vgi_cli.background import Background, Ended
 from vgi_cli.cli.panel import Panel, duration, short
 from vgi_cli.cli.visible import Unheard, visible
 from vgi_cli.errors import UsageError, VgiError, nearest
@@ -120,7 +120,7 @@ class Console(Reporter):
         self._live = live and is_terminal(self.stream)
         self._panel: Panel | None = None
         self._lock = threading.Lock()
-        self._ended: threading.Event | None = None  # of the stage that is shown in plain lines
+        self._ended: Ended | None = None  # of the stage that is shown in plain lines
         self._shown: tuple[Progress, float] | None = None  # the last report of that stage, and when it came
         self._due = clock() + PLAIN_EVERY
 
@@ -167,7 +167,7 @@ class Console(Reporter):
             self._shown = progress, self.clock()
         self.tick()
         if self._ended is None:
-            self._ended = ended = threading.Event()
+            self._ended = ended = Ended()
             Background(lambda: self._beat(ended))
 
     def tick(self) -> None:
@@ -201,7 +201,7 @@ class Console(Reporter):
             panel, self._panel = self._panel, None
             panel.close()
 
-    def _beat(self, ended: threading.Event) -> None:
+    def _beat(self, ended: Ended) -> None:
         while not ended.wait(BEAT):
             with contextlib.suppress(VgiError):  # of a log that cannot be written: the next line that is said has it
                 self.tick()

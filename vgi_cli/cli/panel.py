@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from vgi_cli.background import Background
+from vgi_cli.background import Background, Ended
 from vgi_cli.reporting import Progress
 
 BEAT = 0.5
@@ -127,7 +127,7 @@ class Panel:
         self._drawn: tuple[list[str], os.terminal_size] | None = None
         self._lock = threading.Lock()
         self._writing = threading.RLock()
-        self._closed = threading.Event()
+        self._closed = Ended()
         self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
         self._console = Console(
             file=stream,

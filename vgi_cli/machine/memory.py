@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from vgi_cli.background import Background
+from vgi_cli.background import Background, Ended
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.chains.store.placement import MemoryBudget, ample
 from vgi_cli.errors import FitError
@@ -48,7 +47,7 @@ class Ceiling:
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        self._over = threading.Event()
+        self._over = Ended()
         self._thread: Background | None = None
 
     def __enter__(self) -> Self:

@@ -16,7 +16,6 @@ import json
 import os
 import shlex
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from vgi_cli.background import Background
+from vgi_cli.background import Background, Ended
 from vgi_cli.errors import FitError, UsageError
 from vgi_cli.version import command_line
 
@@ -53,7 +52,7 @@ class Lock:
         self.path = path
         self.descriptor = descriptor
         self.token = uuid.uuid4().hex
-        self._ended = threading.Event()
+        self._ended = Ended()
 
     def owner(self) -> dict[str, Any]:
         """What the file says."""
