@@ -172,7 +172,7 @@ class FullObserved(Observed):
             log_det = (logdet[k, None] + self.holes.logdet[k])[:, patterns.of_row]
             log_prob.append(normal_log_prob((pull * delta).sum(-1), log_det, observed))
             self.delta[k] = delta
-        self.log_prob = _joined(log_prob).mT.to(rows.x.dtype)
+        self.log_prob = torch.cat(log_prob).mT.to(rows.x.dtype)
 
     def _together(self) -> list[slice]:
         """Components that are looked at together: so many that what is made of them stays small."""
@@ -211,7 +211,7 @@ class FullObserved(Observed):
             weighted = self.delta[k] * weight[k, :, None]
             first.append(weighted.sum(1))
             second[k] += weighted.mT @ self.delta[k]
-        return responsibility.sum(0), _joined(first), second
+        return responsibility.sum(0), torch.cat(first), second
 
     def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
         """[K, J, 1 + D] weights and sums of the rows, their missing cells at their conditional means."""
@@ -227,8 +227,3 @@ def _by_row(patterns: Patterns) -> tuple[Tensor, Tensor, Tensor | None]:
     missing, R = patterns.missing[patterns.of_row], len(patterns.of_row)
     own = len(patterns.missing) == R and torch.equal(patterns.of_row, torch.arange(R, device=missing.device))
     return missing, (~missing).to(torch.float64).sum(-1), None if own else patterns.of_row
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    """Parts one after the other; the only one as it is."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
