@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import write_imputed
+from vgi_cli.columns.bounds import Bound
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.scale import Scale
 from vgi_cli.columns.schema import Schema
 from vgi_cli.errors import InputError
+from vgi_cli.table.fills import avoid_codes
 from vgi_cli.table.frames import from_frame, to_frames
 from vgi_cli.table.pandas_notes import KEY, told_to_pandas
 from vgi_cli.table.reader import read_table
@@ -149,3 +151,36 @@ def test_pandas_is_told_of_unsigned_and_decimal_types() -> None:
     schema = pa.Table.from_pandas(frame).schema
     told = told_to_pandas(schema, {"u": pa.uint16(), "d": pa.decimal128(20, 0)})
     assert b'"numpy_type": "UInt16"' in told.metadata[KEY] and b'"pandas_type": "decimal"' in told.metadata[KEY]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fill", "held"),
+    [
+        (pa.float16(), 1e-12, 2.0**-24),  # would be 0, and a bound is above it
+        (pa.float16(), 0.99999, 1 - 2.0**-11),  # would be 1
+        (pa.float32(), 1e-50, 2.0**-149),
+        (pa.float32(), 0.5, 0.5),
+        (pa.float64(), 1e-50, 1e-50),
+    ],
+)
+def test_rounding_to_a_type_of_fewer_digits_stays_within_the_bounds(
+    tmp_path: Path, kind: pa.DataType, fill: float, held: float
+) -> None:
+    numbers = pa.array(np.array([0.25, 0.75], kind.to_pandas_dtype()))
+    pq.write_table(pa.table({"x": pa.concat_arrays([numbers, pa.nulls(1, kind)])}), tmp_path / "t.parquet")
+    table = read_table([tmp_path / "t.parquet"])
+    bounds = Bound(1e-60, "sign"), Bound(float(np.nextafter(1.0, 0.0)), "sign")
+    column = Number("x", "numeric", low=0.25, high=0.75, lower=bounds[0], upper=bounds[1], scale=Scale(0.0, 1.0))
+    out = write_imputed(table, Schema((column,)), np.full((1, 3, 1), fill), layout="single", out=tmp_path / "o.parquet")
+    assert pq.read_table(out[0])["x"].to_pylist() == [0.25, 0.75, held]
+
+
+def test_fills_keep_off_numbers_that_mean_missing_once_they_are_rounded(tmp_path: Path) -> None:
+    numbers = pa.array(np.array([-0.5, 0.75, np.nan], np.float16), from_pandas=True)
+    pq.write_table(pa.table({"x": numbers}), tmp_path / "t.parquet")
+    table = read_table([tmp_path / "t.parquet"], na_values=["0"])
+    schema = Schema((Number("x", "numeric", low=-0.5, high=0.75, scale=Scale(0.0, 1.0)),))
+    draws = np.full((1, 3, 1), 1e-12)
+    assert avoid_codes(draws, table, schema) == {"x": 1}
+    write_imputed(table, schema, draws, layout="single", out=tmp_path / "o.parquet")
+    assert not read_table([tmp_path / "o.parquet"], na_values=["0"]).missing("x").any()

@@ -125,6 +125,10 @@ class Table(CellSource, ABC):
         """What the user gave that stands for a missing cell of a column: in every column, and in this one alone."""
         return [tokens for tokens in (self._tokens, self._own_tokens.get(name)) if tokens]
 
+    def precision(self, name: str) -> np.dtype[np.floating]:
+        """In which the table keeps the numbers of a column."""
+        return np.dtype(np.float64)
+
     def numbers(self, name: str) -> Numbers:
         """The column read as numbers, with where that fails."""
         if name not in self._numbers:

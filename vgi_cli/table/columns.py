@@ -157,6 +157,9 @@ class TableInFiles(Table):
     def single(self, name: str) -> bool:
         return self._first.single(name)
 
+    def precision(self, name: str) -> np.dtype[np.floating]:
+        return self._first.precision(name)
+
     def limits(self, name: str) -> tuple[float, float] | None:
         return self._first.limits(name)
 

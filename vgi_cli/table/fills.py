@@ -116,7 +116,7 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
             continue
         rows = np.flatnonzero(table.missing(column.name))
         fills = draws[:, rows, d]
-        refused = partial(_is_token, tokens, column)
+        refused = partial(_is_token, tokens, column, table.precision(column.name))
         coded = refused(fills)
         if coded.any():
             moved[column.name] = int(coded.sum())
@@ -125,10 +125,28 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
     return moved
 
 
-def _is_token(tokens: Sequence[Tokens], column: ModelledColumn, codes: Floats) -> Bools:
-    """[..] whether the texts of codes [..] stand for a missing cell."""
+def in_precision(column: ModelledColumn | ConstantColumn, values: Floats, precision: np.dtype[np.floating]) -> Floats:
+    """Numbers of a column as a table holds them that keeps it in some precision; where rounding to that leaves the
+    bounds, the next number within."""
+    if precision == np.float64:
+        return values
+    with np.errstate(over="ignore"):
+        held = values.astype(precision)
     if isinstance(column, Number):
-        return np.asarray(np.any([some.in_numbers(codes) for some in tokens], 0))
+        least, most = column.ends
+        wide = held.astype(np.float64)
+        held = np.where((wide < least) & (values >= least), np.nextafter(held, precision.type(np.inf)), held)
+        held = np.where((wide > most) & (values <= most), np.nextafter(held, precision.type(-np.inf)), held)
+    return held.astype(np.float64)
+
+
+def _is_token(
+    tokens: Sequence[Tokens], column: ModelledColumn, precision: np.dtype[np.floating], codes: Floats
+) -> Bools:
+    """[..] whether codes [..] stand for a missing cell once they are written."""
+    if isinstance(column, Number):
+        held = in_precision(column, codes, precision)
+        return np.asarray(np.any([some.in_numbers(each) for some in tokens for each in (codes, held)], 0))
     texts = pa.array(column.spell(codes.ravel(), None), pa.large_string())
     return np.asarray(np.any([some.in_texts(texts).reshape(codes.shape) for some in tokens], 0))
 

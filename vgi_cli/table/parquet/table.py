@@ -155,8 +155,11 @@ class ParquetTable(Table):
         return is_text(self._type(self.place(name)))
 
     def single(self, name: str) -> bool:
+        return self.precision(name).itemsize < 8
+
+    def precision(self, name: str) -> np.dtype[np.floating]:
         kind = self._type(self.place(name))
-        return bool(pa.types.is_float32(kind) or pa.types.is_float16(kind))
+        return np.dtype(kind.to_pandas_dtype() if pa.types.is_floating(kind) else np.float64)
 
     def limits(self, name: str) -> tuple[float, float] | None:
         kind = self._type(self.place(name))

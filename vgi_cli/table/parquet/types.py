@@ -18,7 +18,7 @@ from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import EXACT, Floats, plain
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
-from vgi_cli.table.fills import Holes
+from vgi_cli.table.fills import Holes, in_precision
 from vgi_cli.table.pandas_notes import told_to_pandas
 from vgi_cli.table.parquet.table import ParquetTable, is_number, is_text, tick_of, type_called, what_of
 
@@ -198,7 +198,8 @@ def cells(hole: Holes, values: Floats, kind: pa.DataType) -> pa.Array:
         texts = column.spell(values, 0) if isinstance(column, Number | Constant) else map(plain, numbers.tolist())
         return pa.array([_decimal(text, kind, most) for text in texts], kind)
     if pa.types.is_floating(kind):
-        return pa.array(numbers, pa.float64()).cast(kind, safe=False)
+        held = in_precision(hole.column, numbers, np.dtype(kind.to_pandas_dtype()))
+        return pa.array(held, pa.float64()).cast(kind, safe=False)
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
         return pa.array([min(int(v), limits.max) for v in numbers.tolist()], kind)
