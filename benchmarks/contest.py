@@ -1,6 +1,6 @@
 """Does `--model auto` choose well? One command: every candidate of its contests is fitted, and scored on hidden cells.
 
-    python benchmarks/contest.py --data FOLDER [--tables wine iris …] [--mechanisms mcar20 …] [--seed 11] [--rows 500]
+    python benchmarks/contest.py --data FOLDER [--tables wine iris …] [--mechanisms mcar20 …] [--seed 11] [--rows 500] [--compare flow vae]
 
 Cells of the tables of `imputation.py` are hidden. `vgi fit` compares its candidates on the table with holes; then each
 candidate is fitted to that table by its settings, with refits and 19 draws, and its CRPS on the hidden cells, which no
@@ -46,12 +46,13 @@ def crps(frame: pd.DataFrame, missing: np.ndarray, seed: int, **settings: object
     return imputation.score(truth, missing, np.where(missing, draws, truth), spent).crps, spent
 
 
-def one(frame: pd.DataFrame, missing: np.ndarray, seed: int) -> dict[str, Any] | None:
+def one(frame: pd.DataFrame, missing: np.ndarray, seed: int, compare: list[str]) -> dict[str, Any] | None:
     """A contest, and what each of its candidates is worth; None where nothing was compared."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         started = time.process_time()
-        vgi_cli.fit(frame.mask(missing), out=run, seed=seed, threads=1, set={"bootstrap": "none", "trees": "none"})
+        quick = {"bootstrap": "none", "trees": "none"}
+        vgi_cli.fit(frame.mask(missing), out=run, seed=seed, threads=1, compare=compare, set=quick)
         spent = time.process_time() - started
         league = run / "contest.json"
         if not league.exists():
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=tables, choices=tables)
     parser.add_argument("--mechanisms", nargs="+", default=["mcar50", "mar50"], choices=imputation.MECHANISMS)
     parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--compare", nargs="+", default=[], metavar="MODEL", help="models that take part too")
     parser.add_argument("--rows", type=int, default=imputation.MAX_ROWS, help="most rows of a table")
     args = parser.parse_args()
     print(HEADER)
@@ -94,7 +96,7 @@ def main() -> None:
         frame = imputation.load(args.data, table, args.rows)
         for mechanism in args.mechanisms:
             rng = np.random.default_rng([args.seed, len(ratios)])
-            found = one(frame, imputation.hide(frame.to_numpy(dtype=float), mechanism, rng), args.seed)
+            found = one(frame, imputation.hide(frame.to_numpy(dtype=float), mechanism, rng), args.seed, args.compare)
             if found is None:
                 continue
             ratios.append(found["chosen_crps"] / found["best_crps"])

@@ -14,7 +14,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
 from vgi_cli.settings.gather import load_recipe
 
-FLOW = "--model flow may describe so many rows better, in tens of times the time"
+FLOW = "--compare flow tells whether a flow describes so many rows better, in tens of times the time"
 
 
 @pytest.mark.parametrize(

@@ -239,3 +239,10 @@ def test_what_is_said_and_reported(tmp_path: Path) -> None:
     report = run.evaluate(frame)
     assert report["contest"] == league
     assert "contest.json" in run.manifest["files"]
+
+
+@pytest.mark.usefixtures("two_folds")
+def test_columns_in_their_own_units_are_compared_too(tmp_path: Path) -> None:
+    league, _ = fit(clusters(1).head(60), tmp_path / "run", {"table.transform": "none"})
+    assert {entry["transform"] for entry in league["candidates"]} == {"none"}
+    assert all("columns in their own units" in entry["title"] for entry in league["candidates"])

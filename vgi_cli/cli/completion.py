@@ -10,7 +10,7 @@ from typing import Any
 import typer.completion
 
 from vgi_cli.errors import UsageError, nearest
-from vgi_cli.registry.names import COMPLETERS, METHODS, MODELS, SAMPLERS
+from vgi_cli.registry.names import COMPLETERS, METHODS, MODELS, SAMPLERS, comparable
 from vgi_cli.reporting import Reporter
 
 _TYPER: Any = typer.completion
@@ -35,6 +35,7 @@ def _of_impute(name: str) -> Iterable[str]:
 
 VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     "model": lambda: ("auto", *MODELS),
+    "compare": comparable,
     "method": lambda: METHODS,
     "imputer": lambda: COMPLETERS,
     "sampler": lambda: ("auto", *SAMPLERS),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vgi_cli.commands.dry_run import about
 from vgi_cli.commands.requests import FitRequest
+from vgi_cli.data import spread_rows
 from vgi_cli.fitting import contest
 from vgi_cli.fitting.choosing import choose_model
 from vgi_cli.fitting.fit_rows import training_and_held
@@ -42,6 +43,7 @@ def fit_plan(
         ("model", f"{found}, after a comparison of several models on hidden cells" if compared else found),
         ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),
         *([("held out", f"{held.table.N:,} rows, which select the epoch")] if held is not None else []),
+        *([("compared too", _others(train, recipe, chosen, reporter))] if compared and recipe.compare else []),
         ("refits", f"at most {refits}, for the uncertainty of the fit" if refits else "none"),
         ("device", f"{device if gpu else 'cpu'}, {chosen.threads or 1} thread{'s' * ((chosen.threads or 1) > 1)}"),
         *_costs(train, chosen, compared, reporter),
@@ -49,6 +51,19 @@ def fit_plan(
     if chosen.time_limit is not None:
         lines.append(("time limit", str(chosen.time_limit)))
     return [*lines, where]
+
+
+def _others(train: Rows, recipe: Recipe, chosen: Recipe, reporter: Reporter) -> str:
+    """The models that are compared beside, with the time that their fits to parts of the rows take, by trials."""
+    rows = train.at(spread_rows(train.table.N, contest.ROWS * (contest.FOLDS - 1) // contest.FOLDS))
+    words = []
+    with reporter.stage(TRYING), one_thread():
+        for name in recipe.compare:
+            _, own = contest.compared(chosen, name, transformed=True)
+            found = tried(rows, own.replace(bootstrap="none"))
+            time = "time not known" if found.seconds is None else f"at most {about(contest.FOLDS * found.seconds)}"
+            words.append(f"{name} ({time} for {contest.FOLDS} fits)")
+    return ", ".join(words)
 
 
 def _costs(train: Rows, recipe: Recipe, compared: bool, reporter: Reporter) -> list[tuple[str, str]]:

@@ -97,7 +97,7 @@ def first_fit(recipe: Recipe, table: Table, schema: Schema, fit: First, work: Wo
     chosen = fitted.recipe
     recipe = recipe.replace(model=chosen.model, posterior_components=chosen.posterior_components)
     recipe = recipe.with_method(chosen.method.name).with_table(transform=chosen.table.transform)
-    recipe = recipe.replace(average=chosen.average)
+    recipe = recipe.replace(average=chosen.average, compare=())
     league = {CONTEST: fitted.run.text(CONTEST)} if fitted.run.holds(CONTEST) else {}
     return Held(recipe, {HOLDOUT: json_bytes(values).decode(), **league})
 

@@ -75,7 +75,7 @@ def choose(N: int, d: int, share_missing: float, partial: int, levels: int = 0) 
         wide = {"covariance": "factor", "factors": WIDE_FACTORS} if d - levels > FULL_UP_TO else {}
         return Choice("mixture", "em", why, {"components": 1, **wide}, refits=False)
     if d > 1 and N * (1.0 - share_missing) >= max(FLOW_ROWS, FLOW_ROWS_PER_COLUMN * d):
-        many = "--model flow may describe so many rows better, in tens of times the time"
+        many = "--compare flow tells whether a flow describes so many rows better, in tens of times the time"
         return Choice("mixture", "em", f"{size} ({many})")
     return Choice("mixture", "em", size)
 
@@ -98,14 +98,22 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
         if not choice.refits and recipe.bootstrap == "auto":
             recipe = recipe.replace(bootstrap="none")
         method = method or choice.method
-        reporter.say(f"model: {_density(model, table.layout)}, fitted by {_title(method)}: {why}")
+        line = model_line(recipe.with_model(model).with_method(method), table.layout)
+        reporter.say(f"{line}: {why}")
+        for name in recipe.compare:
+            check_discrete(recipe.with_model(name).with_method(registry.MODELS[name].traits.method), table.layout)
     elif method is None:
         method = registry.MODELS[model].traits.method
         reporter.say(f"fitting by {_title(method)} ({registry.MODELS[model].traits.because})")
     recipe = recipe.with_model(model).with_method(method)
-    raise_problems(components.check(recipe, {**as_settings(recipe), **said}))
+    raise_problems(components.check(recipe.replace(compare=()), {**as_settings(recipe), **said}))
     check_discrete(recipe, table.layout)
     return recipe.with_model(**recipe.method.algorithm.fixed)
+
+
+def model_line(recipe: Recipe, layout: Layout) -> str:
+    """Model and method of a recipe in words."""
+    return f"model: {_density(recipe.model.name, layout)}, fitted by {_title(recipe.method.named)}"
 
 
 def check_discrete(recipe: Recipe, layout: Layout) -> None:

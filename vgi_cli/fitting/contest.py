@@ -13,12 +13,18 @@ The first candidate has its size chosen as ever (`methods/em/sizing`). The other
 where one of them is best, it is scored once more with the size that is chosen for itself. Rows, folds and work are
 counted, so that the same table and seed give the same winner on every machine; only a time limit ends a contest by the
 clock.
+
+Models that EM does not fit (`--compare flow`) come last: each is fitted to the folds by its own method, whole, and
+draws as `vgi impute` draws from it. By hidden cells it also has to beat the average of the others, for that is what
+imputes where they win.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -29,12 +35,16 @@ from vgi_cli.completers.base import GivenUp, ask
 from vgi_cli.data import TensorTable
 from vgi_cli.encoding.encoder import box, decode
 from vgi_cli.encoding.recode import recoder
+from vgi_cli.errors import FitError, Interrupted
 from vgi_cli.evaluation.imputation import fair_crps
+from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
 from vgi_cli.fitting.averaging import other_transforms, selected
+from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.device import set_threads
+from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods.em.em import completed
 from vgi_cli.methods.em.sizing import EPOCHS, TOLERANCE, choose_size, plain
@@ -42,15 +52,19 @@ from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.models.gaussian.mixture import FULL_UP_TO, GaussianMixture, MixtureConfig
-from vgi_cli.reporting import CONTEST, Silent, Stage
-from vgi_cli.samplers.base import Box
+from vgi_cli.registry import names as registry
+from vgi_cli.reporting import CONTEST, TRAINING, Lines, Progress, Silent, Stage
+from vgi_cli.runs.store import CHAINS
+from vgi_cli.samplers.base import Box, Imputer, SamplerInput
 from vgi_cli.samplers.base import impute as impute_rows
 from vgi_cli.samplers.exact import ExactImputer
-from vgi_cli.settings.recipe import Averaged, Recipe
+from vgi_cli.settings.recipe import Averaged, MethodChoice, ModelChoice, Recipe
 
 Score = Literal["cells", "loglik"]
 
 TRANSFORMS = {"normal": "columns bent to normal", "linear": "columns as they are"}
+UNSCALED = "columns in their own units"
+"""What `table.transform=none` is called; it is no candidate where nobody says it."""
 FEWEST = 30
 """With fewer rows nothing is compared: the first candidate is taken."""
 ROWS = 1_500
@@ -74,6 +88,10 @@ SIZES, SIZED_ROWS = 3, 5_000
 """Numbers of components that a mixture of an average has in turn, in tables of up to so many rows; beyond, one."""
 SHARE = 0.4
 """Of the time that is left under a time limit."""
+FIT_SHARE = 0.7
+"""Of the time that a fold of a candidate has that EM does not fit, for the fit; the rest is for its scores."""
+OTHERS = 8
+"""Of the stage, how much longer a candidate takes that EM does not fit than all that it does."""
 SMOOTHING = 0.5
 """Draws that each level of a column has beside those that were drawn."""
 
@@ -84,6 +102,29 @@ class Candidate(NamedTuple):
     title: str
     recipe: Recipe
     rows: Rows
+
+
+Fit = Callable[[Rows, Recipe, Work], Fitted]
+"""Fits rows by a recipe, in memory."""
+
+
+class Judge(NamedTuple):
+    """A model that was fitted to some rows, and judges others.
+
+    log_prob    (x, missing, keys) of rows -> [R] the log density of their observed cells, encoded
+    imputer     draws their hidden cells
+    dtype       in which it takes them
+    parameters  how many it has
+    """
+
+    log_prob: Callable[[Tensor, Tensor, Tensor], Tensor]
+    imputer: Imputer
+    dtype: torch.dtype
+    parameters: int
+
+
+FitFold = Callable[[Recipe, Rows, int], Judge]
+"""Fits the rows of all folds but one, whose number it is told, by the method of a recipe."""
 
 
 class Drawn(NamedTuple):
@@ -127,6 +168,7 @@ class Scores(NamedTuple):
     coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, in units in which it should
               be 0.9; None: there are no numbers
     drawn     the draws themselves: the same cells in the same order for all candidates
+    parameters  of the model
     """
 
     cells: Tensor
@@ -135,6 +177,7 @@ class Scores(NamedTuple):
     log_score: float | None
     coverage: float | None
     drawn: Drawn
+    parameters: int
 
 
 class Folds(NamedTuple):
@@ -182,8 +225,76 @@ def _half_mean_difference(values: Tensor) -> float:
     return float((rank * values.sort().values).sum() / (n * (n - 1)))
 
 
+def fit_by_em(recipe: Recipe, rows: Rows, number: int, starts: dict[int, tuple[Tensor, Tensor]]) -> Judge:
+    """A mixture or `fa`, fitted by a short climb; `starts`: as in Folds."""
+    family = cast(type[GaussianFamily], recipe.model.family)
+    em = em_settings(recipe)
+    train = rows.table.to(dtype=torch.float64)
+    generator = stream(recipe.seed, f"contest/{number}")
+    if number in starts:
+        start, state = starts[number]
+        generator.set_state(state)
+    else:
+        start = completed(train, generator)
+        starts[number] = start, generator.get_state()
+    model = built(family, recipe.model_settings, train.layout).double()
+    model.initialise(start, generator)
+    penalty = model.penalty(em.pooling, em.floor)
+    climb(model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
+    imputer = ExactImputer([model])
+    return Judge(lambda x, m, _: model.marginal_log_prob(x, m), imputer, torch.float64, model.free_parameters())
+
+
+def fit_as_ever(recipe: Recipe, rows: Rows, fit: Fit, work: Work, over: Callable[[], bool]) -> Judge:
+    """Any model, fitted by its own method, whole, but for refits. GivenUp where the time limit left no time for it.
+
+    work  of the fit
+    over  whether the time for scores is over: OutOfTime then
+    """
+    alone = recipe.replace(
+        bootstrap="none",
+        average="none",
+        trees="none",
+        val=None,
+        select="loglik",
+        holdout_cells=None,
+        stop_after=None,
+        time_limit=None,
+    )
+    try:
+        fitted = fit(rows, alone, work)
+    except TimeUp:
+        raise GivenUp from None
+    finally:
+        set_threads(recipe.threads or 1)
+    own, levels = fitted.recipe, bool(fitted.layout.discrete)
+    entry = registry.SAMPLERS[registry.choose_sampler("auto", own.model.name, own.method.named, levels=levels)]
+    model, q = fitted.model, fitted.conditionals
+    chains = entry.needs & {"conditionals", "imputations"}
+    inputs = SamplerInput(
+        (model,),
+        fitted.layout,
+        q if chains else None,
+        fitted.held if chains else {},
+        chains=fitted.run.tensors(CHAINS) if chains else {},
+    )
+
+    def log_prob(x: Tensor, missing: Tensor, keys: Tensor) -> Tensor:
+        return observed_log_prob(model, q, x, missing, seed=recipe.seed, rows=keys, progress=giving_up(over)).values
+
+    dtype = next(model.parameters()).dtype
+    imputer = entry.load()(inputs)
+    imputer.watch = giving_up(over)
+    return Judge(log_prob, imputer, dtype, sum(each.numel() for each in model.parameters()))
+
+
 def score(
-    candidate: Candidate, columns: Sequence[Column], parts: Tensor, fold: Tensor, known: Folds
+    candidate: Candidate,
+    columns: Sequence[Column],
+    parts: Tensor,
+    fold: Tensor,
+    known: Folds,
+    fit: FitFold | None = None,
 ) -> Iterator[Scores | float]:
     """Fit a candidate to all folds but one, score it on that one, and so on; yields the share that is done, and at the
     end the scores.
@@ -191,11 +302,11 @@ def score(
     parts  [R, columns] to which part each cell belongs
     fold   [R]
     known  what the transform of the candidate has in common with others, by fold: what is not there yet is added
+    fit    of a candidate that EM does not fit
     """
     coded_by, starts = known
     recipe, rows = candidate.recipe, candidate.rows
-    family = cast(type[GaussianFamily], recipe.model.family)
-    em = em_settings(recipe)
+    parameters = 0
     R, n = len(fold), len(columns)
     cells, loglik = torch.zeros(R, dtype=torch.float64), torch.zeros(R, dtype=torch.float64)
     losses, covered = torch.zeros(R, n, dtype=torch.float64), torch.zeros(R, n, dtype=torch.float64)
@@ -209,34 +320,25 @@ def score(
             coded_by[number] = rows.anew(recipe, kept) if few else rows
         coded = coded_by[number]
         schema = coded.source.schema  # type: ignore[union-attr]
-        table = coded.table.to(dtype=torch.float64)
-        train, held = table.rows(kept), table.rows(out)
-        train = train.rows(~train.missing.all(1))
-        generator = stream(recipe.seed, f"contest/{number}")
-        if number in starts:
-            start, state = starts[number]
-            generator.set_state(state)
-        else:
-            start = completed(train, generator)
-            starts[number] = start, generator.get_state()
-        model = built(family, recipe.model_settings, table.layout).double()
-        model.initialise(start, generator)
-        penalty = model.penalty(em.pooling, em.floor)
-        climb(
-            model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE
-        )
+        held = coded.table.to(dtype=torch.float64).rows(out)
+        train = coded.at(kept[~coded.table.missing[kept].all(1)])
+        judge = fit_by_em(recipe, train, number, starts) if fit is None else fit(recipe, train, number)
+        parameters = judge.parameters
         yield (number + 0.5) / FOLDS
         with torch.no_grad():
-            loglik[out] = model.marginal_log_prob(held.x, held.missing) + coded.log_volume()[out]
-        imputer, limits = ExactImputer([model]), Box(*box(schema))
+            log_prob = judge.log_prob(held.x.to(judge.dtype), held.missing, coded.keys[out])
+        loglik[out] = log_prob.double() + coded.log_volume()[out]
+        limits = Box(*(end.to(judge.dtype) for end in box(schema)))
         truth = torch.from_numpy(decode(held.x, schema))
-        dims = torch.tensor([part.start for part in table.layout.slices])
+        layout = coded.table.layout
+        dims = torch.tensor([part.start for part in layout.slices])
         absent = held.missing[:, dims]
         for part in range(HIDDEN_PARTS):
             hidden = (parts[out] == part) & ~absent
-            missing = _of_dimensions(absent | hidden, table.layout.slices, held.missing)
-            noise = KeyedNoise(recipe.seed, table.layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
-            drawn = impute_rows(imputer, torch.where(missing, 0.0, held.x), missing, noise, limits)
+            missing = _of_dimensions(absent | hidden, layout.slices, held.missing)
+            noise = KeyedNoise(recipe.seed, layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
+            x = torch.where(missing, 0.0, held.x).to(judge.dtype)
+            drawn = impute_rows(judge.imputer, x, missing, noise, limits)
             codes = torch.from_numpy(decode(drawn, schema))
             for i, column in enumerate(columns):
                 where = hidden[:, i]
@@ -263,6 +365,7 @@ def score(
         sum(means[i] for i in levels) / len(levels) if levels else None,
         0.9 * inside / ((DRAWS - 1) / (DRAWS + 1)) if numbers else None,
         _drawn(errors, levels_drawn),
+        parameters,
     )
 
 
@@ -371,19 +474,25 @@ class Won(NamedTuple):
     schemas: dict[str, Schema]
 
 
+def by_em(recipe: Recipe) -> bool:
+    """Whether EM fits a candidate."""
+    return recipe.method.name == "em"
+
+
 def wanted(recipe: Recipe, table: TensorTable) -> bool:
     """Whether the choice of a model matters: some row has a hole beside an observed cell, and EM fits."""
     missing = table.missing
     return recipe.method.name == "em" and bool((missing.any(1) & ~missing.all(1)).any())
 
 
-def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], work: Work) -> Won | None:
+def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fit: Fit, work: Work) -> Won | None:
     """Compare the candidates for a table and take the best. None where there is nothing to compare, or too few rows to
-    compare by, or where a time limit left time for one candidate at most.
+    compare by, or where a time limit left time for one candidate at most. Interrupted with nothing kept.
 
-    recipe  names `mixture` and its method
+    recipe  names `mixture` and its method, and models that are compared beside (`compare`)
     rows    all of the table; those of a fraction (`val`) take no part
     said    keys of the settings that somebody gave
+    fit     fits the latter
     """
     apart = held_out(recipe, rows.table.N)
     used = torch.arange(rows.table.N) if apart is None else apart[0]
@@ -393,21 +502,31 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
         used = used[torch.randperm(len(used), generator=stream(recipe.seed, "contest/rows"))[:most]].sort().values
     transforms = [str(recipe.table.transform)] if "table.transform" in said else list(TRANSFORMS)
     named = candidates(recipe, rows, transforms)
-    if rows.source is None or len(used) < FEWEST or len(named) < 2:
+    others = [compared(recipe, name, "table.transform" in said) for name in recipe.compare]
+    if rows.source is None or len(used) < FEWEST or len(named) + len(others) < 2:
         return None
-    limit = work.limit
-    until = limit.until(SHARE)
-    with work.reporter.stage(CONTEST, until=until) as stage:
-        contest = _Contest(recipe, rows, used, stage, lambda: limit.passed(until))
+    limit, share = work.limit.part(SHARE), 1 / (1 + OTHERS * len(others))
+    with work.reporter.stage(CONTEST, until=limit.end) as stage:
+        contest = _Contest(recipe, rows, used, stage, limit, replace(work, reporter=Silent()), fit)
         try:
             for place, (title, one) in enumerate(named):
-                contest.enter(title, one, place / (len(named) + 1), 1 / (len(named) + 1))
-            contest.enter_sized(len(named) / (len(named) + 1))
-        except GivenUp:
-            limit.cut.append(CONTEST)
+                contest.enter(title, one, share * place / (len(named) + 1), share / (len(named) + 1))
+            contest.enter_sized(share * len(named) / (len(named) + 1), share / (len(named) + 1))
+            for place, (title, one) in enumerate(others):
+                start = share + (1 - share) * place / len(others)
+                contest.enter_other(title, one, start, (1 - share) / len(others), len(others) - place)
+        except (GivenUp, OutOfTime):
+            work.limit.cut.append(CONTEST)
+            for name in contest.not_entered(recipe.compare):
+                work.reporter.warn(f"the time limit left no time to compare {name}")
+        except Interrupted as error:
+            what = "stopped while models were compared, before the run was begun: nothing was kept"
+            raise Interrupted(what, error.exit_code, "start again") from None
+    for line in contest.refused:
+        work.reporter.warn(line)
     if len(contest.entries) < 2:
         return None
-    league = contest.averaged(contest.league())
+    league = contest.decided()
     rows_scored = len(league.entries[0][1].cells)
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
@@ -423,7 +542,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], wo
         )
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
-    found = winner.recipe.replace(average=members or "none")
+    found = winner.recipe.replace(average=members or "none", compare=())
     schemas = {name: contest.schema(name) for name in other_transforms(found)}
     if held is not None and held.source is not None:
         schema = winner.rows.source.schema  # type: ignore[union-attr]
@@ -479,19 +598,38 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
         shapes.append(("fa", "factor analysis", {}))
     return [
-        (f"{title}, {TRANSFORMS[transform]}", recipe.with_model(model, **more).with_table(transform=transform))
+        (
+            f"{title}, {TRANSFORMS.get(transform, UNSCALED)}",
+            recipe.with_model(model, **more).with_table(transform=transform),
+        )
         for model, title, more in shapes
         for transform in transforms
     ]
 
 
+def compared(recipe: Recipe, name: str, transformed: bool) -> tuple[str, Recipe]:
+    """A model that is compared beside the others, by its own method, with words for it.
+
+    transformed  whether somebody said the transform of the columns; else it is the model's own
+    """
+    traits = registry.MODELS[name].traits
+    own = recipe.replace(model=ModelChoice(name), method=MethodChoice(traits.method), compare=())
+    if not transformed:
+        own = own.with_table(transform=traits.transform)
+    title = re.split("[,:]| for ", registry.MODELS[name].about)[0]
+    return f"{title}, {TRANSFORMS.get(str(own.table.transform), UNSCALED)}", own
+
+
 class _Contest:
     """The candidates that were scored so far."""
 
-    def __init__(self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, over: Callable[[], bool]) -> None:
-        """used: the rows that are fitted; over: whether the time is."""
+    def __init__(
+        self, recipe: Recipe, rows: Rows, used: Tensor, stage: Stage, limit: TimeLimit, work: Work, fit: Fit
+    ) -> None:
+        """used: the rows that are fitted; limit: of all; work, fit: of the candidates that EM does not fit."""
         generator = stream(recipe.seed, "contest")
-        self._recipe, self._rows, self._used, self._stage, self._over = recipe, rows, used, stage, over
+        self._recipe, self._rows, self._used, self._stage = recipe, rows, used, stage
+        self._limit, self._work, self._fit = limit, work, fit
         self._some = used[torch.randperm(len(used), generator=generator)[:ROWS]].sort().values
         self._fold = torch.randperm(len(self._some), generator=generator) % FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
@@ -499,6 +637,7 @@ class _Contest:
         self._encoded: dict[str, Rows] = {str(recipe.table.transform): rows}
         self._by_fold: dict[str, Folds] = {}
         self.entries: list[tuple[Candidate, Scores]] = []
+        self.refused: list[str] = []
 
     def enter(self, title: str, recipe: Recipe, start: float, share: float, *, sized: bool = False) -> None:
         """Score a candidate, as a share of the stage. The number of components is chosen for the first one, whose
@@ -506,7 +645,7 @@ class _Contest:
 
         def tell(done: float) -> None:
             self._stage(start + share * done)
-            ask(self._over)
+            ask(self._limit.over)
 
         every = self._coded(recipe)
         if self.entries and not sized and recipe.model.name == "mixture":
@@ -520,23 +659,58 @@ class _Contest:
             em_settings(recipe),
             stream(recipe.seed, "size"),
             slack=0.0 if recipe.score == "loglik" else None,
-            stop=self._over,
+            stop=self._limit.over,
             progress=lambda done: self._stage(start + 0.5 * share * done),
         )
-        ask(self._over)
+        ask(self._limit.over)
         recipe = recipe.with_model(**sizing.config.model_dump(mode="json"))
         candidate = Candidate(f"{title}: {plain(sizing.config)}", recipe, every)
         if any(other.recipe == recipe for other, _ in self.entries):
             return
-        some = Candidate(candidate.title, recipe, every.at(self._some))
+        self._score(candidate, lambda done: tell(0.5 + 0.5 * done))
+
+    def _score(self, candidate: Candidate, tell: Callable[[float], None], fit: FitFold | None = None) -> None:
+        """Score a candidate and enter it."""
+        recipe, every = candidate.recipe, candidate.rows
+        some = candidate._replace(rows=every.at(self._some))
         known = self._by_fold.setdefault(str(recipe.table.transform), Folds({}, {}))
-        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known):
+        for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known, fit):
             if isinstance(scores, Scores):
                 self.entries.append((candidate, scores))
             else:
-                tell(0.5 + 0.5 * scores)
+                tell(scores)
 
-    def enter_sized(self, start: float) -> None:
+    def enter_other(self, title: str, recipe: Recipe, start: float, share: float, left: int) -> None:
+        """Score a candidate that EM does not fit, as a share of the stage. Where its training fails it takes no part,
+        and a line says so.
+
+        left  how many such candidates there are from here on
+        """
+
+        def fit_fold(recipe: Recipe, rows: Rows, number: int) -> Judge:
+            def show(progress: Progress) -> None:
+                if progress.name == TRAINING:
+                    self._stage(start + share * (number + 0.5 * progress.share) / FOLDS)
+
+            part = self._limit.part(FIT_SHARE / (left * FOLDS - number))
+            work = replace(self._work, reporter=Lines(progress=show), limit=part)
+            return fit_as_ever(recipe, rows, self._fit, work, self._limit.over)
+
+        def tell(done: float) -> None:
+            self._stage(start + share * done)
+            ask(self._limit.over)
+
+        try:
+            self._score(Candidate(title, recipe, self._coded(recipe)), tell, fit_fold)
+        except FitError as error:
+            self.refused.append(f"{title} takes no part in the comparison: {error.message}")
+
+    def not_entered(self, names: Sequence[str]) -> list[str]:
+        """Those of some models that were not scored."""
+        entered = {candidate.recipe.model.name for candidate, _ in self.entries}
+        return [name for name in names if name not in entered]
+
+    def enter_sized(self, start: float, share: float) -> None:
         """Where the best so far took its number of components from the first one: that candidate again, with its own
         number."""
         place = min(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
@@ -544,13 +718,35 @@ class _Contest:
         if place == 0 or best.recipe.model.name != "mixture":
             return
         title, named = best.title.rpartition(":")[0], best.recipe.with_model(components=None, factors=None)
-        self.enter(title, named, start, 1 - start, sized=True)
+        self.enter(title, named, start, share, sized=True)
 
-    def league(self) -> League:
-        """The entries, best first. Of those within the noise of the best the one with the fewest parameters wins."""
+    def decided(self) -> League:
+        """The league with its winner, and the weights of the average where EM fits that. By hidden cells a candidate
+        that EM does not fit also has to be better than the average of the others."""
+        league = self.league(range(len(self.entries)))
+        candidate, scores = league.entries[league.winner]
+        if by_em(candidate.recipe):
+            return self.averaged(league)
+        ours = [i for i in range(len(self.entries)) if by_em(self.entries[i][0].recipe)]
+        if not ours or self._recipe.score == "loglik":
+            return league
+        second = self.averaged(self.league(ours))
+        if not any(second.weights):
+            return league
+        members = [(drawn, w) for (_, (*_, drawn, _)), w in zip(second.entries, second.weights, strict=True) if w > 0]
+        own = scores.drawn.from_truth() - 0.5 * scores.drawn.apart(scores.drawn)
+        pairs = ((one, v, other, w) for one, v in members for other, w in members)
+        together = sum(w * drawn.from_truth() for drawn, w in members)
+        together -= 0.5 * sum(v * w * one.apart(other) for one, v, other, w in pairs)
+        return second if together <= own else league
+
+    def league(self, able: Iterable[int]) -> League:
+        """The entries, best first. Of those of the `able` that lie within the noise of the best of them the one with
+        the fewest parameters wins."""
         order = sorted(range(len(self.entries)), key=lambda i: float(self._losses(i).mean()))
-        near = [i for i in order if self._near(i, order[0])]
-        winner = min(near, key=self._parameters)
+        among = [i for i in order if i in set(able)]
+        near = [i for i in among if self._near(i, among[0])]
+        winner = min(near, key=lambda i: self.entries[i][1].parameters)
         return League(tuple(self.entries[i] for i in order), order.index(winner), self._recipe.score)
 
     def averaged(self, league: League) -> League:
@@ -560,9 +756,10 @@ class _Contest:
         if self._recipe.uncertainty == "posterior":
             return league
         own = str(league.entries[league.winner][0].recipe.table.transform)
-        best = float(league.entries[0][1].cells.mean())
+        best = min(float(scores.cells.mean()) for one, scores in league.entries if by_em(one.recipe))
         able = [
-            float(scores.cells.mean()) <= (1 + FAR) * best
+            by_em(candidate.recipe)
+            and float(scores.cells.mean()) <= (1 + FAR) * best
             and self._can_be_recoded(own, str(candidate.recipe.table.transform))
             for candidate, scores in league.entries
         ]
@@ -589,11 +786,6 @@ class _Contest:
         gap = self._losses(i) - self._losses(best)
         mean, error = float(gap.mean()), float(gap.std()) / len(gap) ** 0.5
         return bool(mean <= NOISE * error)
-
-    def _parameters(self, i: int) -> int:
-        candidate = self.entries[i][0]
-        family = cast(type[GaussianFamily], candidate.recipe.model.family)
-        return family.build(candidate.recipe.model_settings, candidate.rows.table.layout).free_parameters()
 
     def _coded(self, recipe: Recipe) -> Rows:
         """The rows by the transform of a recipe."""

@@ -22,6 +22,7 @@ from vgi_cli.fitting.choosing import (
     choose_blocks,
     choose_model,
     chosen,
+    model_line,
     model_size,
     settled,
     settled_chains,
@@ -116,12 +117,20 @@ def fit_rows(
         return _nothing_to_fit(rows, recipe, said, keep, work)
     reporter = work.reporter
     undecided = recipe.model.name == "auto"
-    recipe = _record_plugins(choose_model(recipe, rows.table, said, reporter), rows, reporter)
+    recipe = choose_model(recipe, rows.table, said, reporter)
     check_kinds(recipe, rows.table.layout)
     trees.settled(recipe, rows.table)  # refuses at once what cannot be
-    won = contest.hold(recipe, rows, held, said, work) if undecided and contest.wanted(recipe, rows.table) else None
+    won = None
+    if undecided and contest.wanted(recipe, rows.table):
+        won = contest.hold(recipe, rows, held, said, _alone, work)
     if won is not None:
+        if won.recipe.method.name != recipe.method.name:
+            reporter.say(model_line(won.recipe, rows.table.layout))
         recipe, rows, held = won.recipe, won.rows, won.held
+    elif recipe.compare:
+        few = "too few rows, or no time" if contest.wanted(recipe, rows.table) else "no row has a hole beside a cell"
+        reporter.warn(f"--compare {' '.join(recipe.compare)}: nothing was compared: {few}")
+    recipe = _record_plugins(recipe.replace(compare=()), rows, reporter)
     recipe, layout = choose_blocks(recipe, rows.table, reporter)
     for key, why in recipe.model_settings.idle(layout, refit_count(recipe)).items():
         reporter.say(f"model.{key}={getattr(recipe.model_settings, key)} has no effect: {why}")
@@ -156,6 +165,11 @@ def fit_rows(
     with keep(_manifest(job, said, rows)) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
         return carry_out(run, job, state)
+
+
+def _alone(rows: Rows, recipe: Recipe, work: Work) -> Fitted:
+    """A fit of a candidate of a contest."""
+    return fit_rows(rows, recipe, work=work)
 
 
 def resume_rows(

@@ -348,6 +348,11 @@ def choose_sampler(name: str, model: str, method: str, *, levels: bool = False) 
     return name
 
 
+def comparable() -> list[str]:
+    """Models that can be compared beside those that `--model auto` compares: the ones that EM does not fit."""
+    return [name for name, entry in MODELS.items() if entry.traits.method != "em"]
+
+
 def not_installed(imputer: str) -> str | None:
     """The distribution that an imputer needs and that is not installed here; None: it can run."""
     package = COMPLETERS.entry(imputer).traits.package

@@ -36,14 +36,14 @@ def check(recipe: Recipe, settings: Settings, resumed: bool = False) -> list[Pro
     else:
         problems += _unnamed_model(settings)
     if recipe.method.name is None:
-        return problems + _unnamed_method(settings)
+        return problems + _unnamed_method(settings) + _check_compare(recipe, settings)
     problems += check_method(recipe.method.algorithm.Config, recipe.method.name, recipe, settings)
     if named and "table.blocks" in settings:
         problems += _check_pairing(settings["table.blocks"], recipe)
     if named and not problems:
         problems += _check_together(recipe, settings, resumed)
     problems += _check_bootstrap(recipe, settings) + _check_posterior(recipe, settings)
-    problems += _check_average(recipe, settings)
+    problems += _check_average(recipe, settings) + _check_compare(recipe, settings)
     return problems + _check_select(recipe, settings)
 
 
@@ -114,6 +114,32 @@ def _check_average(recipe: Recipe, settings: Settings) -> list[Problem]:
         problems += [one._replace(where=where, message=f"{name}: {one.message}") for one in found]
     if not any(member.weight > 0 for member in recipe.average):
         problems.append(Problem(where, "average: no model has a weight above 0", "give each its share"))
+    return problems
+
+
+def _check_compare(recipe: Recipe, settings: Settings) -> list[Problem]:
+    """Problems of models to compare: of names, and where nothing is compared."""
+    if not recipe.compare:
+        return []
+    where = origin(settings, "compare", "--compare")
+    able, problems = registry.comparable(), []
+    for name in recipe.compare:
+        if name in registry.MODELS and name not in able:
+            problems.append(Problem(where, f"'{name}' is compared anyway", "leave it out"))
+        elif name not in able:
+            message = f"unknown model '{name}'"
+            problems.append(Problem(where, message, nearest(name, able)))
+    if twice := sorted({name for name in recipe.compare if recipe.compare.count(name) > 1}):
+        problems.append(Problem(where, f"'{twice[0]}' is named twice", "name each once"))
+    for said, there in (
+        (f"--model {recipe.model.name}", recipe.model.name != "auto"),
+        (f"--method {recipe.method.name}", recipe.method.name is not None),
+        ("uncertainty=posterior", recipe.uncertainty == "posterior"),
+    ):
+        if there:
+            message = f"models are compared where nobody chooses one, and {said} does"
+            problems.append(Problem(where, message, "leave one of them out"))
+            break
     return problems
 
 

@@ -392,6 +392,14 @@ class FitOptions(CommonOptions, total=False):
             "score",
         ),
     ]
+    compare: Annotated[
+        Sequence[str],
+        Option(
+            "Without --model: a model that is compared too, such as flow or vae (repeatable), by four fits of it.",
+            "NAME",
+            "compare",
+        ),
+    ]
     epochs: Epochs
     time_limit: TimeLimit
     max_memory: MaxMemory

@@ -157,6 +157,7 @@ class Recipe(BaseModel):
 
     model, method  by name, each with its settings
     optim, epochs  settings of the method too, which stand by themselves
+    compare        models that `--model auto` compares beside those that EM fits
     average        models that the bootstrap refits are of in turn; `auto`: those that a comparison of models cannot
                    tell apart; `none`: the fitted model alone
     plugins        a record, file name -> SHA-256 of the plugins that a fit used: nothing imports them from here
@@ -185,6 +186,7 @@ class Recipe(BaseModel):
     uncertainty: Literal["auto", "bootstrap", "posterior"] = "auto"
     posterior_components: Components | None = None
     score: Literal["cells", "loglik"] = "cells"
+    compare: tuple[str, ...] = ()
     average: Literal["auto", "none"] | tuple[Averaged, ...] = "auto"
     trees: Literal["auto", "none", "held-out"] = "auto"
     plugins: dict[str, str] = Field(default_factory=dict)

@@ -1,0 +1,203 @@
+"""`--compare flow`: models that EM does not fit beside the candidates of `--model auto`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import vgi_cli
+from tests.fitting.test_contest import QUICK, holes, normal, recipe, rows
+from vgi_cli.cli.app import main
+from vgi_cli.errors import FitError, Interrupted, UsageError
+from vgi_cli.fitting import contest, fit_rows
+from vgi_cli.fitting.contest import Candidate, Drawn, Folds, Scores
+from vgi_cli.machine.work import TimeLimit, TimeUp, Work
+from vgi_cli.reporting import Silent, Stage
+from vgi_cli.settings.gather import load_recipe
+from vgi_cli.settings.recipe import MethodChoice, ModelChoice, Recipe
+
+
+def fit(rows: contest.Rows, recipe: Recipe, work: Work) -> contest.Fitted:
+    return fit_rows.fit_rows(rows, recipe, work=work)
+
+
+def never() -> bool:
+    return False
+
+
+def scored(frame: pd.DataFrame, of: Recipe, by: contest.FitFold | None) -> Scores:
+    encoded = rows(frame, of)
+    generator = torch.Generator().manual_seed(0)
+    columns = contest.columns_of(encoded)
+    parts = torch.randint(contest.PARTS, (len(frame), len(columns)), generator=generator)
+    fold = torch.randperm(len(frame), generator=generator) % contest.FOLDS
+    *_, last = contest.score(Candidate("one", of, encoded), columns, parts, fold, Folds({}, {}), by)
+    assert isinstance(last, Scores)
+    return last
+
+
+def test_a_model_scores_alike_by_a_whole_fit_and_by_a_short_climb() -> None:
+    """EM fits it either way, here to where nothing changes: what is left is the start."""
+    frame, of = holes(normal(300, 1), 0.2, 2), recipe("mixture", components=1, covariance="full", outliers=False)
+    whole = scored(frame, of, lambda one, some, _: contest.fit_as_ever(one, some, fit, Work(), never))
+    climb = scored(frame, of, None)
+    assert whole.parameters > 0 and climb.parameters == 9  # three means and six covariances
+    assert float((whole.loglik - climb.loglik).abs().max()) < 0.05
+    assert whole.crps == pytest.approx(climb.crps, rel=0.01) and whole.coverage == pytest.approx(
+        climb.coverage, abs=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "settings"), [("flow", "vgi", {"steps": 1, "hidden": 4}), ("vae", "miwae", {"latents": 1})]
+)
+def test_what_is_fitted_by_gradients_has_the_scores_of_its_density(
+    model: str, method: str, settings: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Normal columns: the log-likelihood of the truth is known, and a few epochs come near it from below."""
+    monkeypatch.setattr(contest, "FOLDS", 2)
+    frame = normal(400, 3, 0.0)
+    of = Recipe(model=ModelChoice(model, settings), epochs=8, method=MethodChoice(method))
+    of = of.with_table(transform="linear")
+    found = scored(frame, of, lambda one, some, _: contest.fit_as_ever(one, some, fit, Work(), never))
+    truth = -1.5 * np.log(2 * np.pi * np.e)
+    error = float(found.loglik.std()) / 20
+    assert truth - 0.5 < float(found.loglik.mean()) < truth + 4 * error
+    assert found.crps == pytest.approx(1.0, abs=0.06) and found.coverage == pytest.approx(0.9, abs=0.08)
+
+
+def test_a_flow_and_a_vae_take_part_and_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "FOLDS", 2)
+    frame = holes(normal(40, 4), 0.2, 5)
+    run = vgi_cli.fit(frame, out=tmp_path / "run", compare=["flow", "vae"], epochs=2, set=QUICK, threads=1)
+    league = json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]
+    by_name = {entry["model"]: entry for entry in league}
+    assert {"mixture", "fa", "flow", "vae"} <= set(by_name)
+    assert by_name["flow"]["title"] == "neural spline flow, columns as they are"
+    assert all(np.isfinite(entry["loglik"]) and np.isfinite(entry["cells"]) for entry in league)
+    again = load_recipe(tmp_path / "run" / "recipe.yaml")
+    assert again.compare == () and run.manifest["requested"]["compare"] == ["flow", "vae"]
+
+
+def entry(of: Recipe, cells: float, parameters: int, seed: int, bias: float) -> tuple[Candidate, Scores]:
+    """A candidate whose draws are off by a bias."""
+    noise = torch.randn(contest.DRAWS, 200, generator=torch.Generator().manual_seed(seed)) + bias
+    drawn = Drawn(
+        noise, torch.zeros(contest.DRAWS, 0), torch.zeros(0), torch.full((200,), 1 / 200, dtype=torch.float64)
+    )
+    spread = torch.linspace(-0.01, 0.01, 50, dtype=torch.float64)
+    return Candidate(of.model.name, of, ROWS), Scores(
+        spread + cells, -spread - cells, cells, None, 0.9, drawn, parameters
+    )
+
+
+ROWS = rows(normal(50, 0), recipe("mixture"))
+
+
+def held(entries: list[tuple[Candidate, Scores]], score: str = "cells") -> contest.League:
+    of = recipe("mixture").replace(score=score)
+    limit = TimeLimit()
+    stage = Stage(lambda _: None, lambda: (1, 1), "one", "", None, Silent.clock)
+    one = contest._Contest(of, ROWS, torch.arange(50), stage, limit, Work(), fit)
+    one.entries = entries
+    return one.decided()
+
+
+FLOW = recipe("flow").with_method("vgi")
+
+
+@pytest.mark.parametrize(
+    ("flow_bias", "score", "winner"), [(0.0, "cells", "flow"), (1.2, "cells", "mixture"), (1.2, "loglik", "flow")]
+)
+def test_by_hidden_cells_a_flow_has_to_beat_the_average_of_the_others(
+    flow_bias: float, score: str, winner: str
+) -> None:
+    """Two models that are off to either side are right together: what is best alone is not better than both."""
+    mixture, fa = entry(recipe("mixture"), 0.50, 20, 1, 1.0), entry(recipe("fa"), 0.51, 10, 2, -1.0)
+    league = held([mixture, fa, entry(FLOW, 0.40, 500, 3, flow_bias)], score)
+    assert league.entries[0][0].recipe.model.name == "flow"  # best alone
+    assert league.entries[league.winner][0].recipe.model.name == winner
+    weights = {one.recipe.model.name: w for (one, _), w in zip(league.entries, league.weights, strict=False)}
+    assert weights == ({} if winner == "flow" else pytest.approx({"flow": 0.0, "mixture": 0.5, "fa": 0.5}, abs=0.05))
+
+
+def test_a_flow_that_is_no_better_than_noise_does_not_win() -> None:
+    league = held([entry(recipe("mixture"), 0.5, 20, 1, 0.0), entry(FLOW, 0.4999, 500, 3, 0.0)])
+    assert league.entries[league.winner][0].recipe.model.name == "mixture"
+
+
+def test_a_candidate_whose_training_fails_takes_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> contest.Judge:
+        raise FitError("the loss is not finite")
+
+    monkeypatch.setattr(contest, "fit_as_ever", broken)
+    said: list[str] = []
+    frame = holes(normal(60, 4), 0.2, 5)
+    vgi_cli.fit(frame, out=tmp_path / "run", compare="flow", set=QUICK, threads=1, say=said.append)
+    line = "neural spline flow, columns as they are takes no part in the comparison: the loss is not finite"
+    assert f"warning: {line}" in said
+    assert "flow" not in (tmp_path / "run" / "contest.json").read_text()
+
+
+def test_a_time_limit_may_leave_no_time_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> contest.Fitted:
+        raise TimeUp("stopped before training began")
+
+    monkeypatch.setattr(fit_rows, "_alone", late)
+    said: list[str] = []
+    frame = holes(normal(60, 4), 0.2, 5)
+    run = vgi_cli.fit(
+        frame, out=tmp_path / "run", compare="flow", set=QUICK, threads=1, time_limit="1h", say=said.append
+    )
+    assert "warning: the time limit left no time to compare flow" in said
+    assert "comparing models on hidden cells" in run.manifest["time_limit"]["ended_early"]
+    assert len(json.loads((tmp_path / "run" / "contest.json").read_text())["candidates"]) > 3
+
+
+def test_an_interruption_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> contest.Fitted:
+        raise Interrupted("stopped by SIGINT", 130)
+
+    monkeypatch.setattr(fit_rows, "_alone", interrupted)
+    with pytest.raises(Interrupted, match="while models were compared, before the run was begun: nothing was kept"):
+        vgi_cli.fit(holes(normal(60, 4), 0.2, 5), out=tmp_path / "run", compare="flow", set=QUICK, threads=1)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [(normal(80, 0), "no row has a hole beside a cell"), (holes(normal(20, 0), 0.2, 1), "too few rows, or no time")],
+)
+def test_where_nothing_is_compared_a_line_says_why(frame: pd.DataFrame, why: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    vgi_cli.fit(frame, out=tmp_path / "run", compare="flow", set=QUICK, threads=1, say=said.append)
+    assert f"warning: --compare flow: nothing was compared: {why}" in said
+    assert load_recipe(tmp_path / "run" / "recipe.yaml").compare == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compare": "fow"}, "unknown model 'fow'"),
+        ({"compare": "fa"}, "'fa' is compared anyway"),
+        ({"compare": ["vae", "vae"]}, "'vae' is named twice"),
+        ({"compare": "vae", "model": "flow"}, "models are compared where nobody chooses one, and --model flow does"),
+        ({"compare": "vae", "method": "em"}, "models are compared where nobody chooses one, and --method em does"),
+        ({"compare": "vae", "set": {"uncertainty": "posterior"}}, "and uncertainty=posterior does"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        vgi_cli.fit(normal(40, 0), out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_says_what_it_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    holes(normal(60, 4), 0.2, 5).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["fit", str(tmp_path / "t.csv"), "--compare", "vae", "--dry-run"]) == 0
+    assert "# compared too  vae (at most " in capsys.readouterr().out
