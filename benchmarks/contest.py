@@ -1,6 +1,7 @@
 """Does `--model auto` choose well? One command: every candidate of its contests is fitted, and scored on hidden cells.
 
-    python benchmarks/contest.py --data FOLDER [--tables wine iris …] [--mechanisms mcar20 …] [--seed 11] [--rows 500] [--compare flow vae]
+    python benchmarks/contest.py --data FOLDER [--tables wine iris …] [--mechanisms mcar20 …] [--seed 11] [--rows 500]
+        [--compare flow vae]
 
 Cells of the tables of `imputation.py` are hidden. `vgi fit` compares its candidates on the table with holes; then each
 candidate is fitted to that table by its settings, with refits and 19 draws, and its CRPS on the hidden cells, which no
