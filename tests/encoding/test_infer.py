@@ -338,10 +338,12 @@ class TestJson:
             "schema.json: damaged (columns.1.scale: Input should be a dictionary or an instance of Scale)"
             " | restore the run folder, or fit again"
         )
-        for changes in ({"sd": -2.0}, {"lattice": {"decimals": 0, "step": -1, "origin": 0}}):
+        lattices = [(0, -1, 0), (400, 1, 0), (-400, 1, 0), (0, 2**60, 0), (0, 1, 10**400)]
+        wrong = [{"lattice": dict(zip(("decimals", "step", "origin"), one, strict=True))} for one in lattices]
+        for changes in ({"sd": -2.0}, *wrong):
             columns = [{**c, **changes} if c["kind"] == "integer" else c for c in raw["columns"]]
             message = self.damaged(json.dumps({**raw, "columns": columns}))
-            assert "Input should be greater than 0" in message and next(iter(changes)) in message
+            assert "Input should be " in message and next(iter(changes)) in message
         twice = {**raw, "columns": raw["columns"] * 2}
         assert "do not fit together" in self.damaged(json.dumps(twice))
 

@@ -19,9 +19,10 @@ everything in its cell is the level itself.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
-from pydantic import PositiveInt
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT
@@ -43,13 +44,17 @@ there is none by chance in 0.7 % of such gaps. The tail of a count (0, 1, 2, 3, 
 its values are rare: those beside them occur once or twice."""
 
 
+MOST_DECIMALS = 300
+"""Of the powers of ten by which values are multiplied and divided, so that these are float64 numbers."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class Lattice:
     """The values that a rounded column can take: (origin + k * step) * 10^-decimals for whole k."""
 
-    decimals: int
-    step: PositiveInt
-    origin: int
+    decimals: Annotated[int, Field(ge=-MOST_DECIMALS, le=MOST_DECIMALS)]
+    step: Annotated[int, Field(ge=1, le=EXACT)]
+    origin: Annotated[int, Field(ge=-EXACT, le=EXACT)]
 
     @property
     def resolution(self) -> float:
@@ -93,7 +98,7 @@ def find_lattice(
     """
     if search:
         decimals = decimals_of(values, single=single)
-    if decimals is None or decimals > 300 or float(np.abs(values).max()) * 10.0**decimals >= EXACT:
+    if decimals is None or abs(decimals) > MOST_DECIMALS or float(np.abs(values).max()) * 10.0**decimals >= EXACT:
         return None
     units = np.rint(values * 10.0**decimals).astype(np.int64)
     distinct = np.unique(units)
