@@ -31,7 +31,7 @@ from vgi_cli.models.base import Model
 from vgi_cli.pooling.estimates import from_arrays, from_results
 from vgi_cli.pooling.pooled import Pooled
 from vgi_cli.registry.plugins import plugged
-from vgi_cli.reporting import Lines, Progress, Reporter, Silent
+from vgi_cli.reporting import Heard, Lines, Progress, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.options import (
     BatchOptions,
@@ -121,7 +121,7 @@ def fit(data: Data | None = None, **options: Unpack[FitOptions]) -> Run:
     data     paths, or a pandas DataFrame or Arrow table; the other arguments are the flags of `vgi fit`
     set      settings by dotted key, as `--set`: `{"model.factors": 3}`
     plugins  Python files that register models or methods; they are run
-    say      takes the lines that the command would write to stderr; None: silence
+    say      takes the lines that the command would write to stderr; None: those that must be read are a VgiWarning
     progress takes a `vgi_cli.Progress` (stage, share, time left, score, …), often
 
     Raises UsageError, InputError, RunError (nothing was created), FitError, TimeUp (the time limit was over before
@@ -377,7 +377,7 @@ def _path(run: object, argument: str = "checkpoint", hint: str = "name a run fol
 
 def _reporter(options: Mapping[str, Any]) -> Reporter:
     say, progress = options.get("say"), options.get("progress")
-    return Silent() if say is None and progress is None else Lines(say, progress)
+    return Heard(None, progress) if say is None else Lines(say, progress)
 
 
 __all__ = [

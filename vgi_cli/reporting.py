@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+from vgi_cli.errors import VgiWarning
 
 # the stages that commands go through, by the names under which progress is told
 READING = "reading the table"
@@ -238,3 +241,11 @@ class Lines(Silent):
     def show(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(progress)
+
+
+class Heard(Lines):
+    """The same; what a user must read is a warning of Python too."""
+
+    def warn(self, line: str) -> None:
+        warnings.warn(line, VgiWarning, stacklevel=2)
+        super().warn(line)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.table.helpers import save
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
-from vgi_cli.encoding.suspects import WRITTEN, far_values
+from vgi_cli.encoding.suspects import WRITTEN, far_values, negative_codes
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.reader import read_table
@@ -257,3 +257,62 @@ def test_what_is_called_a_key(tmp_path: Path, name: str, called: bool) -> None:
     assert bool(said) == called
     twice = save(tmp_path, "twice.csv", f"{name},y\n{rows}\n{numbers[0]},1.0\n")
     assert not any("the name of a key" in line for line in notes(read_table([str(twice)])))
+
+
+LIKERT, AGES = [1, 2, 3, 4, 5] * 40, [18 + i % 70 for i in range(200)]
+INCOMES = [1000 + 137 * i for i in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("usual", "codes", "found"),
+    [
+        (LIKERT, [-9] * 20, [-9]),
+        (LIKERT, [-7] * 5 + [-8] * 9 + [-9] * 20, [-9, -8, -7]),
+        (AGES, [-9] * 20, [-9]),
+        (AGES, [-1] * 20, [-1]),
+        (INCOMES, [-8] * 6 + [-9] * 20, [-9, -8]),
+        (AGES, [-9] * 2, []),  # too few
+        (AGES, [-40] * 20, []),  # no usual code
+        ([0, 1, 2] * 50, [-1] * 50 + [-2] * 50, []),  # a scale about zero
+        ([i % 36 for i in range(200)], [-1] * 6 + [-2] * 5, []),  # degrees
+        ([0, 1, 1, 2] * 50, [-1, -2, -3, -4, -5] * 9, []),  # too many different ones
+    ],
+)
+def test_negative_codes_of_surveys_are_told_from_negative_numbers(
+    usual: list[int], codes: list[int], found: list[int]
+) -> None:
+    assert [far.value for far in negative_codes(np.array(usual + codes, float))] == found
+
+
+def test_a_negative_code_is_said_with_its_flag(tmp_path: Path) -> None:
+    scale = [str(v) for v in [*([1, 2, 3, 4, 5] * 7), *[-9] * 5]]
+    assert notes(two_columns(tmp_path, scale)) == [
+        "'-9' (5 cells) is a level of column 'x': `--na-values x=-9` if it means missing"
+    ]
+    ages = [str(v) for v in [*range(18, 53), *[-9] * 5]]
+    assert (
+        "-9 (5 cells) is negative, unlike all other values of column 'x': `--na-values x=-9` if it means missing"
+        in notes(two_columns(tmp_path, ages))
+    )
+    assert not any("means missing" in note for note in notes(two_columns(tmp_path, ["-1", "0", "1", "2"] * 10)))
+
+
+def asked(folder: Path, hours: list[str], works: list[str]) -> list[str]:
+    path = save(
+        folder,
+        "t.csv",
+        "works,hours,y\n" + "".join(f"{w},{h},{y}\n" for w, h, y in zip(works, hours, OTHER, strict=True)),
+    )
+    return [note for note in notes(read_table([str(path)])) if "have no cell" in note or "has no cell" in note]
+
+
+def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None:
+    works = ["yes", "yes", "no", "yes"] * 10
+    hours = ["" if w == "no" else x for w, x in zip(works, X, strict=True)]
+    assert asked(tmp_path, hours, works) == [
+        "column 'hours' has no cell in the 10 rows where 'works' is 'no', and cells in most others: if it does not "
+        "apply there, the fills of these rows mean nothing (leave them out afterwards)"
+    ]
+    assert asked(tmp_path, [*hours[:2], "3.1", *hours[3:]], works) == []  # one has a cell
+    few = ["" if w == "no" or i % 3 else x for i, (w, x) in enumerate(zip(works, X, strict=True))]
+    assert asked(tmp_path, few, works) == []  # hardly anybody has

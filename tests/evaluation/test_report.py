@@ -146,3 +146,12 @@ def test_truth_and_conditionals_as_text() -> None:
 def test_exact_text() -> None:
     report = make_report(1, loglik=loglik_part(LogLik(torch.tensor([-1.0]), "exact"), MISSING[:1], SCALE))
     assert "- exact" in markdown(report, "t") and "incomplete" not in markdown(report, "t")
+
+
+def test_the_table_of_compared_models_says_what_its_share_should_be() -> None:
+    one = {"title": "m", "cells": 0.5, "loglik": -1.0, "coverage": 0.8, "chosen": True}
+    league = {"score": "cells", "rows": 9, "candidates": [one]}
+    old = markdown({**make_report(3), "contest": league}, "t")
+    new = markdown({**make_report(3), "contest": {**league, "calibrated": 9 / 11}}, "t")
+    assert "| coverage of 90 % intervals |" in old and "range" not in old
+    assert "| in range of ten draws (0.82 if calibrated) |" in new and "90 % intervals" not in new

@@ -112,7 +112,7 @@ def test_the_scores_of_the_right_model_are_those_of_the_truth() -> None:
     sds = {2: (1 - 2 * r**2 / (1 + r)) ** 0.5, 1: (1 - r**2) ** 0.5, 0: 1.0}
     shares = {2: 0.75**2, 1: 2 * 0.25 * 0.75, 0: 0.25**2}
     assert found.crps == pytest.approx(sum(shares[n] * sds[n] for n in sds), rel=0.05)
-    assert found.coverage == pytest.approx(0.9, abs=0.02) and found.log_score is None
+    assert found.coverage == pytest.approx(contest.CALIBRATED, abs=0.02) and found.log_score is None
     assert float(found.cells.mean()) == pytest.approx(found.crps, rel=1e-9)
 
 

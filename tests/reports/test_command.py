@@ -201,7 +201,14 @@ def test_a_comparison_has_its_verdict_and_what_is_left_out_no_section(runs: Path
     judged = dataclasses.replace(found, numbers=numbers, verdicts=judge(numbers))
     made = {one.key: one.parts[0] for one in sections([judged])}
     assert "calibration" not in made and "missingness" in made
-    assert [verdict.level for verdict in made["contest"].verdicts] == ["look"] and len(made["contest"].grids) == 1
+    assert [verdict.level for verdict in made["contest"].verdicts] == ["look"]
+    (old,) = made["contest"].grids  # of a version that told coverage of intervals
+    assert old.head[3] == "in 90 % intervals" and "far from 90%" in old.caption
+    numbers = dataclasses.replace(found.numbers, contest={**numbers.contest, "calibrated": 9 / 11})
+    ((new,),) = (
+        one.parts[0].grids for one in sections([dataclasses.replace(found, numbers=numbers)]) if one.key == "contest"
+    )
+    assert new.head[3] == "in the range of ten draws" and "far from 82%" in new.caption
 
 
 @draws

@@ -29,7 +29,7 @@ UNMODELLED = ("carried", "constant", "empty")
 NUMBERS = {
     "cells": "error on hidden cells",
     "loglik": "nats a row",
-    "coverage": "90 % intervals cover",
+    "coverage": "share in the range of ten draws",
     "weight": "share of the imputations",
 }
 """Columns of the contest's table: scores of `contest.json`, in words."""

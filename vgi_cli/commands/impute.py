@@ -83,10 +83,7 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)
             if request.point is not None:
-                reporter.warn(
-                    f"the {request.point} of {request.m} draws{_others(request.point, fitted.schema)} is a best guess "
-                    "without its uncertainty: not for standard errors or tests"
-                )
+                _warn_of_point(request, fitted.schema, reporter)
             elif request.format == "single":
                 reporter.warn(
                     "one filled table does not show how uncertain its fills are: standard errors and tests need "
@@ -299,7 +296,10 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
     Raises as `impute` does."""
     fitted = load(request.open(verify=True), reporter)
     fitted.say_unused_plugins(reporter, request.sampler)
+    request = request.with_draws(fitted, reporter)
     table, draws, _ = filled(fitted, request, reporter)
+    if request.point is not None:
+        _warn_of_point(request, fitted.schema, reporter)
     return to_frames(table, fitted.schema, draws, arrow, request.format == "long", request.original, say=reporter.say)
 
 
@@ -375,6 +375,14 @@ def _passes(tell: Callable[[float], None], count: int) -> Callable[[float, int],
         passes += share == 1.0
 
     return told
+
+
+def _warn_of_point(request: ImputeRequest, schema: Schema, reporter: Reporter) -> None:
+    """A line on what a table of point estimates is not for."""
+    reporter.warn(
+        f"the {request.point} of {request.m} draws{_others(str(request.point), schema)} is a best guess without its "
+        "uncertainty: not for standard errors or tests"
+    )
 
 
 def _others(point: str, schema: Schema) -> str:

@@ -97,7 +97,9 @@ def make_imputer(
         work.reporter.say(f"the draws include the uncertainty of the fit: {included}{more}")
     else:
         if not traits.stored or fitted.recipe.method.entry.traits.likelihood:
-            work.reporter.say(NOT_INCLUDED)
+            several = request.point is None and request.m != 1
+            tell = work.reporter.warn if several and request.uncertainty != "none" else work.reporter.say
+            tell(NOT_INCLUDED)
         models, trees, maps = (fitted.model,), (), []
     capture = capture_on(device, request.said("compile") or fitted.recipe.compile, work.reporter)
     on_device = [model.to(device) for model in models]

@@ -47,6 +47,17 @@ NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
 """How far from the other values, in units of their range, is far: for 99, -999 and the like that occur more than once;
 for other values that do; for a value that occurs once."""
 NINES = re.compile(r"-?9{2,}")
+NEGATIVE = re.compile(r"-(?:[1-9]|77+|88+|99+|9[678])")
+"""Codes of surveys for cells without an answer: -1, -9, -77, -88, -99, -97."""
+FEWEST_CODED, SO_OFTEN, SO_LARGE = 3, 3.0, 4.0
+"""A negative value may be such a code where so many cells hold it, and it is far away as 99 is, or so many times the
+cells of a usual value hold it and the largest value is so many times its size."""
+FAR, BELOW = "far from all other values", "negative, unlike all other values"
+FEWEST_SKIPPED, ASKED = 10, 0.5
+"""Rows of a level, all without a cell of another column, and the share of the other rows that have one, from which on
+that column may be one that does not apply there."""
+MOST_GROUPS = 20
+"""Levels of a column that may tell where another one applies."""
 UNKNOWN = frozenset(
     {
         *("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "not available"),
@@ -76,7 +87,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
     )
     keys = _counters(table, schema, said) + _keys(table, schema, said)
-    return doubts + keys + _scarce(table, schema) + _far_away(table, schema)
+    return doubts + keys + _scarce(table, schema) + _skipped(table, schema) + _far_away(table, schema)
 
 
 def looks_written(cells: Cells) -> bool:
@@ -139,8 +150,12 @@ def _missing_levels(table: Table, schema: Schema) -> list[str]:
     """Levels that may stand for missing cells."""
     lines = []
     for column in schema.encoded:
-        for code, level in enumerate(column.levels) if isinstance(column, Levelled) else ():
-            if level.casefold() in UNKNOWN or NINES.fullmatch(level):
+        levels = column.levels if isinstance(column, Levelled) else ()
+        negative = [level for level in levels if level.startswith("-")]
+        others = [level for level in levels if level not in negative]
+        coded = len(others) > 1 and all(map(COMMA.fullmatch, others)) and all(map(NEGATIVE.fullmatch, negative))
+        for code, level in enumerate(levels):
+            if level.casefold() in UNKNOWN or NINES.fullmatch(level) or (coded and level in negative):
                 count = int((column.codes(table.column(column.name)) == code).sum())
                 if count:
                     lines.append(
@@ -226,18 +241,22 @@ def _scarce(table: Table, schema: Schema) -> list[str]:
 
 
 class _Far(NamedTuple):
-    """A value far from all others of its column, and how many cells hold it."""
+    """A value unlike all others of its column, and how many cells hold it."""
 
     value: float
     cells: int
 
 
 def _far_away(table: Table, schema: Schema) -> list[str]:
-    codes: dict[str, tuple[list[str], int]] = {}
+    codes: dict[tuple[str, str], tuple[list[str], int]] = {}
     slips: list[str] = []
     for column in (c for c in schema.encoded if isinstance(c, Number | Moment)):
         values = column.codes(table.column(column.name))
-        for far in far_values(values[np.isfinite(values)]):
+        finite = values[np.isfinite(values)]
+        far_off = dict.fromkeys(far_values(finite), FAR)
+        if isinstance(column, Number):
+            far_off = {**dict.fromkeys(negative_codes(finite), BELOW), **far_off}
+        for far, what in far_off.items():
             number = isinstance(column, Number)
             text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
             text = text.replace(".", table.decimal) if number else text
@@ -248,11 +267,11 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
                     f"`{token_flag(column.name, text)}` if it is a slip"
                 )
             else:
-                names, cells = codes.setdefault(text, ([], 0))
-                codes[text] = ([*names, column.name], cells + far.cells)
+                names, cells = codes.setdefault((text, what), ([], 0))
+                codes[text, what] = ([*names, column.name], cells + far.cells)
     lines = [
-        f"{text} ({cells} cells) is far from all other values of {named('column', names)}: {_flags(names, text)}"
-        for text, (names, cells) in codes.items()
+        f"{text} ({cells} cells) is {what} of {named('column', names)}: {_flags(names, text)}"
+        for (text, what), (names, cells) in codes.items()
     ]
     return lines + capped(slips)
 
@@ -288,6 +307,57 @@ def far_values(values: Floats) -> list[_Far]:
     low, high = best
     chosen = [*range(low), *range(len(u) - high, len(u))]
     return [_Far(float(distinct[i]), int(cells[i])) for i in chosen]
+
+
+def negative_codes(values: Floats) -> list[_Far]:
+    """Of some finite values the negative ones, at most MOST_CODES, that look like codes of a survey in a column that is
+    else not negative."""
+    distinct, cells = np.unique(values, return_counts=True)
+    below = distinct < 0
+    usual, counts = distinct[~below], cells[~below]
+    codes = distinct[below]
+    if not 0 < len(codes) <= MOST_CODES or len(usual) < 2 or counts.sum() < FEWEST:
+        return []
+    if cells[below].min() < FEWEST_CODED or not all(NEGATIVE.fullmatch(plain(code)) for code in codes.tolist()):
+        return []
+    away = usual[0] / 2 - codes[-1] / 2 > NINES_AWAY * (usual[-1] / 2 - usual[0] / 2)
+    often = cells[below].min() >= SO_OFTEN * float(np.median(counts)) and usual[-1] >= -SO_LARGE * codes[0]
+    found = [_Far(float(v), int(n)) for v, n in zip(codes, cells[below], strict=True)]
+    return found if away or often else []
+
+
+def _skipped(table: Table, schema: Schema) -> list[str]:
+    """Columns without a cell in all rows of a level of another column, and with cells in most other rows."""
+    columns = schema.encoded
+    observed = (
+        np.stack([~table.missing(column.name) for column in columns], 1) if columns else np.zeros((table.N, 0), bool)
+    )
+    lines = []
+    holes = ~observed.all(0) & observed.any(0)
+    for place, column in enumerate(columns):
+        levels = list(column.levels) if isinstance(column, Levelled) else []
+        if not 2 <= len(levels) <= MOST_GROUPS:
+            continue
+        codes = column.codes(table.column(column.name))
+        for code, level in enumerate(levels):
+            there = codes == code
+            elsewhere = ~there & ~np.isnan(codes)
+            if there.sum() < FEWEST_SKIPPED or not elsewhere.any():
+                continue
+            share = observed[elsewhere].mean(0)
+            names = [
+                columns[j].name
+                for j in np.flatnonzero(holes & ~observed[there].any(0) & (share >= ASKED)).tolist()
+                if j != place
+            ]
+            if names:
+                have = "has" if len(names) == 1 else "have"
+                lines.append(
+                    f"{named('column', names)} {have} no cell in the {there.sum():,} rows where '{column.name}' is "
+                    f"'{level}', and cells in most others: if {'it does' if len(names) == 1 else 'they do'} not apply "
+                    "there, the fills of these rows mean nothing (leave them out afterwards)"
+                )
+    return capped(lines)
 
 
 def _ends(items: npt.NDArray[Any]) -> list[Any]:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from vgi_cli.commands.fit import fit_in_memory
 from vgi_cli.commands.requests import FitRequest, make_request
-from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, VgiWarning, nearest
+from vgi_cli.errors import InputError, InvalidInput, InvalidParameter, NotFitted, UsageError, nearest
 from vgi_cli.fitting.fitted import FittedTable, load
-from vgi_cli.reporting import Lines, Reporter, Silent
+from vgi_cli.reporting import Heard, Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.options import FitOptions, fields_of, read_given
@@ -28,14 +28,6 @@ from vgi_cli.table.given import Given, given, plain_names
 
 Names: TypeAlias = npt.NDArray[np.object_]
 MOST_SEED = 2**31 - 1
-
-
-class _Heard(Lines):
-    """Hands the lines to a function, and gives those that a user must read as warnings of Python too."""
-
-    def warn(self, line: str) -> None:
-        warnings.warn(line, VgiWarning, stacklevel=2)
-        super().warn(line)
 
 
 @contextmanager
@@ -159,7 +151,7 @@ class Estimator:
         return make_request(FitRequest, options, None, os.environ, table=found.table(), started=started)
 
     def _reporter(self) -> Reporter:
-        return _Heard(self.say)
+        return Heard(self.say)
 
     def _known(self, method: str) -> FittedTable:
         """The fit. NotFitted where there is none."""

@@ -150,11 +150,13 @@ def markdown(report: Mapping[str, Any], title: str) -> str:
 def _contest_lines(contest: Mapping[str, Any]) -> list[str]:
     """The league table of the models that were compared before the fit."""
     decides = "hidden cells" if contest["score"] == "cells" else "the log-likelihood"
+    calibrated = contest.get("calibrated")  # absent in runs of older versions, which tell another share
+    share = f"in range of ten draws ({calibrated:.2f} if calibrated)" if calibrated else "coverage of 90 % intervals"
     lines = [
         f"By {decides}, on {contest['rows']} rows of the fitted table. `cells`: score of hidden cells (1: what the "
         "column alone would score; less is better); `log-likelihood`: of held-out rows, nats a row.",
         "",
-        "| model | cells | log-likelihood | coverage of 90 % intervals | weight | |",
+        f"| model | cells | log-likelihood | {share} | weight | |",
         "|---|---|---|---|---|---|",
     ]
     for entry in contest["candidates"]:

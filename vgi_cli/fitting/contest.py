@@ -76,6 +76,8 @@ ANEW = 5_000
 FOLDS, PARTS, HIDDEN_PARTS = 4, 4, 2
 """The observed cells of a held-out row are cut into PARTS, of which so many are hidden, one after the other."""
 DRAWS = 10
+CALIBRATED = (DRAWS - 1) / (DRAWS + 1)
+"""Share of the hidden numbers that lie between the least and the greatest of DRAWS draws from their own law."""
 NOISE = 0.25
 FEWEST_NUMBERS = 3
 """Columns of numbers from which factors are an alternative."""
@@ -165,8 +167,8 @@ class Scores(NamedTuple):
     loglik    [R] log density of the observed cells of each row, in units of the data
     crps      mean over the columns of numbers, in shares of their columns'; None: there are none
     log_score the same of levels
-    coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, in units in which it should
-              be 0.9; None: there are no numbers
+    coverage  share of the hidden numbers between the least and the greatest of DRAWS draws, CALIBRATED where the draws
+              are of the law of the cells; None: there are no numbers
     drawn     the draws themselves: the same cells in the same order for all candidates
     parameters  of the model
     """
@@ -363,7 +365,7 @@ def score(
         loglik,
         sum(means[i] for i in numbers) / len(numbers) if numbers else None,
         sum(means[i] for i in levels) / len(levels) if levels else None,
-        0.9 * inside / ((DRAWS - 1) / (DRAWS + 1)) if numbers else None,
+        inside if numbers else None,
         _drawn(errors, levels_drawn),
         parameters,
     )
@@ -428,17 +430,19 @@ class League(NamedTuple):
 
     def lines(self) -> list[str]:
         """The table in words: a line for each of the first LINES candidates."""
-        shown = self.entries[:LINES]
+        shown = self.entries[: max(LINES, self.winner + 1)]
         width = max(len(candidate.title) for candidate, _ in shown)
         out = []
         for place, (candidate, scores) in enumerate(shown):
             mark = "→" if place == self.winner else " "
             parts = [f"{float(scores.cells.mean()):.3f}", f"{float(scores.loglik.mean()):.2f} nats a row"]
             if scores.coverage is not None:
-                parts.append(f"{scores.coverage:.0%} covered")
+                parts.append(f"{scores.coverage:.0%} in range")
             if self.weights and self.weights[place] > 0:
                 parts.append(f"weight {self.weights[place]:.0%}")
             out.append(f"{mark} {candidate.title:<{width}}  {', '.join(parts)}")
+        if (more := len(self.entries) - len(shown)) > 0:
+            out.append(f"  {more} more, in contest.json")
         return out
 
     def text(self) -> str:
@@ -460,7 +464,8 @@ class League(NamedTuple):
             for place, (candidate, scores) in enumerate(self.entries)
         ]
         rows = len(self.entries[0][1].cells)
-        return json.dumps({"score": self.by, "rows": rows, "candidates": candidates}, indent=1) + "\n"
+        about = {"score": self.by, "rows": rows, "calibrated": round(CALIBRATED, 4)}
+        return json.dumps({**about, "candidates": candidates}, indent=1) + "\n"
 
 
 class Won(NamedTuple):
@@ -530,18 +535,21 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     rows_scored = len(league.entries[0][1].cells)
     work.reporter.say(
         f"{len(league.entries)} models were compared on {rows_scored:,} rows: score of hidden cells (1: what the "
-        "column alone would score; less is better), log-likelihood of held-out rows, share of truths in 90 % intervals "
-        "of one fit"
+        "column alone would score; less is better), log-likelihood of held-out rows, share of true numbers in the "
+        f"range of {DRAWS} draws ({CALIBRATED:.0%} when calibrated)"
     )
     for line in league.lines():
         work.reporter.say(line)
-    if any(league.weights):
-        work.reporter.say(
-            "imputations are drawn in turn from refits of these models, by their weights: together they fill hidden "
-            "cells best"
-        )
     winner = league.entries[league.winner][0]
     members = average(league, len(used))
+    if len(members) > 1:
+        sizes = (
+            "" if len(members) == sum(w > 0 for w in league.weights) else ", mixtures with several numbers of clusters"
+        )
+        work.reporter.say(
+            f"imputations are drawn in turn from refits of {len(members)} models, by the weights above{sizes}: "
+            "together they fill hidden cells best"
+        )
     found = winner.recipe.replace(average=members or "none", compare=())
     schemas = {name: contest.schema(name) for name in other_transforms(found)}
     if held is not None and held.source is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
+from vgi_cli.encoding.missingness import never_together
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
 from vgi_cli.fitting import averaged, averaging, contest, pace, plateau, trees
@@ -141,6 +142,7 @@ def fit_rows(
         device = torch.device("cpu")
     train, held = training_and_held(recipe, rows.with_layout(layout), held)
     recipe.method.algorithm.check_table(train.table)
+    _warn_of_pairs(train.table, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "the table had been read")
     size = model_size(recipe, train.table, work)
@@ -165,6 +167,21 @@ def fit_rows(
     with keep(_manifest(job, said, rows)) as run:
         run.save(more.parts, {}, {**_texts(job), **more.texts})
         return carry_out(run, job, state)
+
+
+def _warn_of_pairs(table: TensorTable, reporter: Reporter) -> None:
+    """A line on columns that are observed together in no row; of a table in files nothing is looked at."""
+    if table.scratch is not None or not bool(table.missing.any()):
+        return
+    pairs = never_together(table.layout.of_columns(table.missing).cpu().numpy(), table.layout.columns)
+    if not pairs:
+        return
+    first, more = " and ".join(f"'{name}'" for name in pairs[0]), len(pairs) - 1
+    others = f", nor are the columns of {more:,} other pair{'s' * (more > 1)} (`vgi check` lists them)" if more else ""
+    reporter.warn(
+        f"columns {first} are observed together in no row{others}: how they go together given the others rests on the "
+        "model alone, so report no correlation of such a pair, nor a regression of one on the other"
+    )
 
 
 def _alone(rows: Rows, recipe: Recipe, work: Work) -> Fitted:

@@ -227,13 +227,15 @@ def _contest(drawer: _Drawer) -> Part:
         for one in league["candidates"]
     ]
     decides = "hidden cells" if league["score"] == "cells" else "log-likelihood"
+    within = "in the range of ten draws" if "calibrated" in league else "in 90 % intervals"
     caption = (
         f"On {league['rows']:,} rows that each fit did not see; {decides} decide. Hidden cells: 1 is what the column "
-        "alone would score, less is better. Bad: a winner near 1, which knows little, or intervals far from 90 % "
-        "(they lack the uncertainty of the fit here, and are a little narrow). "
+        f"alone would score, less is better. Bad: a winner near 1, which knows little, or a share {within} that is far "
+        f"from {percent(league.get('calibrated', NOMINAL))} (the uncertainty of the fit is not in these draws, so that "
+        "they are a little narrow). "
         "Imputations are drawn in turn from refits of the models that have a weight."
     )
-    grid = Grid(caption, ["model", "hidden cells", "nats a row", "in 90 % intervals", "weight"], rows)
+    grid = Grid(caption, ["model", "hidden cells", "nats a row", within, "weight"], rows)
     return Part(drawer.verdicts("contest"), grids=[grid])
 
 

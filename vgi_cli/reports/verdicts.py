@@ -138,10 +138,12 @@ def _epochs(count: int) -> str:
 
 def _contest(numbers: Numbers) -> Iterable[Verdict]:
     """What the model that won a comparison makes of cells that were hidden from it."""
-    taken = [one for one in (numbers.contest or {}).get("candidates", ()) if one["chosen"]]
+    league = numbers.contest or {}
+    calibrated = league.get("calibrated", NOMINAL)  # absent in runs of older versions: the share is scaled to NOMINAL
+    taken = [one for one in league.get("candidates", ()) if one["chosen"]]
     for one in taken:
         gained, covered = 1 - one["cells"], one["coverage"]
-        narrow = covered is not None and NOMINAL - covered > COVERED_BAD
+        narrow = covered is not None and calibrated - covered > COVERED_BAD
         if gained < LITTLE:
             text = (
                 "The model that was taken tells hidden cells no better than their columns alone (score "
@@ -150,7 +152,8 @@ def _contest(numbers: Numbers) -> Iterable[Verdict]:
             yield Verdict("contest", "look", text)
         if narrow:
             text = (
-                f"The 90 % intervals of the model that was taken hold {covered:.0%} of the hidden numbers: too narrow."
+                f"Draws of the model that was taken are too narrow: {covered:.0%} of the hidden numbers lie in their "
+                f"range, and {calibrated:.0%} should."
             )
             yield Verdict("contest", "look", text)
         if gained >= LITTLE and not narrow:

@@ -36,7 +36,7 @@ def redundant_words(one: Redundant) -> str:
     if one.how == "copy":
         return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
     if one.how == "levels":
-        return f"column '{one.name}' has the levels of '{one.by[0]}' by other names: {flag}"
+        return f"column '{one.name}' says in its levels what '{one.by[0]}' says in its own: {flag}"
     return f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}: {flag}"
 
 
