@@ -115,6 +115,9 @@ def test_refits_that_were_cut_short_are_named(table: Path, monkeypatch: pytest.M
     (line,) = [line for line in said if "had settled" in line]
     assert line.startswith("2 of 2 bootstrap refits were stopped after 2 EM steps, before they had settled: ")
     assert run.manifest["bootstrap_unsettled"] == 2
+    said.clear()
+    fit(out="again", say=said.append, set={"bootstrap": 1})
+    assert any(line.startswith("1 of 1 bootstrap refits was stopped") for line in said)
 
 
 def test_a_time_limit_ends_further_refits(table: Path) -> None:
