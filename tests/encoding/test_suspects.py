@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import save
+from vgi_cli.columns.wording import kind_flag, token_flag, typed
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.encoding.suspects import WRITTEN, far_values, negative_codes
@@ -316,3 +319,19 @@ def test_a_column_that_does_not_apply_to_a_level_is_said(tmp_path: Path) -> None
     assert asked(tmp_path, [*hours[:2], "3.1", *hours[3:]], works) == []  # one has a cell
     few = ["" if w == "no" or i % 3 else x for i, (w, x) in enumerate(zip(works, X, strict=True))]
     assert asked(tmp_path, few, works) == []  # hardly anybody has
+
+
+@settings(max_examples=30, deadline=None)
+@given(name=st.text(st.characters(codec="ascii", min_codepoint=32), min_size=1, max_size=12).filter(str.strip))
+def test_a_flag_that_is_offered_is_one_that_a_shell_takes(name: str) -> None:
+    """Column names of surveys hold blanks, quotes and brackets."""
+    assert shlex.split(kind_flag(name, "categorical")) == ["--column", f"{name}=categorical"]
+    assert shlex.split(token_flag(name, "-9")) == ["--na-values", f"{name}=-9"]
+    assert shlex.split(typed("--exclude", name)) == ["--exclude", name]
+
+
+def test_flags_for_columns_of_strange_names(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i % 6},{'n/a' if i % 9 == 0 else i / 10}\n" for i in range(60))
+    said = notes(read_table([str(save(tmp_path, "t.csv", f"the row,a|b,it's (kg)\n{rows}"))]))
+    flags = {flag for line in said for flag in re.findall("`(--[^`]*)`", line)}
+    assert {"--id 'the row'", "--exclude 'the row'", "--column 'a|b=ordinal'", "--na-values 'n/a'"} <= flags

@@ -21,6 +21,7 @@ from vgi_cli.columns.levelled import (
     unnamed_levels,
 )
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError
 
 PAIRS = (("0", "1"), ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"))
@@ -83,12 +84,12 @@ class Boolean(Levelled):
         levels = [level.text for level in levels_of(cells).values()]
         said = f"{cells.label}: --column {cells.name}=boolean"
         if len(levels) > 2:
-            hint = f"`--column {cells.name}=categorical` models levels, `integer` or `numeric` numbers"
+            hint = f"`{kind_flag(cells.name, 'categorical')}` models levels, `integer` or `numeric` numbers"
             raise InputError(f"{said}, but the column holds {len(levels)} different values", hint)
         names = as_list(levels) if len(levels) == 2 else f"{as_list(levels)},OTHER"
         raise InputError(
             f"{said}: which level is true is not known",
-            f"list what is false and what is true: `--column {cells.name}=boolean:{names}` in that order",
+            f"list what is false and what is true: `{kind_flag(cells.name, f'boolean:{names}')}` in that order",
         )
 
     @classmethod

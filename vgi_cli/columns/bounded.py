@@ -11,6 +11,7 @@ from vgi_cli.columns.base import STRICT, Cells, Column, Request
 from vgi_cli.columns.bounds import parse_limits
 from vgi_cli.columns.number import Number, number_asked
 from vgi_cli.columns.numerals import plain
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, UsageError
 
 
@@ -61,5 +62,5 @@ class Bounded(Number):
             return number
         if not number.bounds:
             message = f"{cells.label}: --column {said}, but nothing in column '{cells.name}' says what limits it"
-            raise InputError(message, f"name them: `--column {cells.name}=bounded:{plain(number.low)}:`")
+            raise InputError(message, f"name them: `{kind_flag(cells.name, f'bounded:{plain(number.low)}:')}`")
         return cls(**number.fields | {"kind": "bounded", "integer": number.whole})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY
@@ -50,7 +49,7 @@ from vgi_cli.columns.clock import (
 )
 from vgi_cli.columns.number import Constant, Measure, Number, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
-from vgi_cli.columns.wording import example, first_cell, missing_hint, others
+from vgi_cli.columns.wording import example, first_cell, kind_flag, missing_hint, others, typed
 from vgi_cli.errors import InputError, UsageError
 
 LOOKED_AT = 200
@@ -270,7 +269,7 @@ def _limits(cells: Cells, clock: Clock, values: Floats, asked: Asked, held: tupl
     if not len(seen):
         return None
     low, high = clock.spell(np.array([seen.min(), seen.max()]))
-    hint = f"for example `--bounds {shlex.quote(f'{cells.name}={low}..{high}')}`, or observed or none"
+    hint = f"for example `{typed('--bounds', f'{cells.name}={low}..{high}')}`, or observed or none"
     if asked.moments is None:
         if asked.named:
             raise UsageError(f"{where}: column '{cells.name}' holds {clock.what}s", hint)
@@ -309,13 +308,13 @@ def _typed(cells: Cells, asked: Request) -> _Known | Carried | None:
         return None
     if asked.kind is not None and asked.kind != moments.what:
         what = f"{cells.label}: --column {cells.name}={asked.kind}, but the file types the column as {moments.what}s"
-        raise InputError(what, f"`--column {cells.name}={moments.what}`, or leave it out")
+        raise InputError(what, f"`{kind_flag(cells.name, moments.what)}`, or leave it out")
     clock = typed_clock(moments, moments.ticks[~cells.missing])
     if (problem := _obstacle(cells)) is not None:
         if asked.kind is None:
             return Carried(cells.name, "carried")
         message = f"{cells.label}: --column {cells.name}={asked.kind}, but {problem}"
-        raise InputError(message, f"`--column {cells.name}=carry` carries the column as it is")
+        raise InputError(message, f"`{kind_flag(cells.name, 'carry')}` carries the column as it is")
     return _Known(clock, np.where(cells.missing, np.nan, _between(moments.ticks, moments.unit, clock)))
 
 
@@ -413,7 +412,7 @@ def _refuse(cells: Cells, asked: Request) -> None:
         )
     best = max(FORMATS[what], key=lambda format: int((read(cells, what, format).matched & observed).sum()))
     wrong = observed & ~read(cells, what, best).matched
-    hint = f"{_other_hint(cells, asked, best, wrong)}; a format is said as `--column {cells.name}={what}:{best}`"
+    hint = f"{_other_hint(cells, asked, best, wrong)}; a format is said as `{kind_flag(cells.name, f'{what}:{best}')}`"
     raise InputError(f"{where}: no format fits all of its cells, '{best}' not {example(cells, wrong)}", hint)
 
 
@@ -427,7 +426,9 @@ def _other_hint(cells: Cells, asked: Request, known: str, wrong: Bools) -> str:
         if asked.kind != "date" or format not in FORMATS["date"]:
             return both
         return f"{_flags(cells, [('date', f'{known}|{format}')])} if dates have that format too, {both}"
-    return f"`--column {cells.name}={_what(format)}:{format}` if that is their format, {missing_hint(cells, wrong)}"
+    return (
+        f"`{kind_flag(cells.name, f'{_what(format)}:{format}')}` if that is their format, {missing_hint(cells, wrong)}"
+    )
 
 
 def _either(cells: Cells, found: dict[tuple[What, str], Reading]) -> str:
@@ -436,7 +437,7 @@ def _either(cells: Cells, found: dict[tuple[What, str], Reading]) -> str:
 
 
 def _flags(cells: Cells, found: Iterable[tuple[What, str]]) -> str:
-    return " or ".join(f"`--column {shlex.quote(f'{cells.name}={what}:{format}')}`" for what, format in found)
+    return " or ".join(f"`{kind_flag(cells.name, f'{what}:{format}')}`" for what, format in found)
 
 
 def doubt(cells: Cells) -> str | None:

@@ -47,7 +47,7 @@ from vgi_cli.columns.lattice import (
 from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
-from vgi_cli.columns.wording import example, missing_hint, token_hint
+from vgi_cli.columns.wording import example, kind_flag, missing_hint, token_hint, typed
 from vgi_cli.errors import InputError, UsageError
 
 COARSE = 1e-3
@@ -352,7 +352,7 @@ class Number(ModelledColumn):
             Finding(
                 ~cells.missing & ~cells.numbers.number,
                 lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
-                f"`--na-values TOKEN` if that means missing; a fit with `--column {name}=carry` would carry it",
+                f"`--na-values TOKEN` if that means missing; a fit with `{kind_flag(name, 'carry')}` would carry it",
             ),
             Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
             Finding(
@@ -464,7 +464,7 @@ def inferred(
         numbers = cells.numbers.values
         broken = np.isfinite(numbers) & (numbers != np.rint(numbers))
         message = f"{_flag(cells, asked)}, but the column holds {example(cells, broken)}"
-        raise InputError(message, f"`--column {cells.name}=numeric`?")
+        raise InputError(message, f"`{kind_flag(cells.name, 'numeric')}`?")
     integer = whole and asked.kind != "numeric"
     spelled = cells.spelling
     fewest, digits = (0, 17) if spelled is None else (spelled.fewest, spelled.significant)
@@ -484,7 +484,9 @@ def inferred(
     if asked.bounds is not None and asked.bounds.moments is not None:  # of no number: a Moment has read its own
         if asked.bounds.named:
             message = f"{asked.bounds.flag} {asked.bounds.said}: column '{cells.name}' holds numbers"
-            raise UsageError(message, f"numbers take LOW:HIGH: `--bounds {cells.name}={plain(low)}:{plain(high)}`")
+            raise UsageError(
+                message, f"numbers take LOW:HIGH: `{typed('--bounds', f'{cells.name}={plain(low)}:{plain(high)}')}`"
+            )
         asked = asked._replace(bounds=None)
     if asked.bounds is not None:
         _refuse_outside(cells, asked.bounds)
@@ -536,7 +538,7 @@ def _refuse_magnitudes(cells: Cells, values: Floats, transform: Transform) -> No
     with np.errstate(invalid="ignore"):
         large = np.abs(cells.numbers.values) > LARGEST
     where = f"{cells.label}: column '{cells.name}'"
-    carry = f"`--column {cells.name}=carry` to carry the column as it is"
+    carry = f"`{kind_flag(cells.name, 'carry')}` to carry the column as it is"
     if large.any():
         what = example(cells, large)
         raise InputError(f"{where} holds a number too large to compute with: {what}", token_hint(cells, large))

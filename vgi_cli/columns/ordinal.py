@@ -14,6 +14,7 @@ from vgi_cli.columns.base import STRICT, Cells, Column, Finding, Point, Request
 from vgi_cli.columns.categorical import ConstantLevel
 from vgi_cli.columns.levelled import MOST, Levelled, as_list, key_of, levels_of, listed_levels, named_levels, number_of
 from vgi_cli.columns.numerals import Floats
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError
 
 SHOWN = 8
@@ -61,7 +62,7 @@ class Ordinal(Levelled):
             raise InputError(
                 f"{cells.label}: --column {cells.name}=ordinal, but the column has {len(found)} different numbers: "
                 f"at most {MOST} are levels",
-                f"`--column {cells.name}=integer` or `numeric` models numbers",
+                f"`{kind_flag(cells.name, 'integer')}` or `numeric` models numbers",
             )
         if len(found) == 1:
             return ConstantLevel.of(cells)
@@ -72,7 +73,8 @@ class Ordinal(Levelled):
         shown = as_list(levels) if len(levels) <= SHOWN else as_list(levels[:SHOWN]) + ",…"
         raise InputError(
             f"{cells.label}: --column {cells.name}=ordinal: the order of texts is not known",
-            f"list the levels from the lowest to the highest: `--column {cells.name}=ordinal:{shown}` in their order",
+            "list the levels from the lowest to the highest: "
+            f"`{kind_flag(cells.name, f'ordinal:{shown}')}` in their order",
         )
 
     def findings(self, cells: Cells) -> Sequence[Finding]:
@@ -86,7 +88,7 @@ class Ordinal(Levelled):
                 f"column '{self.name}' has its levels in another order, {named_levels(here, ' < ')}, than in the fit, "
                 f"{named_levels(fitted, ' < ')}"
             ),
-            f"order the categories as in the fit, or fit with `--column {self.name}=ordinal:{as_list(fitted)}`",
+            f"order the categories as in the fit, or fit with `{kind_flag(self.name, f'ordinal:{as_list(fitted)}')}`",
         )
         return [*super().findings(cells), order]
 

@@ -23,6 +23,7 @@ from vgi_cli.columns.base import (
     Transform,
 )
 from vgi_cli.columns.number import Constant
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError, RunError, UsageError, nearest
 from vgi_cli.layout import Layout
 from vgi_cli.registry.names import KINDS
@@ -99,7 +100,7 @@ def infer_column(cells: Cells, role: Role, asked: Request) -> Column:
             return column
     raise InputError(
         f"{cells.label}: --column {cells.name}={asked.kind}, but its cells are none of that kind",
-        f"`--column {cells.name}=carry` carries the column as it is",
+        f"`{kind_flag(cells.name, 'carry')}` carries the column as it is",
     )
 
 

@@ -43,7 +43,7 @@ def others(count: int) -> str:
 
 def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
     """What to do about the first of the cells, which is no number; `fitted`: the kind of the column is settled."""
-    carry = f"`--column {cells.name}=carry` to carry the column as it is"
+    carry = f"`{kind_flag(cells.name, 'carry')}` to carry the column as it is"
     if fitted:
         carry = f"fit again with {carry}"
     row = int(np.flatnonzero(which)[0])
@@ -55,12 +55,24 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
 def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
     row = int(np.flatnonzero(which)[0])
-    return f"`--na-values '{_short(cells, row).strip()}'` if that means missing"
+    token = _short(cells, row).strip()
+    quoted = shlex.quote(token) if "'" in token else f"'{token}'"
+    return f"`--na-values {quoted}` if that means missing"
 
 
 def token_flag(name: str, token: str) -> str:
     """`--na-values age=-999`, as a shell takes it: the flag that makes a token mean missing in one column."""
-    return f"--na-values {shlex.quote(f'{name}={token}')}"
+    return typed("--na-values", f"{name}={token}")
+
+
+def kind_flag(name: str, kind: str) -> str:
+    """`--column 'blood group=categorical'`, as a shell takes it: the flag that makes a column one of a kind."""
+    return typed("--column", f"{name}={kind}")
+
+
+def typed(flag: str, value: str) -> str:
+    """`--exclude 'blood group'`: a flag and its value, as they are typed into a shell."""
+    return f"{flag} {shlex.quote(value)}"
 
 
 def named(what: str, names: Sequence[str]) -> str:

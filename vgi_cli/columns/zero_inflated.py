@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from vgi_cli.columns.base import STRICT, Cells, Column, Request
 from vgi_cli.columns.number import Number, number_asked
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError
 
 
@@ -48,8 +49,8 @@ class ZeroInflated(Number):
         if not isinstance(number, Number):
             return number
         if not (cells.numbers.values == 0).any():
-            raise InputError(f"{where}, but no cell of the column is 0", f"`--column {cells.name}=numeric`")
+            raise InputError(f"{where}, but no cell of the column is 0", f"`{kind_flag(cells.name, 'numeric')}`")
         if len(np.unique(cells.numbers.values[~cells.missing])) < 3:
             message = f"{where}, but the column holds 0 and one other number only: it has no tail"
-            raise InputError(message, f"`--column {cells.name}=categorical` models two values")
+            raise InputError(message, f"`{kind_flag(cells.name, 'categorical')}` models two values")
         return cls(**number.fields | {"kind": "zero-inflated", "integer": number.whole})

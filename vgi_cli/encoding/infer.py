@@ -15,7 +15,7 @@ from vgi_cli.columns.datetime import Moment, several_note
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
-from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, named
+from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.suspects import looks_written, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
@@ -119,7 +119,7 @@ def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
 def _level_note(column: Number) -> str:
     """What becomes of a column of which few values with gaps between them occur."""
     what = f"column '{column.name}' holds only {', '.join(map(plain, column.levels))}"
-    return f"{what}: filled with these values; `--column {column.name}=integer` to allow those between"
+    return f"{what}: filled with these values; `{kind_flag(column.name, 'integer')}` to allow those between"
 
 
 def _refuse_no_numbers(table: Table, schema: Schema) -> None:

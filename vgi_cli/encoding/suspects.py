@@ -20,7 +20,7 @@ from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import are, capped, example, first_cell, missing_hint, named, token_flag
+from vgi_cli.columns.wording import are, capped, example, first_cell, kind_flag, missing_hint, named, token_flag, typed
 from vgi_cli.table.base import Table
 
 TEXT_SHARE = 0.5
@@ -117,7 +117,7 @@ def _text(cells: Cells, alone: bool) -> str | None:
         return _many(cells) if alone else None
     carried = f"column '{name}' is {'carried as text, not modelled' if alone else 'taken for categories'}"
     if share == 1:
-        return f"{carried}: all its cells are numbers (`--column {name}=numeric`)" if cells.typed else None
+        return f"{carried}: all its cells are numbers (`{kind_flag(name, 'numeric')}`)" if cells.typed else None
     if share >= TEXT_SHARE:
         wrong = observed & ~numbers.number
         also = f"but also {example(cells, wrong)}: {missing_hint(cells, wrong)}"
@@ -135,13 +135,12 @@ def _many(cells: Cells) -> str | None:
     observed = int((~cells.missing).sum())
     levels = len(np.unique(places[places >= 0]))
     if sentences(texts[place] for place in np.unique(places[places >= 0]).tolist()):
-        return (
-            f"column '{cells.name}' is carried: free text (`--column {cells.name}=categorical` models it all the same)"
-        )
+        flag = kind_flag(cells.name, "categorical")
+        return f"column '{cells.name}' is carried: free text (`{flag}` models it all the same)"
     if levels < 2 or few(levels, observed):
         return None
     limit = f"more than {MOST}" if levels > MOST else f"more than a fifth of its {observed} cells"
-    flag = f"`--column {cells.name}=categorical` models it" + (" with rare levels pooled" if levels > MOST else "")
+    flag = f"`{kind_flag(cells.name, 'categorical')}` models it" + (" with rare levels pooled" if levels > MOST else "")
     what = f"{'text of ' if cells.textual else ''}{levels:,} levels"
     return f"column '{cells.name}' is carried: {what}, {limit} ({flag})"
 
@@ -177,7 +176,7 @@ def _scales(table: Table, columns: Sequence[Column]) -> list[str]:
     if not names:
         return []
     are_scales = "is a scale" if len(names) == 1 else "are scales"
-    flag = f"`--column {names[0]}=ordinal`"
+    flag = f"`{kind_flag(names[0], 'ordinal')}`"
     what = f"{named('column', names)} of few whole numbers {are(names)} modelled as "
     quantities = "a quantity" if len(names) == 1 else "quantities"
     return [f"{what}{quantities}: {flag} if {'it ' if len(names) == 1 else 'they '}{are_scales}"]
@@ -191,7 +190,7 @@ def _unordered(table: Table, columns: Sequence[Column]) -> list[str]:
     what = "an order that the file does not keep: taken for categories without one"
     return [
         f"{named('column', names)} {'has' if len(names) == 1 else 'have'} {what}; "
-        f"`--column {names[0]}=ordinal` orders the numbers by size"
+        f"`{kind_flag(names[0], 'ordinal')}` orders the numbers by size"
     ]
 
 
@@ -208,7 +207,7 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     if not names:
         return []
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
-    rule = f"`--id {names[0]}` or `--exclude {names[0]}` if {flags}"
+    rule = f"`{typed('--id', names[0])}` or `{typed('--exclude', names[0])}` if {flags}"
     return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
 
 
@@ -220,7 +219,7 @@ def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
             values = table.numeric(column.name)
             observed = values[~np.isnan(values)]
             if len(observed) >= FEWEST_ROWS and len(np.unique(observed)) == len(observed) and not _counts(values):
-                rule = f"`--id {column.name}` or `--exclude {column.name}` if it is one"
+                rule = f"`{typed('--id', column.name)}` or `{typed('--exclude', column.name)}` if it is one"
                 what = "is modelled, but it has the name of a key, and no value twice"
                 lines.append(f"column '{column.name}' {what}: {rule}")
     return capped(lines)

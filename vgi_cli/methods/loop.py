@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
+import shlex
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -366,7 +367,8 @@ class LoopState(State):
                 f"{error} in {epoch}, for the {self.healed}th time, though "
                 "each time training went back and halved its steps; the last good checkpoint is kept. Look at column "
                 f"'{layout.label(dimension)}'{most}",
-                f"--column '{layout.label(dimension)}=carry' leaves it out; or take a smaller --set optim.lr",
+                f"--column {shlex.quote(f'{layout.label(dimension)}=carry')} leaves it out; or take a smaller --set "
+                "optim.lr",
             )
         if good := self._good or here:
             self._go_back(good)

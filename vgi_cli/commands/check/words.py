@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import named, typed
 from vgi_cli.commands.dry_run import DryRun, about
 from vgi_cli.encoding.kinds import column_lines
 from vgi_cli.encoding.redundant import Redundant
@@ -32,7 +32,7 @@ def pair_words(pairs: Sequence[tuple[str, str]]) -> str:
 def redundant_words(one: Redundant) -> str:
     """A redundant column in a line."""
     nearly = "" if one.exact else "nearly "
-    flag = f"`--exclude {one.name}` leaves it as it is"
+    flag = f"`{typed('--exclude', one.name)}` leaves it as it is"
     if one.how == "copy":
         return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
     if one.how == "levels":

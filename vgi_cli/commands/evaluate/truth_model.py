@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
+from vgi_cli.columns.wording import kind_flag, typed
 from vgi_cli.errors import InputError, UsageError, nearest, nearest_file
 from vgi_cli.evaluation.truth.distributions import Factors, FittedLaw, KnownLaw, Law, Normals, same_levels
 from vgi_cli.fitting.fitted import FittedTable, load_run
@@ -95,7 +96,8 @@ def _require_levels(run: FittedTable, fitted: FittedTable) -> None:
         except ValueError as error:
             raise UsageError(
                 f"--truth-model: column '{column.name}' {error} (runs '{run.run.name}' and '{fitted.run.name}')",
-                f"fit both with the same levels, `--column {column.name}=KIND:LEVEL,LEVEL`, or --exclude the column",
+                f"fit both with the same levels, `{kind_flag(column.name, 'KIND:LEVEL,LEVEL')}`, or leave the column "
+                f"out, `{typed('--exclude', column.name)}`",
             ) from None
 
 

@@ -26,6 +26,7 @@ from vgi_cli.columns.numerals import (
     plain,
     shorten,
 )
+from vgi_cli.columns.wording import kind_flag
 from vgi_cli.errors import InputError
 from vgi_cli.table.base import Table
 from vgi_cli.table.inputs import Origin, TableFile, TableFiles
@@ -207,7 +208,8 @@ class ParquetTable(Table):
             raise InputError(
                 f"{self.label}: column '{name}' has levels in an order, but not in one: {_chain(one)} here, "
                 f"{_chain(other)} there",
-                f"`--column {name}=ordinal:LEVEL,LEVEL,...` says the order, `--column {name}=categorical` drops it",
+                f"`{kind_flag(name, 'ordinal:LEVEL,LEVEL,...')}` says the order, "
+                f"`{kind_flag(name, 'categorical')}` drops it",
             )
         return found
 
