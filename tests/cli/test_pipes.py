@@ -22,16 +22,16 @@ IMPUTE = ["impute", "--checkpoint", "run", "-q", "--format", "single", "-o"]
 COMMANDS = {
     "table": [*IMPUTE, "-"],
     "scores": ["score", "run", "data.csv", "-q"],
-    "rows": ["sample", "run", "-n", "700", "-q", "-o", "-"],
+    "rows": ["sample", "run", "-n", "5000", "-q", "-o", "-"],
     "JSON": ["evaluate", "--checkpoint", "run", "data.csv", "-q", "--json"],
 }
 ROOM = 4096
-"""Bytes in the pipes of these tests: less than each command writes, but for the JSON."""
+"""Bytes in the pipes of these tests: a fraction of what each command writes, but for the JSON."""
 
 
 @pytest.fixture
 def run(vgi: Vgi) -> Path:
-    rows = (f"{i % 7},{'' if i % 5 == 0 else i * i % 11 / 2}" for i in range(700))
+    rows = (f"{i % 7},{'' if i % 5 == 0 else i * i % 11 / 2}" for i in range(5000))
     Path("data.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
     settings = ["--model", "fa", "--set", "bootstrap=none", "--threads", "1"]
     assert vgi("fit", "data.csv", *settings, "--out", "run").code == 0

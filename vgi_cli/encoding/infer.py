@@ -17,6 +17,7 @@ from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
 from vgi_cli.encoding.check import Holes
+from vgi_cli.encoding.redundant import redundant_notes
 from vgi_cli.encoding.suspects import looks_written, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
@@ -84,7 +85,8 @@ def infer_schema(
             raise UsageError(message, nearest(name, schema.modelled) if schema.modelled else None)
     if not schema.modelled and not schema.constants:
         _refuse_no_numbers(table, schema)
-    return schema, _notes(table, schema, rows is not None) + suspects(table, schema, kinds)
+    doubts = [*suspects(table, schema, kinds), *redundant_notes(table, schema)]
+    return schema, _notes(table, schema, rows is not None) + doubts
 
 
 def _check_flags(

@@ -16,6 +16,7 @@ from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import capped, named, typed
 from vgi_cli.table.base import Table
 
 FEWEST = 10
@@ -30,6 +31,8 @@ MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
 ROWS = 5_000
 """Rows by which sums of several columns are found, evenly spread."""
+MOST_NOTED, MOST_NOTED_CELLS = 100, 4_000_000
+"""Columns, and their cells, among which redundant ones are looked for before every fit."""
 
 
 class Redundant(NamedTuple):
@@ -46,6 +49,28 @@ class Redundant(NamedTuple):
     by: tuple[str, ...]
     how: str
     exact: bool = True
+
+
+def redundant_words(one: Redundant) -> str:
+    """A redundant column in a line."""
+    flag = f"`{typed('--exclude', one.name)}` leaves it as it is"
+    if one.how == "copy":
+        return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
+    if one.how == "levels":
+        return f"column '{one.name}' says in its levels what '{one.by[0]}' says in its own: {flag}"
+    nearly = "" if one.exact else "nearly "
+    return (
+        f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}, and fills need not be: "
+        f"{flag}, to be computed from the others"
+    )
+
+
+def redundant_notes(table: Table, schema: Schema) -> list[str]:
+    """Lines on the redundant columns of a table that is small enough to look for them before every fit."""
+    columns = len(schema.encoded)
+    if columns > MOST_NOTED or columns * table.N > MOST_NOTED_CELLS:
+        return []
+    return capped([redundant_words(one) for one in redundant(table, schema)])
 
 
 def unlooked(schema: Schema) -> list[str]:
@@ -106,6 +131,7 @@ def _sums(columns: Sequence[ModelledColumn], codes: dict[str, Floats]) -> list[R
     if not 1 < len(names) <= MOST:
         return []
     x = np.stack([codes[name] for name in names], 1)
+    x = x / np.maximum(np.nanmax(np.abs(x), 0), np.finfo(float).tiny)  # squares of the greatest numbers overflow
     seen = ~np.isnan(x)
     lines = _lines(names, x, seen)
     taken = {line.name for line in lines}

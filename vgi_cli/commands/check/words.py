@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vgi_cli.columns.wording import named, typed
 from vgi_cli.commands.dry_run import DryRun, about
 from vgi_cli.encoding.kinds import column_lines
-from vgi_cli.encoding.redundant import Redundant
 
 SHOWN_PAIRS = 5
 WIDEST = 8
@@ -27,17 +25,6 @@ def pair_words(pairs: Sequence[tuple[str, str]]) -> str:
         "table: in the fills it rests on the model alone, and no cell can contradict it. Do not report a correlation "
         "of such a pair, or a regression of one on the other, as a finding"
     )
-
-
-def redundant_words(one: Redundant) -> str:
-    """A redundant column in a line."""
-    nearly = "" if one.exact else "nearly "
-    flag = f"`{typed('--exclude', one.name)}` leaves it as it is"
-    if one.how == "copy":
-        return f"column '{one.name}' is a copy of '{one.by[0]}': {flag}"
-    if one.how == "levels":
-        return f"column '{one.name}' says in its levels what '{one.by[0]}' says in its own: {flag}"
-    return f"column '{one.name}' is {nearly}a linear function of {named('column', one.by)}: {flag}"
 
 
 def verdict(rejected: bool) -> str:
