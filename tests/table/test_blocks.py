@@ -21,7 +21,7 @@ from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import FitError, InputError, VgiError
 from vgi_cli.table import source as row_blocks
 from vgi_cli.table.csv import rows as csv_rows
-from vgi_cli.table.draws import HeldDraws, SpooledDraws
+from vgi_cli.table.draws import HeldDraws, SpooledDraws, require_finite
 from vgi_cli.table.fills import find_styles
 from vgi_cli.table.parquet import table as parquet_table
 from vgi_cli.table.parquet import write as write_parquet
@@ -246,9 +246,16 @@ def test_spooled_draws_come_back(tmp_path: Path) -> None:
         for first, stop in ((4, 7), (0, 4)):
             found = draws.rows(i, first, missing[first:stop])
             np.testing.assert_array_equal(found, np.where(missing, values[i], 0.0)[first:stop])
-    with pytest.raises(FitError, match="a fill in rows 7 to 13 is not finite"):
-        draws.add(7, missing, values * np.nan)
     draws.close()
+
+
+def test_fills_that_are_not_finite_are_refused_by_the_name_of_their_column() -> None:
+    values, missing = np.zeros((2, 3, 2)), np.array([[False, True]] * 3)
+    values[:, :, 0] = np.inf  # observed there: means nothing
+    require_finite(values, missing, ["a", "b"])
+    values[1, 2, 1] = np.nan
+    with pytest.raises(FitError, match="a fill of column 'b' is not finite"):
+        require_finite(values, missing, ["a", "b"])
 
 
 def test_decimals_of_parts_are_those_of_the_whole() -> None:

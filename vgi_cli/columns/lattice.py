@@ -63,7 +63,8 @@ class Lattice:
 
     def snap(self, values: Floats) -> Floats:
         """The nearest values of the lattice, each the float64 nearest to its decimal fraction."""
-        units = np.rint((values * 10.0**self.decimals - self.origin) / self.step) * self.step + self.origin
+        with np.errstate(over="ignore"):  # of values that no float64 holds: not finite, which is refused where they go
+            units = np.rint((values * 10.0**self.decimals - self.origin) / self.step) * self.step + self.origin
         if abs(self.decimals) > 22:  # 10^23 is no float64: go through decimal text
             return np.array([float(f"{u:.0f}e{-self.decimals}") for u in units.ravel().tolist()]).reshape(units.shape)
         scaled = units / 10.0**self.decimals if self.decimals >= 0 else units * 10.0**-self.decimals

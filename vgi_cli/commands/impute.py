@@ -41,7 +41,7 @@ from vgi_cli.settings.options import Frame
 from vgi_cli.settings.problems import origin
 from vgi_cli.settings.recipe import TableSettings
 from vgi_cli.table.base import Table
-from vgi_cli.table.draws import SpooledDraws
+from vgi_cli.table.draws import SpooledDraws, require_finite
 from vgi_cli.table.fills import avoid_codes, forget_unseen
 from vgi_cli.table.folders import Folder, folder_asked, folder_paths, refuse_folders
 from vgi_cli.table.frames import to_frames
@@ -547,6 +547,7 @@ class Sampling:
             draws = decode(x.cpu(), schema)
             self.deltas.shift_numbers(draws, rows, noise)
         draws = unpool(draws, schema, self._seed, rows.keys)
+        require_finite(draws, schema.layout.of_columns(rows.table.missing).cpu().numpy(), schema.layout.columns)
         return draws if self._request.point is None else point_estimate(draws, cast(Point, self._request.point), schema)
 
     def _draw_rows(self, imputer: Imputer, rows: Rows, noise: KeyedNoise, box: Box, watch: Watch) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from vgi_cli.samplers.rows import ROUNDS, TooFewInside, draw_rows
 from vgi_cli.settings.options import Frame
 from vgi_cli.table.base import Table
 from vgi_cli.table.blank import blank_arrow_table, blank_csv
-from vgi_cli.table.draws import HeldDraws
+from vgi_cli.table.draws import HeldDraws, require_finite
 from vgi_cli.table.fills import avoid_codes, find_styles
 from vgi_cli.table.frames import content_frame
 from vgi_cli.table.inputs import Origin
@@ -92,6 +93,7 @@ def _content(request: SampleRequest, reporter: Reporter, typed: bool) -> Content
         else blank_csv(schema, n, na_values=tokens, delimiter=reading.delimiter, decimal=reading.decimal)
     )
     codes = unpool(decode(x, schema)[None], schema, seed, keys)
+    require_finite(codes, np.ones(codes.shape[1:], bool), schema.layout.columns)
     avoid_codes(codes, table, schema)
     return Content(Whole(table), schema, find_styles([table], schema), HeldDraws(codes), stay)
 

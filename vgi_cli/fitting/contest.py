@@ -243,7 +243,7 @@ def fit_by_em(recipe: Recipe, rows: Rows, number: int, starts: dict[int, tuple[T
     model.initialise(start, generator)
     penalty = model.penalty(em.pooling, em.floor)
     climb(model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
-    imputer = ExactImputer([model])
+    imputer = ExactImputer([model.for_fills()])
     return Judge(lambda x, m, _: model.marginal_log_prob(x, m), imputer, torch.float64, model.free_parameters())
 
 

@@ -262,7 +262,7 @@ def _weights(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int,
 
 def _trees(model: GaussianFamily, table: TensorTable, weights: Tensor, generator: torch.Generator) -> _Grown:
     """The trees of one refit, by rows that all have an observed cell; those of weight 0 are held out."""
-    missing, used = table.missing, weights > 0
+    model, missing, used = model.for_fills(), table.missing, weights > 0
     fill_seed = int(torch.randint(2**62, (), generator=generator))
     x = filled(model, table.x, missing, fill_seed)
     laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)

@@ -138,6 +138,10 @@ class Marginal(Model):
     def conditional(self, x: Tensor, missing: Tensor) -> ConditionalDistribution:
         """p(x_mis | x_obs) of each row; x [R, D], missing [R, D]."""
 
+    def for_fills(self) -> Self:
+        """The model under which missing cells are drawn for users: this one, unless a family knows better."""
+        return self
+
     def column_redraws(self) -> Redraw:
         """What brings the last cells into the range of their column. Unless a family knows better: `log_prob` on a grid
         over the range, inverted; a side without a bound ends REACH beyond the other one or the centre, and a cell of a

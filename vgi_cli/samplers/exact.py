@@ -107,4 +107,4 @@ class ExactImputer(Imputer):
 
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
-    return ExactImputer([cast(Marginal, model) for model in fitted.models])
+    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models])

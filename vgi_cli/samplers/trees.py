@@ -151,4 +151,5 @@ class TreesImputer(Imputer):
 
 def build(fitted: SamplerInput) -> TreesImputer:
     """The sampler `trees`."""
-    return TreesImputer([cast(GaussianFamily, model) for model in fitted.models], fitted.trees, fitted.layout)
+    models = [cast(GaussianFamily, model).for_fills() for model in fitted.models]
+    return TreesImputer(models, fitted.trees, fitted.layout)

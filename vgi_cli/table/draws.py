@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,16 @@ import numpy as np
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.errors import FitError
 from vgi_cli.table.inputs import scratch, scratch_errors
+
+
+def require_finite(values: Floats, missing: Bools, names: Sequence[str]) -> None:
+    """FitError where a fill in values [m, N, D], where `missing` [N, D], is not finite; names of the D columns."""
+    wrong = (~np.isfinite(values) & missing).any((0, 1))
+    if wrong.any():
+        raise FitError(
+            f"a fill of column '{names[int(wrong.argmax())]}' is not finite",
+            "the parameters of the run are out of range: fit again",
+        )
 
 
 class HeldDraws:
@@ -35,12 +46,8 @@ class SpooledDraws:
         self._end = 0
 
     def add(self, first: int, missing: Bools, values: Floats) -> None:
-        """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]. FitError for one that is not
-        finite."""
+        """Keep values [m, n, D] of the n rows from `first` on, where `missing` [n, D]."""
         cells = np.ascontiguousarray(values[:, missing])
-        if not np.isfinite(cells).all():
-            message = f"a fill in rows {first} to {first + len(missing) - 1} is not finite"
-            raise FitError(message, "the parameters of the run are out of range: fit again")
         self._places[first] = self._end, cells.shape[1]
         with scratch_errors(self._near):
             self._file.seek(self._end)

@@ -188,6 +188,17 @@ class GaussianMixture(GaussianFamily):
         tables = TABLES if isinstance(self.gaussians, Mixed) else 0.0
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
 
+    def for_fills(self) -> Self:
+        """Without the broad components: these keep the density of a row that is unlike all others from being absurd,
+        but a cell drawn from them is absurd itself, several standard deviations off what the rest of its row says."""
+        K = self.gaussians.K
+        if len(self.logits) == K:
+            return self
+        other = copy.deepcopy(self)
+        with torch.no_grad():
+            other.logits[K:] = -torch.inf
+        return other
+
     def take_turn(self, number: int) -> bool:
         self._shifts = number % 2 == 1 if self._turns else self._shifts
         return self._turns and self._shifts and isinstance(self.gaussians, Shifted)
