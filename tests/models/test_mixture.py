@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,12 +11,14 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths.noise import KeyedNoise
+from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb
 from vgi_cli.models.gaussian.family import column_law, em_table, sorted_chunks
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.models.gaussian.widened import ROWS, SCALES, SHRINKAGE, Widened
+from vgi_cli.samplers.base import Box
+from vgi_cli.samplers.exact import build as build_exact
 
 K, D, R = 3, 4, 25
 COVARIANCES = ["full", "factor", "full with outliers", "factor with outliers"]
@@ -224,3 +227,37 @@ def test_rows_of_few_patterns_are_taken_in_pieces_too(covariance: str) -> None:
 def test_free_parameters() -> None:
     assert model_and_rows("full")[0].free_parameters() == K - 1 + K * (D + D * (D + 1) // 2)
     assert model_and_rows("factor")[0].free_parameters() == K - 1 + K * (2 * D + 2 * D - 1)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_fills_come_from_the_learnt_components(covariance: str) -> None:
+    """The law of fills is that of the learnt components by their weights; the model itself keeps its density."""
+    model, x, _ = model_and_rows(covariance)
+    before, fills = model.log_prob(x).detach(), model.for_fills()
+    weights, mean, S = (part.detach()[:K] for part in dense(model))
+    each = torch.stack([MultivariateNormal(mean[k], S[k]).log_prob(x) for k in range(K)], -1)
+    torch.testing.assert_close(fills.log_prob(x).detach(), torch.logsumexp(each + (weights / weights.sum()).log(), -1))
+    torch.testing.assert_close(model.log_prob(x).detach(), before, rtol=0, atol=0)
+    assert (fills is model) == (not isinstance(model.gaussians, Widened))
+    law, u = fills.cell_laws().number(x, 1), torch.linspace(0.01, 0.99, R, dtype=torch.float64)
+    torch.testing.assert_close(law.cdf(law.quantile(u)), u)
+
+
+def test_no_fill_is_absurd() -> None:
+    """Two columns that all but determine each other, and broad components that hold a third of the rows."""
+    model = build("full with outliers", 2).double()
+    with torch.no_grad():
+        model.logits[K:] = 1.0
+    tight = torch.tensor([[1.0, 0.999], [0.999, 1.0]], dtype=torch.float64)
+    model.gaussians.set_moments(torch.zeros(K, 2, dtype=torch.float64), tight.expand(K, 2, 2))
+    assert isinstance(model.gaussians, Widened)
+    model.gaussians.set_broad(torch.zeros(2, dtype=torch.float64), tight)
+    x = torch.linspace(-2, 2, R, dtype=torch.float64)[:, None].expand(R, 2).clone()
+    missing = torch.tensor([[False, True]]).expand(R, 2)
+    imputer = build_exact(SimpleNamespace(models=[model]))  # type: ignore[arg-type]
+    noise = KeyedNoise(0, numbered("column", 2), torch.arange(R), torch.arange(200), "test")
+    wide = torch.full((2,), torch.inf, dtype=torch.float64)
+    drawn = imputer.sample(x, missing, noise, Box(-wide, wide))
+    assert float((drawn[..., 1] - x[:, 1]).abs().max()) < 6 * (1 - 0.999**2) ** 0.5
+    loose = model.conditional(x, missing).sample(noise)
+    assert float((loose[..., 1] - x[:, 1]).abs().max()) > 2.0
