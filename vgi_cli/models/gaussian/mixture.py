@@ -189,14 +189,14 @@ class GaussianMixture(GaussianFamily):
         return Penalty(floor=floor, pooling=pooling, common=1.0, mean=0.01, weight=weight, tables=tables, shift=SHIFT)
 
     def for_fills(self) -> Self:
-        """Without the broad components: these keep the density of a row that is unlike all others from being absurd,
-        but a cell drawn from them is absurd itself, several standard deviations off what the rest of its row says."""
-        K = self.gaussians.K
-        if len(self.logits) == K:
+        """Without the widest of the broad components: it keeps the density of a row that is unlike all others from
+        being absurd, but a cell drawn from it is absurd itself, several standard deviations off what the rest of its
+        row says."""
+        if len(self.logits) == self.gaussians.K:
             return self
         other = copy.deepcopy(self)
         with torch.no_grad():
-            other.logits[K:] = -torch.inf
+            other.logits[-1] = -torch.inf  # the last of SCALES
         return other
 
     def take_turn(self, number: int) -> bool:
