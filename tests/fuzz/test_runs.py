@@ -154,6 +154,17 @@ def test_a_run_that_was_changed_and_sealed_is_refused_before_it_goes_on(vgi: Vgi
     check_refused(vgi, "schema.json: damaged (columns.0.scale.sd: Input should be greater than 0)")
 
 
+def test_a_model_and_conditionals_of_different_types_are_refused(vgi: Vgi) -> None:
+    reference(vgi)
+    q = Path("run/conditionals.safetensors")
+    save_file({name: tensor.double() for name, tensor in load_file(q).items()}, q)
+    runs.seal(Path("run"))
+    done = vgi("impute", "--checkpoint", "run", "-o", "o.csv")
+    assert done.code == 2 and done.error == (
+        "run 'run' is damaged: its model and its conditionals are of different types (float32 and float64)"
+    )
+
+
 def check_refused(vgi: Vgi, message: str) -> None:
     """Resuming the run, sealed as it is, is refused, and changes no file of it."""
     runs.seal(Path("run"))

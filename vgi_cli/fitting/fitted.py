@@ -210,6 +210,12 @@ def _conditionals(recipe: Recipe, layout: Layout, model: Model, run: RunStore) -
         return None
     conditionals: Conditionals = target.conditionals(model, recipe.method_settings, layout)
     _load(conditionals, tensors, run.name)
+    of_model, own = (next(part.parameters()).dtype for part in (model, conditionals))
+    if of_model != own:
+        kinds = " and ".join(str(dtype).removeprefix("torch.") for dtype in (of_model, own))
+        raise RunError(
+            f"run '{run.name}' is damaged: its model and its conditionals are of different types ({kinds})", "fit again"
+        )
     target.bind(conditionals, model)
     return conditionals.eval()
 
