@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shlex
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -280,7 +279,7 @@ def _flags(names: list[str], text: str) -> str:
     one = f"`{token_flag(names[0], text)}`"
     if len(names) == 1:
         return f"{one} if it means missing"
-    return f"`--na-values {shlex.quote(text)}` if that means missing, {one} in '{names[0]}' alone"
+    return f"`{typed('--na-values', text)}` if that means missing, {one} in '{names[0]}' alone"
 
 
 def far_values(values: Floats) -> list[_Far]:

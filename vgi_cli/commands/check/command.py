@@ -12,7 +12,7 @@ import numpy as np
 
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import named
+from vgi_cli.columns.wording import capped, named
 from vgi_cli.commands.check.words import MAR, model_rows, pair_words, text_of, verdict
 from vgi_cli.commands.dry_run import DryRun
 from vgi_cli.commands.memory import require_files, require_memory
@@ -20,7 +20,7 @@ from vgi_cli.commands.pages import refuse_page, require_extra
 from vgi_cli.commands.requests import Request
 from vgi_cli.encoding.kinds import fixing, kinds_of
 from vgi_cli.encoding.missingness import Missingness, missingness
-from vgi_cli.encoding.redundant import Redundant, redundant, redundant_notes, redundant_words, unlooked
+from vgi_cli.encoding.redundant import Redundant, redundant, redundant_words, unlooked
 from vgi_cli.encoding.suspects import suspects
 from vgi_cli.fitting.tables import inferred, read, row_weights
 from vgi_cli.registry.plugins import plugged
@@ -138,8 +138,9 @@ def _described(
     absent = {column.name: int(table.missing(column.name).sum()) for column in schema.columns}
     holes = missingness(table.absent(schema.modelled), schema.modelled)
     twins = redundant(table, schema)
+    lines = [redundant_words(one) for one in twins]
     doubts = suspects(table, schema, said)
-    told = {*doubts, *redundant_notes(table, schema)}
+    told = {*doubts, *capped(lines)}  # the latter as a fit notes them
     values: dict[str, Any] = {
         "format": FORMAT,
         "table": {"name": table.label, "rows": table.N, "columns": len(table.names), "sha256": table.sha256},
@@ -155,7 +156,7 @@ def _described(
             for one in taken
         ],
         "missing": _missing(holes),
-        "suspects": [*doubts, *map(redundant_words, twins)],
+        "suspects": [*doubts, *lines],
         "redundant": [{"name": t.name, "by": list(t.by), "how": t.how, "exact": t.exact} for t in twins],
         "notes": [*(note for note in notes if note not in told), *unlooked(schema)],
         "recipe": {"table": fixing(schema, said, **recipe.table.beside_kinds)},
