@@ -45,7 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vgi_cli.Run:
 
 
 def fit(out: Path, **settings: Any) -> vgi_cli.Run:
-    return vgi_cli.fit(exclusive()[0], out=out, model="mixture", threads=1, set={"model.components": 1, **settings})
+    return vgi_cli.fit(exclusive()[0], out=out, model="mixture", seed=2, threads=1, set={"model.components": 1, **settings})
 
 
 def share_right(tables: list[pd.DataFrame]) -> float:
@@ -116,7 +116,7 @@ def test_a_law_that_is_right_keeps_no_tree(tmp_path: Path, monkeypatch: pytest.M
     frame = pd.DataFrame({"a": np.where(a, "u", "v"), "b": np.where(rng.random(rows) < 0.2 + 0.6 * a, "s", "t")})
     frame["x"] = rng.standard_normal(rows)
     frame.loc[rng.random(rows) < 0.4, "b"] = None
-    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", threads=1, set={"model.components": 1})
+    run = vgi_cli.fit(frame, out=tmp_path / "run", model="mixture", seed=2, threads=1, set={"model.components": 1})
     assert load_run(run.path, Silent()).trees == ()
     for one, other in zip(run.impute(m=2), run.impute(m=2, sampler="exact"), strict=True):
         pd.testing.assert_frame_equal(one, other)
