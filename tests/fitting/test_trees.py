@@ -45,7 +45,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> vgi_cli.Run:
 
 
 def fit(out: Path, **settings: Any) -> vgi_cli.Run:
-    return vgi_cli.fit(exclusive()[0], out=out, model="mixture", seed=2, threads=1, set={"model.components": 1, **settings})
+    return vgi_cli.fit(
+        exclusive()[0], out=out, model="mixture", seed=2, threads=1, set={"model.components": 1, **settings}
+    )
 
 
 def share_right(tables: list[pd.DataFrame]) -> float:
