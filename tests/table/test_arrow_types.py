@@ -175,6 +175,16 @@ def test_rounding_to_a_type_of_fewer_digits_stays_within_the_bounds(
     assert pq.read_table(out[0])["x"].to_pylist() == [0.25, 0.75, held]
 
 
+def test_a_fill_may_be_the_least_number_of_a_type(tmp_path: Path) -> None:
+    least = float(np.finfo(np.float32).min)
+    pq.write_table(pa.table({"x": pa.array([least, 0.75, None], pa.float32())}), tmp_path / "t.parquet")
+    column = Number("x", "numeric", low=least, high=0.75, scale=Scale(0.0, 1.0))
+    table = read_table([tmp_path / "t.parquet"])
+    draws = np.full((1, 3, 1), least)
+    out = write_imputed(table, Schema((column,)), draws, layout="single", out=tmp_path / "o.parquet")
+    assert pq.read_table(out[0])["x"].to_pylist() == [least, 0.75, least]
+
+
 def test_fills_keep_off_numbers_that_mean_missing_once_they_are_rounded(tmp_path: Path) -> None:
     numbers = pa.array(np.array([-0.5, 0.75, np.nan], np.float16), from_pandas=True)
     pq.write_table(pa.table({"x": numbers}), tmp_path / "t.parquet")

@@ -132,11 +132,11 @@ def in_precision(column: ModelledColumn | ConstantColumn, values: Floats, precis
         return values
     with np.errstate(over="ignore"):
         held = values.astype(precision)
-    if isinstance(column, Number):
-        least, most = column.ends
-        wide = held.astype(np.float64)
-        held = np.where((wide < least) & (values >= least), np.nextafter(held, precision.type(np.inf)), held)
-        held = np.where((wide > most) & (values <= most), np.nextafter(held, precision.type(-np.inf)), held)
+        if isinstance(column, Number):
+            least, most = column.ends
+            wide = held.astype(np.float64)
+            held = np.where((wide < least) & (values >= least), np.nextafter(held, precision.type(np.inf)), held)
+            held = np.where((wide > most) & (values <= most), np.nextafter(held, precision.type(-np.inf)), held)
     return held.astype(np.float64)
 
 
