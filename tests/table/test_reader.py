@@ -284,7 +284,7 @@ def test_bytes_that_are_no_text() -> None:
     assert text_refusal("a,b\n1,2\n".encode("utf-16")).endswith("this is UTF-16: save it as UTF-8")
     assert text_refusal("a,b\n1,Zürich\n".encode("latin1")) == (
         "standard input: line 2 is not UTF-8 (byte 0xfc)"
-        " | save the file as UTF-8, for example with `iconv -f latin1 -t utf-8`"
+        " | save the file as UTF-8, for example with `iconv -f cp1252 -t utf-8`"
     )
 
 
@@ -309,6 +309,19 @@ def test_names() -> None:
     assert text_refusal("5.1,3,5.1\n4.9,3,2\n").endswith("| is the header line missing?")
     for text in ("a,,c\n1,2,3\n", "a, ,c\n1,2,3\n"):
         assert text_refusal(text) == "standard input: column 2 has no name | name every column in the header"
+    assert text_refusal("a,b,\n1,2,\n") == (
+        "standard input: the last of 3 columns has no name"
+        " | name it in the header; if each line ends with a delimiter, delete those"
+    )
+
+
+@pytest.mark.parametrize(("line", "shown"), [("sep=;", "';'"), ("SEP=\t", "'\\t'"), ("sep=,", "','"), ("sep=:", "':'")])
+def test_a_line_for_a_spreadsheet_is_no_header(line: str, shown: str) -> None:
+    for rows in ("a;b\n1;2\n", "a,b\n1,2\n"):
+        assert text_refusal(f"{line}\n{rows}") == (
+            "standard input: the first line ('sep=') tells a spreadsheet the delimiter, and is no header"
+            f" | delete that line, and say `--delimiter {shown}` here"
+        )
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def _check_bytes(text: bytes, label: str) -> None:
         line = line_number(text, error.start)
         raise InputError(
             f"{label}: line {line} is not UTF-8 (byte 0x{text[error.start]:02x})",
-            "save the file as UTF-8, for example with `iconv -f latin1 -t utf-8`",
+            "save the file as UTF-8, for example with `iconv -f cp1252 -t utf-8`",
         ) from None
 
 
@@ -168,7 +168,14 @@ def _header(text: bytes, label: str, start: int, cells_end: Ints) -> tuple[tuple
     ends = cells_end.tolist()
     begins = [start, *(end + 1 for end in ends[:-1])]
     raw = [text[b:e].decode() for b, e in zip(begins, ends, strict=True)]
+    if named := re.fullmatch("sep=(.)", text[start : cells_end[-1]].decode(), re.IGNORECASE):
+        shown = GUESSES.get(named[1], f"'{named[1]}'")
+        message = f"{label}: the first line ('sep=') tells a spreadsheet the delimiter, and is no header"
+        raise InputError(message, f"delete that line, and say `--delimiter {shown}` here")
     names = tuple(unquote(cell) for cell in raw)
+    if not names[-1].strip() and len(names) > 2 and all(name.strip() for name in names[1:-1]):
+        message = f"{label}: the last of {len(names)} columns has no name"
+        raise InputError(message, "name it in the header; if each line ends with a delimiter, delete those")
     check_names(names, label)
     return names, all(cell.startswith('"') for cell in raw)
 
