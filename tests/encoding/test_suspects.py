@@ -52,11 +52,11 @@ def test_numbers_among_other_texts_are_said(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("shape", ["{},5", "1,{}00", "{}%", "$ {}", "{}.5 €", "-1_0{}0"])
+@pytest.mark.parametrize("shape", ["{},5", "1,{}00", "{}%", "$ {}", "{}.5 €", "-1_0{}0", "1.0{}0,50"])
 def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str) -> None:
     found = notes(two_columns(tmp_path, [shape.format(i % 9 + 1) for i in range(40)]))
     first = shape.format(1)
-    comma = "`--decimal ,` where the comma is the decimal mark; " if shape[-1] in "5}0" and "," in shape else ""
+    comma = "`--decimal ,` where the comma is the decimal mark; " if shape in ("{},5", "1,{}00") else ""
     assert found == [
         f"column 'x' is carried as text, not modelled: '{first}' in row 1 (line 2) is no plain number "
         f"({comma}write 1234.5, without commas, blanks or units)"
@@ -66,6 +66,29 @@ def test_numbers_that_are_written_otherwise_are_said(tmp_path: Path, shape: str)
 @pytest.mark.parametrize("text", ["2024-01-05", "01.02.2024", "02139", "a", "1.2.3", "12:30", "1,2,3", "5 kg", "", "-"])
 def test_other_texts_are_not(text: str) -> None:
     assert WRITTEN.fullmatch(text) is None
+
+
+def test_numbers_with_a_unit_are_said_where_they_are_no_levels(tmp_path: Path) -> None:
+    told = "column 'x' is carried as text, not modelled: '{}' in row 1 (line 2) is no plain number "
+    told += "(write {}, without {})"
+    for shape in ("{} cm", "{}km/h", "{}.5 kg", "{} µg/m³"):
+        [line] = notes(two_columns(tmp_path, [shape.format(150 + i) for i in range(40)]))
+        assert line == told.format(shape.format(150), "1234.5", "commas, blanks or units")
+    rows = "\n".join(f"1.{150 + i},5 cm;{i % 7},25" for i in range(40))
+    table = read_table([str(save(tmp_path, "t.csv", f"x;y\n{rows}\n"))], delimiter=";", decimal=",")
+    assert told.format("1.150,5 cm", "1234,5", "dots, blanks or units") in notes(table)
+    assert notes(two_columns(tmp_path, ["5 mg", "10 mg"] * 20)) == []  # two levels
+    [line] = notes(two_columns(tmp_path, ["#DIV/0!" if i % 5 == 2 else f"{150 + i} cm" for i in range(40)]))
+    assert line == told.format("150 cm", "1234.5", "commas, blanks or units")
+    [line] = notes(two_columns(tmp_path, [f"{i} {'abcd'[i % 4]}" for i in range(40)]))
+    assert line.startswith("column 'x' is carried: text of 40 levels")
+
+
+@pytest.mark.parametrize("word", ["k. A.", "Unbekannt", "Refused", "#DIV/0!"])
+def test_levels_that_may_mean_missing_in_other_words(tmp_path: Path, word: str) -> None:
+    [line] = notes(two_columns(tmp_path, [word if i % 8 == 0 else "ab"[i % 2] for i in range(40)]))
+    flag = shlex.quote(f"x={word}")
+    assert line == f"'{word}' (5 cells) is a level of column 'x': `--na-values {flag}` if it means missing"
 
 
 def test_codes_with_leading_zeros_are_not_said(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from vgi_cli.columns.schema import Schema, infer_column, parse_kind
 from vgi_cli.columns.wording import SHOWN, are, capped, hole_notes, kind_flag, named
 from vgi_cli.encoding.check import Holes
 from vgi_cli.encoding.redundant import redundant_notes
-from vgi_cli.encoding.suspects import looks_written, suspects
+from vgi_cli.encoding.suspects import looks_written, plain_number, suspects
 from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data
@@ -134,8 +134,9 @@ def _refuse_no_numbers(table: Table, schema: Schema) -> None:
     more = len(schema.columns) - 5
     hint = "found " + ", ".join(found) + (f" and {more} more" if more > 0 else "")
     for column in schema.columns:
-        if isinstance(column, Carried) and column.role == "data" and looks_written(table.column(column.name)):
-            hint = f"column '{column.name}' has no plain numbers: write 1234.5, without commas, blanks or units"
+        carried = isinstance(column, Carried) and column.role == "data"
+        if carried and looks_written(table.column(column.name), units=True):
+            hint = f"column '{column.name}' has no plain numbers: {plain_number(table.decimal)}"
     raise InputError(f"{table.label}: no column that can be modelled", hint)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -30,10 +31,13 @@ WRITTEN = re.compile(
     r"[+-]?(?:"
     r"(?:0|[1-9]\d*),\d+"  # decimal comma
     r"|[1-9]\d{0,2}(?:[,_' ]\d{3})+(?:\.\d+)?"  # thousands apart
+    r"|[1-9]\d{0,2}(?:[. ']\d{3})+,\d+"
     r"|[$€£] ?(?:0|[1-9]\d*)(?:\.\d+)?"
     r"|(?:0|[1-9]\d*)(?:\.\d+)? ?[%$€£]"
     r")"
 )
+UNIT = re.compile(r"[+-]?\d[\d.,_' ]*?\s?([^\W\d_]{1,6}(?:[/²³][^\W\d_]{0,4})?)")
+"""A number and its unit: `180 cm`, `5km/h`."""
 COMMA = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
 LOOKED_AT = 1000
 """Cells of a text column that are looked at for numbers that are written otherwise."""
@@ -61,6 +65,9 @@ UNKNOWN = frozenset(
     {
         *("?", "??", "-", "--", ".", "..", "*", "unknown", "unk", "missing", "not available"),
         *("n.a.", "n/k", "#n/a", "n/a", "na", "nan", "null", "none", "nil"),
+        *("not known", "not stated", "not applicable", "no answer", "don't know", "dk", "refused", "prefer not to say"),
+        *("k. a.", "k.a.", "keine angabe", "unbekannt", "inconnu", "non renseigné", "desconocido", "sin datos", "s/d"),
+        *("#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),
     }
 )
 """Levels that may stand for missing cells, in small letters."""
@@ -79,7 +86,7 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         line
         for column in unnamed
         if isinstance(column, Carried | Levelled)
-        for line in [_text(table.column(column.name), isinstance(column, Carried))]
+        for line in [_text(table.column(column.name), isinstance(column, Carried), table.decimal)]
         if line
     ]
     doubts = (
@@ -89,13 +96,17 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
     return doubts + keys + _scarce(table, schema) + _skipped(table, schema) + _far_away(table, schema)
 
 
-def looks_written(cells: Cells) -> bool:
-    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`."""
+def looks_written(cells: Cells, *, units: bool) -> bool:
+    """Whether the cells of a text column are numbers to a person: `47,5`, `1,234`, `10%`, `$ 5`, `1.234,5`;
+    `units`: or numbers with the same unit, nearly all."""
     if not cells.textual:
         return False
-    texts = cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])
-    matching = [WRITTEN.fullmatch(str(text).strip()) is not None for text in texts]
-    return bool(matching) and float(np.mean(matching)) >= WRITTEN_SHARE
+    first = [str(text).strip() for text in cells.texts(np.flatnonzero(~cells.missing)[:LOOKED_AT])]
+    texts = [text for text in first if text.casefold() not in UNKNOWN]
+    if sum(WRITTEN.fullmatch(text) is not None for text in texts) >= max(1, WRITTEN_SHARE * len(texts)):
+        return True
+    found = Counter(match[1] for text in texts if units and (match := UNIT.fullmatch(text)))
+    return bool(found) and found.most_common(1)[0][1] >= WRITTEN_SHARE * len(texts)
 
 
 def _commas(cells: Cells) -> bool:
@@ -104,7 +115,13 @@ def _commas(cells: Cells) -> bool:
     return all(COMMA.fullmatch(str(text).strip()) for text in texts)
 
 
-def _text(cells: Cells, alone: bool) -> str | None:
+def plain_number(decimal: str) -> str:
+    """How to write numbers, in words; `decimal`: the mark before their decimals."""
+    other = "dots" if decimal == "," else "commas"
+    return f"write 1234{decimal}5, without {other}, blanks or units"
+
+
+def _text(cells: Cells, alone: bool, decimal: str) -> str | None:
     """What a column of texts may be beside that; `alone`: whether it is carried, else it is one of levels."""
     if alone and (line := doubt(cells)) is not None:
         return line
@@ -121,10 +138,10 @@ def _text(cells: Cells, alone: bool) -> str | None:
         wrong = observed & ~numbers.number
         also = f"but also {example(cells, wrong)}: {missing_hint(cells, wrong)}"
         return f"{carried}: {share:.0%} of its cells are numbers, {also}"
-    if looks_written(cells):
+    if looks_written(cells, units=alone):
         first = first_cell(cells, observed)
         comma = "`--decimal ,` where the comma is the decimal mark; " if _commas(cells) else ""
-        return f"{carried}: {first} is no plain number ({comma}write 1234.5, without commas, blanks or units)"
+        return f"{carried}: {first} is no plain number ({comma}{plain_number(decimal)})"
     return _many(cells) if alone else None
 
 
