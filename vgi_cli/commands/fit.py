@@ -29,7 +29,6 @@ from vgi_cli.fitting.rows import (
     Rows,
     check_same_data,
     check_same_held,
-    held_out,
     kept_rows,
     match,
     new_schema,
@@ -137,8 +136,7 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
         if table is None:
             require_memory(request.max_memory, recipe.data, recipe.mask, recipe.table, tables=1)
         table = read(recipe.data, recipe.mask, recipe.table) if table is None else table
-        apart = held_out(recipe, table.N)
-        schema = new_schema(table, recipe, reporter, None if apart is None else apart[0])
+        schema = new_schema(table, recipe, reporter)
         rows, held = _encode(recipe, table, schema, stage, reporter)
     plan = fit_plan(rows, held, recipe, request, reporter)
     said = recipe.table.columns
@@ -169,15 +167,13 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
         check_same_table(table, work.ranks)
         stage(READ)
         recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
-        apart = held_out(recipe, table.N)
-        some = None if apart is None else apart[0]
-        schema = new_schema(table, recipe, work.reporter, some)
+        schema = new_schema(table, recipe, work.reporter)
         if recipe.holdout_cells is None or not schema.modelled:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
     more = More()
     if recipe.holdout_cells is not None and schema.modelled:
         recipe, texts = first_fit(recipe, table, schema, partial(_in_memory, settings), work)
-        schema = new_schema(table, recipe, Silent(), some)
+        schema = new_schema(table, recipe, Silent())
         with work.reporter.stage(ENCODING) as stage:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
         more = More(texts)
@@ -211,8 +207,7 @@ def _noting(keep: Keep, **entries: Any) -> Keep:
 
 def _in_memory(settings: Settings, recipe: Recipe, table: Table, work: Work) -> FittedTable:
     """The fit of a table by a recipe that names the kinds of its columns; nothing is said of these."""
-    apart = held_out(recipe, table.N)
-    schema = new_schema(table, recipe, Silent(), None if apart is None else apart[0])
+    schema = new_schema(table, recipe, Silent())
     with work.reporter.stage(ENCODING) as stage:
         rows, held = _encode(recipe, table, schema, stage, Silent())
     return load(fit_rows(rows, recipe, held=held, said=settings, work=work).run, Silent())

@@ -11,7 +11,7 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.averaging import averaged, other_transforms, recipe_of
 from vgi_cli.fitting.choosing import check_discrete
 from vgi_cli.fitting.refits import em_settings, refit_count, refitting
-from vgi_cli.fitting.rows import Rows, held_out, new_schema
+from vgi_cli.fitting.rows import Rows, new_schema
 from vgi_cli.fitting.trees import settled_dependence
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily
@@ -26,11 +26,7 @@ def new_schemas(recipe: Recipe, rows: Rows) -> dict[str, Schema]:
     if rows.source is None:
         return {}
     table = rows.source.table
-    apart = held_out(recipe, table.N)
-    some = None if apart is None else apart[0]
-    return {
-        name: new_schema(table, recipe.with_table(transform=name), Silent(), some) for name in other_transforms(recipe)
-    }
+    return {name: new_schema(table, recipe.with_table(transform=name), Silent()) for name in other_transforms(recipe)}
 
 
 def schema_file(transform: str) -> str:

@@ -801,8 +801,7 @@ class _Contest:
         if name not in self._encoded:
             source = self._rows.source
             assert source is not None
-            apart = held_out(recipe, source.table.N)
-            schema = new_schema(source.table, recipe, Silent(), None if apart is None else apart[0])
+            schema = new_schema(source.table, recipe, Silent())
             self._encoded[name] = rows_of(source.table, schema, recipe.seed).at(self._rows.places)
             self._encoded[name] = self._encoded[name].weighted(self._rows.table.weight)
         return self._encoded[name]

@@ -102,8 +102,10 @@ class Rows(NamedTuple):
 
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
     """The schema of a table that is about to be fitted, with a line for what is unusual; `rows` [n]: those that its
-    statistics come from (None: all)."""
+    statistics come from (None: all that the recipe does not hold out, of which the schema must know nothing)."""
     settings = recipe.table
+    if rows is None and (apart := held_out(recipe, table.N)) is not None:
+        rows = apart[0]
     some = None if rows is None else np.isin(np.arange(table.N), rows.numpy())
     schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
@@ -272,8 +274,7 @@ def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, 
 
 
 def held_out(recipe: Recipe, N: int) -> tuple[Tensor, Tensor] | None:
-    """Which of N rows are fitted and which are held out; None where `val` is no fraction. The schema of the fit must
-    know nothing of the latter."""
+    """Which of N rows are fitted and which are held out; None where `val` is no fraction."""
     return split(N, recipe.val, stream(recipe.seed, "split")) if isinstance(recipe.val, float) else None
 
 
