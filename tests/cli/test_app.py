@@ -188,6 +188,12 @@ def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
         ),
         (RuntimeError("[x:127] DefaultCPUAllocator: can't allocate memory: 9 bytes"), 1, "out of memory: 9 bytes"),
         (RuntimeError("can't start new thread"), 1, "out of memory: can't start new thread"),
+        (
+            RuntimeError("unable to mmap 9 bytes from file <m>: Cannot allocate memory (12)"),
+            1,
+            "out of memory: unable to mmap 9 bytes from file <m>: Cannot allocate memory (12)",
+        ),
+        (MemoryError("loops cannot be compiled"), 1, "out of memory: loops cannot be compiled"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (ZeroDivisionError("by zero"), 1, "unexpected ZeroDivisionError: by zero"),
     ],

@@ -274,6 +274,13 @@ def test_a_numba_that_does_not_load_is_an_error(anew: pytest.MonkeyPatch) -> Non
     assert caught.value.hint is not None and "set VGI_FAST=0" in caught.value.hint
 
 
+def test_with_little_memory_nothing_is_compiled(anew: pytest.MonkeyPatch) -> None:
+    """LLVM would end the process."""
+    anew.setattr(compiled, "ROOM", 1 << 60)
+    with pytest.raises(MemoryError, match="loops cannot be compiled"):
+        spline(*arguments((50,), (50,), 5))
+
+
 @pytest.mark.parametrize("error", [RuntimeError("no locator available"), OSError(28, "No space left on device")])
 def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
     monkeypatch: pytest.MonkeyPatch, error: Exception

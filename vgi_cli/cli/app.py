@@ -183,7 +183,8 @@ def _launch() -> Launch:
 def _out_of_memory(error: Exception) -> bool:
     """Whether memory was lacking: torch has a class for that on a GPU, a text on the CPU; a thread needs some too."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or any(words in str(error) for words in ("can't allocate memory", "can't start new thread"))
+    texts = ("can't allocate memory", "can't start new thread", "Cannot allocate memory")
+    return named or any(words in str(error) for words in texts)
 
 
 def _early_console(arguments: Sequence[str]) -> Console:

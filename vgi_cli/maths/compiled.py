@@ -5,6 +5,7 @@ numba's cache, when the first spline or dropout of float32 numbers on a CPU is c
 from __future__ import annotations
 
 import functools
+import mmap
 from typing import Any, Literal
 
 import torch
@@ -13,13 +14,20 @@ from torch import Tensor
 from vgi_cli.errors import UsageError
 from vgi_cli.fast import SWITCH, numba_version
 
+ROOM = 128 << 20
+"""Bytes that must be free before a loop is compiled or loaded: where they are not, LLVM ends the process."""
+
 
 @functools.cache
 def kernel(name: Literal["splines", "keep"]) -> Any:
     """The loop of that name in `kernels.py`, compiled; None where nothing is (`fast.py`). UsageError where numba is
-    installed and does not load, such as beside a numpy that is too new for it."""
+    installed and does not load, such as beside a numpy that is too new for it; MemoryError where little is left."""
     if numba_version() is None:
         return None
+    try:
+        mmap.mmap(-1, ROOM).close()
+    except OSError as error:
+        raise MemoryError("loops cannot be compiled") from error
     try:
         from vgi_cli.maths import kernels
     except ImportError as error:
