@@ -43,16 +43,18 @@ class TensorTable(NamedTuple):
 
     @property
     def used(self) -> Tensor:
-        """[n] numbers of the rows with an observed cell."""
-        return (~self.missing.all(1)).nonzero()[:, 0]
+        """[n] numbers of the rows that a fit uses: with an observed cell, and with a weight that is not 0."""
+        used = ~self.missing.all(1)
+        return (used if self.weight is None else used & (self.weight > 0)).nonzero()[:, 0]
 
     @property
     def relative_weight(self) -> Tensor | None:
-        """[N] the weights, with mean 1 over the rows with an observed cell; None: all rows count the same, which those
-        of a part of a table do whose rows above 0 lack a column that others have."""
+        """[N] the weights, with mean 1 over the rows that are used; None: all rows count the same, which those of a
+        part of a table do whose rows above 0 lack a column that others have."""
         if self.weight is None or bool((self.uncounted & ~self.missing.all(0)).any()):
             return None
-        return self.weight / self.weight[~self.missing.all(1)].mean()
+        weight = self.weight / self.weight.max()
+        return weight / weight[self.used].mean()
 
     @property
     def uncounted(self) -> Tensor:

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 import vgi_cli
-from vgi_cli.data import TensorTable
+from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting import refits, trees
 from vgi_cli.fitting.fitted import load_run
 from vgi_cli.layout import Layout
 from vgi_cli.machine.work import TimeLimit, Work
+from vgi_cli.models.base import built
+from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 from vgi_cli.reporting import Silent
 
 N = 600
@@ -74,6 +76,23 @@ def test_the_recipe_says_what_was_done(tmp_path: Path, run: vgi_cli.Run) -> None
     assert load_run(run.path, Silent()).recipe.trees == "held-out"
     plain = vgi_cli.fit(exclusive()[0][["x"]], out=tmp_path / "numbers", threads=1)
     assert load_run(plain.path, Silent()).recipe.trees == "none"
+
+
+def test_trees_count_rows_by_their_weights() -> None:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(120, 2, generator=generator, dtype=torch.float64)
+    x[:, 1] += x[:, 0].abs()
+    missing = torch.rand(120, 2, generator=generator) < 0.1
+    table = make_table(x, missing & ~missing.all(1, keepdim=True), Layout.plain(2))
+    model = built(GaussianMixture, MixtureConfig(components=1, covariance="full"), table.layout).double()
+    model.initialise(x, generator)
+    counts, own = torch.randint(3, (120,), generator=generator).double(), torch.rand(120, generator=generator) + 0.2
+    grow = lambda counts, own: trees._trees(model, table, counts, own, torch.Generator().manual_seed(4))  # noqa: E731
+    weighed, by_counts, alike = grow(counts, own), grow(counts * own, None), grow(counts, None)
+    for one, same, other in zip(weighed.trees, by_counts.trees, alike.trees, strict=True):
+        assert one is not None and same is not None and other is not None
+        assert torch.equal(one.table, same.table) and torch.equal(one.threshold, same.threshold)
+        assert one.table.shape != other.table.shape or not torch.allclose(one.table, other.table)
 
 
 @pytest.mark.parametrize("options", [{"model": "fa", "carry_others": True}, {"set": {"bootstrap": "none"}}])

@@ -17,11 +17,14 @@ from tests.program import Vgi, vgi
 from vgi_cli.data import make_table
 from vgi_cli.fitting import contest, fit_rows
 from vgi_cli.fitting import refits as of_fits
+from vgi_cli.fitting.rows import Rows
 from vgi_cli.layout import Layout
 from vgi_cli.methods.em.bootstrap import Size, refits
 from vgi_cli.methods.em.em import EmConfig
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.fa import FactorAnalysis
+from vgi_cli.settings.gather import gather
+from vgi_cli.settings.recipe import to_recipe
 
 __all__ = ["vgi"]
 COUNTS = torch.tensor([1, 0, 3, 2] * 25)
@@ -82,7 +85,11 @@ def test_a_fit_is_that_of_the_rows_that_count(tmp_path: Path) -> None:
     for mine, its in zip(law(run), law(other), strict=True):
         assert mine == pytest.approx(its, abs=2e-3)
     line = next(line for line in said if line.startswith("rows count by column 'w'"))
-    assert f"(0 to 2, divided by their mean {data['w'].mean():g})" in line and "of 100 equal ones" in line
+    mean, none = data["w"][data["w"] > 0].mean(), (data["w"] == 0).sum()
+    fitted = (data[["a", "b", "c"]].notna().any(axis=1) & (data["w"] > 0)).sum()
+    assert f"(0 to 2, divided by the mean of those above 0, {mean:g})" in line
+    assert f"of 100 equal ones; {none} of weight 0 are not fitted; scores" in line
+    assert json.loads((run.path / "manifest.json").read_text())["data"]["rows_fitted"] == fitted
     columns = json.loads((run.path / "schema.json").read_text())["columns"]
     assert columns[3]["name"] == "w" and columns[3]["kind"] == "carried"
     assert "| w | carried | 0.0% | --weight: how much a row counts |" in (run.path / "README.md").read_text()
@@ -218,7 +225,7 @@ def test_rows_that_weigh_nothing_cannot_be_fitted_alone(tmp_path: Path) -> None:
     out = tmp_path / "run"
     hint = "give more rows a weight above 0; rows that --val holds out are not fitted"
     with pytest.raises(vgi_cli.errors.InputError) as caught:
-        vgi_cli.fit(few([0]), weight="w", model="fa", val=0.3, seed=1, out=out)  # row 0 is held out
+        vgi_cli.fit(few([0, 1]), weight="w", model="fa", val=0.3, seed=0, out=out)  # both are held out
     assert caught.value.message == "--weight w: every row that would be fitted weighs 0"
     assert caught.value.hint == hint and not out.exists()
     data = few([0, 1, 2])
@@ -227,6 +234,41 @@ def test_rows_that_weigh_nothing_cannot_be_fitted_alone(tmp_path: Path) -> None:
         vgi_cli.fit(data, weight="w", model="fa", out=out)
     assert caught.value.message == ("--weight w: of the rows that would be fitted those with 'b' observed all weigh 0")
     assert caught.value.hint == f"--exclude b carries the column; or {hint}" and not out.exists()
+
+
+@pytest.mark.parametrize(("weights", "worth"), [([1.0] + [0.0] * 39, "1.0"), ([1e300] + [1.0] * 39, "1.0")])
+def test_weights_that_leave_one_row_are_refused(vgi: Vgi, weights: list[float], worth: str) -> None:
+    few([]).head(40).assign(w=weights).to_csv("t.csv", index=False)
+    done = vgi("fit", "t.csv", "--weight", "w")
+    assert (done.code, done.error) == (2, f"--weight w: the 40 rows count as much as {worth} equal ones")
+    assert done.hint == "one row has nearly all the weight: are these weights, and in one unit?"
+
+
+def test_weights_may_be_tiny(tmp_path: Path) -> None:
+    said: list[str] = []
+    vgi_cli.fit(few([]).assign(w=1e-300), weight="w", out=tmp_path / "run", say=said.append, **FA)
+    assert any("as much as 60 of 60 equal ones; scores" in line for line in said)
+
+
+def encoded(frame: pd.DataFrame, weight: torch.Tensor | None) -> Rows:
+    x = torch.tensor(frame[["a", "b", "c"]].to_numpy())
+    return Rows.of(make_table(x.nan_to_num(), x.isnan(), Layout.plain(3))).weighted(weight)
+
+
+@pytest.mark.parametrize("components", [1, 2])
+def test_rows_of_weight_0_change_nothing_of_a_fit_its_refits_and_its_trees(components: int) -> None:
+    data, again = few([], N=140), few([], N=40).assign(a=30.0, b=-30.0)
+    named = {"model.name": "mixture", "model.components": components, "model.covariance": "full", "bootstrap": 2}
+    recipe = to_recipe(gather({key: (value, key) for key, value in {**named, "method.name": "em"}.items()}))
+    alone = fit_rows.fit_rows(encoded(data, torch.ones(140)), recipe)
+    weight = torch.cat([torch.full((140,), 3.0), torch.zeros(40)])
+    beside = fit_rows.fit_rows(encoded(pd.concat([data, again]), weight), recipe)
+    for mine, its in zip((alone.model, *alone.refits), (beside.model, *beside.refits), strict=True):
+        torch.testing.assert_close(mine.state_dict(), its.state_dict(), rtol=0, atol=0)
+    tables = [[None if tree is None else tree.table for own in run.trees for tree in own] for run in (alone, beside)]
+    assert len(tables[0]) == len(tables[1])
+    for mine, its in zip(*tables, strict=True):
+        assert mine is its or torch.equal(mine, its)
 
 
 def test_whatever_wins_the_comparison_of_models_is_weighted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +291,7 @@ def test_a_part_in_which_no_row_counts_counts_alike() -> None:
     table = make_table(torch.zeros(3, 2), missing, Layout.plain(2))
     assert table.relative_weight is None and table.uncounted.tolist() == [False, False]
     for weight, uncounted, relative in (
-        ([0.0, 1.0, 3.0], [False, False], [0.0, 0.75, 2.25]),
+        ([0.0, 1.0, 3.0], [False, False], [0.0, 0.5, 1.5]),
         ([0.0, 0.0, 3.0], [True, False], None),
         ([0.0, 0.0, 0.0], [True, True], None),
     ):

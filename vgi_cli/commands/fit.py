@@ -19,7 +19,7 @@ from vgi_cli.commands.holdout import first_fit
 from vgi_cli.commands.memory import Placing, in_pieces, place, require_files, require_memory
 from vgi_cli.commands.requests import FitRequest
 from vgi_cli.encoding.kinds import fixing, kinds_of
-from vgi_cli.errors import RunError, UsageError, VgiError
+from vgi_cli.errors import InputError, RunError, UsageError, VgiError
 from vgi_cli.fitting.driver import how_it_ended
 from vgi_cli.fitting.fit_rows import Keep, More, fit_rows, in_memory, resume_rows, stages
 from vgi_cli.fitting.fitted import FittedTable, check_settings, load, used_names
@@ -344,12 +344,20 @@ def _encode(
 
 
 def _of_weights(weight: Tensor, name: str) -> str:
-    """How rows count that have weights [N]."""
-    effective = float(weight.sum().square() / weight.square().sum())
+    """How rows count that have weights [N]. InputError where nearly all is one row's."""
+    parts = weight / weight.max()
+    effective = float(parts.sum().square() / parts.square().sum())
+    if len(weight) > 1 and round(effective, 1) < 2:
+        raise InputError(
+            f"--weight {name}: the {len(weight):,} rows count as much as {effective:.1f} equal ones",
+            "one row has nearly all the weight: are these weights, and in one unit?",
+        )
+    none = int((weight == 0).sum())
+    left = f"; {none:,} of weight 0 {'is' if none == 1 else 'are'} not fitted" if none else ""
     return (
-        f"rows count by column '{name}' ({weight.min():g} to {weight.max():g}, divided by their mean "
-        f"{weight.mean():g}): as much as {effective:,.0f} of {len(weight):,} equal ones; scores that choose between "
-        "models count all alike"
+        f"rows count by column '{name}' ({weight.min():g} to {weight.max():g}, divided by the mean of those above 0, "
+        f"{weight[weight > 0].mean():g}): as much as {effective:,.0f} of {len(weight):,} equal ones{left}; scores that "
+        "choose between models count all alike"
     )
 
 

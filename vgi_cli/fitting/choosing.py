@@ -86,7 +86,8 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
     if model == "auto":
         missing = table.missing
         partial = int((missing.any(1) & ~missing.all(1)).sum())
-        choice = choose(table.N, table.D, int(missing.sum()) / missing.numel(), partial, len(table.layout.discrete))
+        share = int(missing.sum()) / missing.numel()
+        choice = choose(len(table.used), table.D, share, partial, len(table.layout.discrete))
         model = choice.model
         needs = registry.METHODS[method].needs if method is not None else frozenset()
         why = choice.why

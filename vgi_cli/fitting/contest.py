@@ -500,8 +500,9 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
     fit     fits the latter
     """
     apart = held_out(recipe, rows.table.N)
-    used = torch.arange(rows.table.N) if apart is None else apart[0]
-    used = used[~rows.table.missing[used].all(1)]
+    used = rows.table.used
+    if apart is not None:
+        used = apart[0][torch.isin(apart[0], used)]
     if rows.table.scratch is not None:
         most = max(1, CELLS // rows.table.D)
         used = used[torch.randperm(len(used), generator=stream(recipe.seed, "contest/rows"))[:most]].sort().values

@@ -274,7 +274,7 @@ def training_and_held(recipe: Recipe, rows: Rows, held: Rows | None) -> tuple[Ro
     """The rows that are fitted, and those that select the epoch."""
     apart = held_out(recipe, rows.table.N)
     if apart is not None:
-        rows, held = rows.at(apart[0]), rows.at(apart[1])
+        rows, held = rows.at(apart[0]), rows.at(apart[1]).weighted(None)  # they are scored all alike
     if recipe.table.weight is not None:
         _require_weight(rows.table, recipe.table.weight)
     return training_rows(rows, keep_empty="imputations" in recipe.method.entry.provides), held

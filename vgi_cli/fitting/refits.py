@@ -175,7 +175,7 @@ def posterior_draws(
 ) -> Iterator[dict[str, Tensor]]:
     """So many draws of the parameters from their posterior, as far as a time limit allows; the first ones are the same
     whatever the count. On one thread, so that the chain is the same by any number of them."""
-    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    table = table.rows(table.used).to(dtype=torch.float64)
     config, reporter, limit = posterior_config(recipe), work.reporter, work.limit
     size = size_of_chain(config, table)
     reporter.say(
@@ -360,7 +360,7 @@ def made_refits(
     where some did not settle. `recoders`: to the transforms of the models that the fit averages over."""
     if not numbers:
         return
-    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    table = table.rows(table.used).to(dtype=torch.float64)
     unsettled = done = 0
     with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
         for one in _in_turn(recipe, cast(GaussianFamily, model), table, numbers, work, recoders):

@@ -255,11 +255,12 @@ def to_keep(rows: Rows) -> Parts:
 
 
 def training_rows(rows: Rows, keep_empty: bool) -> Rows:
-    """The rows that a fit uses. InputError when no row has an observed cell."""
-    empty = rows.table.missing.all(1)
-    if bool(empty.all()):
+    """The rows that a fit uses; `keep_empty`: and all others beside them. InputError when no row has an observed
+    cell."""
+    if bool(rows.table.missing.all()):
         raise InputError("no modelled cell is observed", "check --na-values, --mask and the kinds of the columns")
-    return rows if keep_empty or not bool(empty.any()) else rows.at((~empty).nonzero()[:, 0])
+    used = rows.table.used
+    return rows if keep_empty or len(used) == rows.table.N else rows.at(used)
 
 
 def split(N: int, fraction: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:

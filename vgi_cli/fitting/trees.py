@@ -140,23 +140,24 @@ def _grown_by_transform(
     """Of each transform that refits are of: their places among `numbers`, their trees, learnt from the rows as it
     encodes them, and the map back from these (None: they are those of the fit). Ends where a time limit is over first,
     and a line says so."""
-    own = [str(one.table.transform) for one in recipes(recipe, numbers)]
-    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    transforms = [str(one.table.transform) for one in recipes(recipe, numbers)]
+    table = table.rows(table.used).to(dtype=torch.float64)
     some = torch.randperm(table.N, generator=stream(recipe.seed, "trees"))[: rows_for(table)].sort().values
+    own = table.relative_weight
     done = 0
     with work.reporter.stage(TREES, "refits", work.limit.end) as stage:
-        for name in dict.fromkeys(own):
+        for name in dict.fromkeys(transforms):
             rows = recoders[name].table(table) if name in recoders else table
-            places, made = [i for i, other in enumerate(own) if other == name], []
+            places, made = [i for i, other in enumerate(transforms) if other == name], []
             for i in places:
                 if work.limit.over():
                     work.limit.cut.append(TREES)
                     work.reporter.warn("the time limit left no time for trees: draws come from the mixture alone")
                     return
                 model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
-                weights = _weights(model, rows, some, recipe.seed, numbers[i])
+                counts = _counts(model, rows, some, recipe.seed, numbers[i])
                 generator = stream(recipe.seed, f"trees/{numbers[i]}")
-                made.append(_trees(model, rows.rows(some), weights, generator))
+                made.append(_trees(model, rows.rows(some), counts, None if own is None else own[some], generator))
                 done += 1
                 stage(done / len(numbers), done, len(numbers))
             yield places, made, recoders[name].inverse if name in recoders else None
@@ -251,7 +252,7 @@ def _crps(draws: Tensor, value: Tensor, there: Tensor) -> Tensor:
     return error - apart / (2 * count * (count - 1))
 
 
-def _weights(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int, number: int) -> Tensor:
+def _counts(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int, number: int) -> Tensor:
     """How often some rows were drawn for a refit's resample, so that what it left out is new to its trees too; where a
     refit has seen every row, or few of them, a resample of their own."""
     size = size_of(model, table.missing)
@@ -260,9 +261,13 @@ def _weights(model: GaussianFamily, table: TensorTable, some: Tensor, seed: int,
     return row_weights(len(some), "multinomial", stream(seed, f"trees/{number}/rows"))
 
 
-def _trees(model: GaussianFamily, table: TensorTable, weights: Tensor, generator: torch.Generator) -> _Grown:
-    """The trees of one refit, by rows that all have an observed cell; those of weight 0 are held out."""
-    model, missing, used = model.for_fills(), table.missing, weights > 0
+def _trees(
+    model: GaussianFamily, table: TensorTable, counts: Tensor, own: Tensor | None, generator: torch.Generator
+) -> _Grown:
+    """The trees of one refit, by rows that all have an observed cell, were drawn so often (counts [n]: 0 are held out)
+    and have weights of their own [n], where these differ."""
+    model, missing, used = model.for_fills(), table.missing, counts > 0
+    weights = (counts if own is None else counts * own).numpy()
     fill_seed = int(torch.randint(2**62, (), generator=generator))
     x = filled(model, table.x, missing, fill_seed)
     laws, indicators = model.cell_laws(), Indicators(table.layout.level_counts)
@@ -277,7 +282,7 @@ def _trees(model: GaussianFamily, table: TensorTable, weights: Tensor, generator
                 u = torch.rand(len(x), dtype=torch.float64, generator=generator)
                 state = int(torch.randint(2**31 - 1, (), generator=generator))
                 cell = Cell(laws, indicators, x, j)
-                trees[j] = _tree(cell, x[:, j], ~holes & used, weights.numpy(), state)
+                trees[j] = _tree(cell, x[:, j], ~holes & used, weights, state)
                 if turn == ROUNDS - 1:
                     held = (~holes & ~used).nonzero()[:, 0]
                     scores.append(_scores(cell, trees[j], held, x[held, j], u[held]))

@@ -116,15 +116,13 @@ def refits(
     tolerance  nats a free parameter; None: TOLERANCE, or ANEW_TOLERANCE
     stop       asked between steps; where it is true, the refit under way and the others are left out
 
-    Fully missing rows do not enter. Where rows have weights, those of a sample come on top.
+    Rows that are not used do not enter. Where rows have weights, those of a sample come on top.
     """
-    table = table.rows(~table.missing.all(1)).to(dtype=torch.float64)
+    table = table.rows(table.used).to(dtype=torch.float64)
     x, missing, own = table.x, table.missing, table.relative_weight
     N = len(x)
     fitted = copy.deepcopy(model).double()
     size = size_of(fitted, missing) if size is None else size
-    if own is not None and int((~missing[own > 0]).sum(0).min()) < SCARCE:
-        size = size._replace(kind="bayesian")
     penalty = fitted.penalty(config.pooling, config.floor)
     base = em_table(x, missing, own, table.scratch)
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
@@ -136,8 +134,6 @@ def refits(
         refit = copy.deepcopy(fitted)
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
         if own is not None:
-            if not bool(((weights > 0) & (own > 0)).any()):  # no row that counts was drawn: all of them, smoothly
-                weights = row_weights(N, "bayesian", generator)
             weights = weights * own
         before = numbers[number] if isinstance(numbers, Mapping) else number
         anew = all_rows and (refit.take_turn(before) or several)

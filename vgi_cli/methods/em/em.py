@@ -140,14 +140,14 @@ def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Ge
 
 
 def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
-    """EM works in float64, whatever the precision of the model so far; fully missing rows do not enter.
+    """EM works in float64, whatever the precision of the model so far; rows that are not used do not enter.
 
     The model starts from rows completed by draws under one Gaussian (of a table in files, from some of its rows: see
     `starting_rows`). Raises FitError when nothing is observed.
     """
     family = cast(GaussianFamily, model).double()
-    used = ~table.missing.all(1)
-    if not bool(used.any()):
+    used = table.used
+    if len(used) == 0:
         raise FitError("no row has an observed cell", "EM needs at least one observed cell")
     table = table.rows(used)
     some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
