@@ -60,6 +60,13 @@ def test_levels_by_other_names() -> None:
     assert found(frame) == [Redundant("iso", ("country",), "levels")]
 
 
+def test_a_column_that_is_constant_in_the_rows_looked_at_is_no_sum() -> None:
+    frame = table()
+    frame["rare"] = np.where(frame.index == 7, 0.7, 0.1)
+    frame.loc[7, "a"] = np.nan  # the rows that have all columns: `rare` is 0.1 in each
+    assert found(frame) == []
+
+
 def test_too_few_rows_say_nothing() -> None:
     frame = table(8)
     frame["total"] = frame.b + frame.c

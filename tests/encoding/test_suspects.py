@@ -302,6 +302,8 @@ INCOMES = [1000 + 137 * i for i in range(200)]
         (AGES, [-1] * 20, [-1]),
         (INCOMES, [-8] * 6 + [-9] * 20, [-9, -8]),
         (AGES, [-9] * 2, []),  # too few
+        ([0, 1] * 50, [-1] * 50, []),  # down, level, up
+        ([0, 1] * 50, [-1] * 9, [-1]),
         (AGES, [-40] * 20, []),  # no usual code
         ([0, 1, 2] * 50, [-1] * 50 + [-2] * 50, []),  # a scale about zero
         ([i % 36 for i in range(200)], [-1] * 6 + [-2] * 5, []),  # degrees

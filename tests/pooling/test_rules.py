@@ -12,8 +12,8 @@ from scipy import stats
 
 from vgi_cli.errors import InputError, UsageError
 from vgi_cli.pooling.estimates import Estimates, from_arrays
-from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, d3
-from vgi_cli.pooling.pooled import Pooled
+from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, d3, wald
+from vgi_cli.pooling.pooled import Pooled, _number
 from vgi_cli.pooling.rubin import combine
 
 MICE = json.loads((Path(__file__).parent / "reference.json").read_text(encoding="utf-8"))
@@ -160,6 +160,28 @@ def test_the_covariance_of_the_estimates_has_the_variances_of_the_table() -> Non
     expected = np.mean(MICE["lm_5"]["covariances"], 0) + 1.2 * np.cov(values.T)
     np.testing.assert_allclose(ours.covariance, expected)
     assert Pooled(from_arrays(values, np.ones(values.shape))).covariance is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_terms_that_repeat_others_are_refused_whatever_rounding_makes_of_them(seed: int) -> None:
+    """x, w and x - w: the least eigenvalue of their covariance is rounding, of either sign."""
+    rng = np.random.default_rng(seed)
+    into = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]]) * np.array([[1.0], [1e-5], [1.0]])
+    roots = rng.normal(size=(5, 2, 2)) + 2 * np.eye(2)
+    covariances = np.stack([into @ root @ root.T @ into.T for root in roots])
+    estimates = rng.normal(size=(5, 2)) @ into.T
+    for test in (lambda: d1(estimates, covariances), lambda: wald(estimates, covariances)):
+        with pytest.raises(InputError, match="is not positive definite"):
+            test()
+    two = covariances[:, :2, :2]  # in units that differ by 1e5
+    one, same = (d1(estimates[:, :2] * unit, two * np.outer(unit, unit)) for unit in ([1.0, 1.0], [1.0, 1e5]))
+    assert one.statistic == pytest.approx(same.statistic, rel=1e-9) and one.df2 == pytest.approx(same.df2, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [1.05, 7e59, np.inf])
+def test_degrees_of_freedom_are_short(value: float) -> None:
+    assert _number("df", value) == {1.05: "1.1", 7e59: "7.0e+59", np.inf: "∞"}[value]
+    assert _number("estimate", 7e59, 3) == "7e+59" and _number("estimate", 7.0, 3) == "7.000"
 
 
 @pytest.mark.parametrize(

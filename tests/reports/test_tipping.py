@@ -50,6 +50,8 @@ def test_as_by_hand(run: Path, vgi: Vgi) -> None:
     fitted = vgi_cli.load(run)
     for name, tip in tips.items():
         assert len(tip["shifts"]) == 33 and tip["unit"] == ("days" if name == "day" else "")
+        origin = str(np.datetime64(days_from(run), "D")) if name == "day" else ""
+        assert tip["origin"] == origin
         for sd in (-1.5, 0.0, 0.625):
             at = next(one for one in tip["shifts"] if one["sd"] == sd)
             pooled = by_hand(fitted.impute(m=5, delta={name: f"{sd:+}sd"}), name, days_from(run))

@@ -310,7 +310,7 @@ def test_in_few_rows_of_many_columns_chance_makes_no_codes() -> None:
 
 
 TIP = Tipping(
-    *("a", 0.1, "", 5.0, False, "5"),
+    *("a", 0.1, "", "", 5.0, False, "5"),
     shifts=[AtShift(sd, 3 * sd, 5 + sd, 4 + sd, 6 + sd, 0.0) for sd in (-2.0, 0.0, 2.0)],
     below=-0.8,
     above=1.0,

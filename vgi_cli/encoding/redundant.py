@@ -27,6 +27,8 @@ NEAR = 0.02
 """Nearly a sum: what is left is at most this share (a total of rounded parts; R2 above 0.9996)."""
 WEIGHT = 1e-3
 """Coefficients of standardised columns below this are no part of a sum."""
+CONSTANT = 1e-12
+"""A deviation of this share of the largest value is rounding: the column does not vary."""
 MOST = 1_000
 """Columns of numbers up to which sums are looked for, and columns of levels up to which pairs are compared."""
 ROWS = 5_000
@@ -169,6 +171,8 @@ def _of_several(names: Sequence[str], z: Floats) -> list[Redundant]:
     basis = np.empty(z.shape)  # of what the kept columns span: its first len(kept) columns, orthonormal
     for later, name in enumerate(names):
         left = z[:, later]
+        if not left.any():
+            continue  # constant in these rows: nothing can be said of it
         for _ in range(2):  # twice, since once leaves a share of the rounding error in what is nearly spanned
             left = left - basis[:, : len(kept)] @ (basis[:, : len(kept)].T @ left)
         size = float(np.sqrt(np.mean(np.square(left))))
@@ -192,5 +196,6 @@ def _left(by: Floats, y: Floats) -> float:
 
 def _standardised(x: Floats) -> Floats:
     sd = x.std(0)
-    centred: Floats = (x - x.mean(0)) / np.where(sd > 0, sd, 1.0)
+    sd[sd <= CONSTANT * np.abs(x).max(0, initial=0.0)] = 0.0
+    centred: Floats = (x - x.mean(0)) / np.where(sd > 0, sd, np.inf)
     return centred

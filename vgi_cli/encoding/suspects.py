@@ -335,6 +335,8 @@ def negative_codes(values: Floats) -> list[_Far]:
         return []
     if cells[below].min() < FEWEST_CODED or not all(NEGATIVE.fullmatch(plain(code)) for code in codes.tolist()):
         return []
+    if usual.tolist() == [0.0, 1.0] and codes.tolist() == [-1.0] and 2 * cells[below][0] >= counts.min():
+        return []  # down, level, up
     away = usual[0] / 2 - codes[-1] / 2 > NINES_AWAY * (usual[-1] / 2 - usual[0] / 2)
     often = cells[below].min() >= SO_OFTEN * float(np.median(counts)) and usual[-1] >= -SO_LARGE * codes[0]
     found = [_Far(float(v), int(n)) for v, n in zip(codes, cells[below], strict=True)]

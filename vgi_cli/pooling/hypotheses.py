@@ -15,6 +15,10 @@ import numpy as np
 from vgi_cli.errors import InputError
 from vgi_cli.pooling.rubin import Floats, barnard_rubin, observed_df
 
+SINGULAR = 1e-10
+"""Least eigenvalue of the terms' correlations with which they can be tested: of terms that repeat one another it is
+rounding, 1e-15 or so."""
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -81,15 +85,18 @@ def wald(estimates: Floats, covariances: Floats) -> Floats:
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:
-    """matrix⁻¹ right. InputError where the matrix is no covariance that can be inverted."""
-    try:
-        lower = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
+    """matrix⁻¹ right. InputError where the matrix is no covariance that can be inverted: also where it is singular but
+    for rounding, which would decide the test."""
+    sd = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = np.where(sd > 0, sd, 1.0)
+    correlation = matrix / scale / scale[:, None]
+    if not float(np.linalg.eigvalsh(correlation)[0]) > SINGULAR:
         raise InputError(
             "the covariance matrix of the terms that are tested is not positive definite",
             "test fewer terms, or look at the fits: a term may repeat others",
-        ) from None
-    return np.asarray(np.linalg.solve(lower.T, np.linalg.solve(lower, right)))
+        )
+    each = scale if right.ndim == 1 else scale[:, None]
+    return np.asarray(np.linalg.solve(correlation, right / each) / each)
 
 
 def _tested(method: str, statistic: float, k: int, df2: float, riv: float) -> Hypothesis:

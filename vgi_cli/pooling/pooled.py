@@ -17,6 +17,8 @@ from vgi_cli.pooling.rubin import Combined, Floats, combine
 
 FORMAT = 1
 METHODS = ("D1", "D2")
+LARGE = 1e10
+"""Numbers from here on are shown with a power of ten."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +163,12 @@ def _number(name: str, value: float, places: int | None = None) -> str:
     if name == "p_value":
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     if name == "df":
-        return "∞" if np.isinf(value) else f"{value:.1f}"
+        return "∞" if np.isinf(value) else f"{value:.1f}" if value < LARGE else f"{value:.1e}"
     if name == "statistic":
         return f"{value:.2f}"
     if name in ("riv", "fmi"):
         return f"{value:.3f}"
-    return f"{value:.4g}" if places is None else f"{value:.{places}f}"
+    return f"{value:.4g}" if places is None or abs(value) >= LARGE else f"{value:.{places}f}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

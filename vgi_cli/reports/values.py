@@ -288,7 +288,7 @@ class Tipping:
     """How the mean of a column moves with a shift of its fills.
 
     share         of its cells in the rows looked at that are missing
-    unit          of the column, where it is one of moments: `days` or `seconds`; else empty
+    unit, origin  of a column of moments: means are `days` or `seconds` since the origin, a text; else empty
     against       what the interval is held against: the mean without a shift, or the value that was asked for
                   (`asked`), and as a text
     shifts        the means, the shift rising
@@ -299,6 +299,7 @@ class Tipping:
     column: str
     share: float
     unit: str
+    origin: str
     against: float
     asked: bool
     text: str

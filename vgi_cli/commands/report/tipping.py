@@ -88,6 +88,7 @@ def tipping(schema: Schema, asked: Asked, draws: Floats, missing: Bools, u: Floa
         column=column.name,
         share=float(missing.mean()),
         unit=unit_of(column),
+        origin=spelled(column, np.array([0.0]))[0] if unit_of(column) else "",
         against=against,
         asked=asked.value is not None,
         text=spelled(column, np.array([against]))[0],
