@@ -103,7 +103,7 @@ FILES: dict[str, bytes] = {
         ("words.csv", "words.csv: no column that can be modelled", "found 'a' (text), 'b' (text)"),
         ("semicolons.csv", "semicolons.csv: ", "--delimiter"),
         ("tabs.csv", "tabs.csv: ", "--delimiter"),
-        ("mixed.csv", "mixed.csv: column 'a' holds numbers, but also 'oops' in row 21 (line 22)", "--na-values 'oops'"),
+        ("mixed.csv", "mixed.csv: column 'a' holds numbers, but also 'oops' in row 21 (line 22)", "--na-values a=oops"),
         ("damaged.csv.gz", "damaged.csv.gz: damaged gzip file", ""),
     ],
 )

@@ -148,12 +148,12 @@ def test_all_is_every_column_unless_one_is_called_that() -> None:
         (
             {"bounds": {"x": "0:3"}},
             "standard input: --bounds x=0:3, but column 'x' holds '4.5' in row 2 (line 3) and 1 more cell | "
-            "`--na-values '4.5'` if that means missing, or give wider limits",
+            "`--na-values x=4.5` if that means missing, or give wider limits",
         ),
         (
             {"bounds": {"all": "2:"}},
             "standard input: --bounds all=2:, but column 'x' holds '1.5' in row 1 (line 2) | "
-            "`--na-values '1.5'` if that means missing, or give wider limits",
+            "`--na-values x=1.5` if that means missing, or give wider limits",
         ),
     ],
 )

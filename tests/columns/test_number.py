@@ -25,7 +25,7 @@ CARRY = "`--column x=carry` to carry the column as it is"
             "linear",
             "standard input: column 'x' holds a number too large to compute with: '-2e280' in row 2 (line 3) and 1 "
             "more cell",
-            f"`--na-values '-2e280'` if that means missing, or {CARRY}",
+            f"`--na-values x=-2e280` if that means missing, or {CARRY}",
         ),
         (
             ["1e-290", "3e-290"],
@@ -69,7 +69,7 @@ def test_new_values_out_of_all_proportion_are_refused() -> None:
         "standard input: column 'x' holds '-1.7e308' in row 2 (line 3) and 1 more cell: too far from the fitted values "
         "to compute with"
     )
-    assert caught.value.hint == f"`--na-values '-1.7e308'` if that means missing, or fit again with {CARRY}"
+    assert caught.value.hint == f"`--na-values x=-1.7e308` if that means missing, or fit again with {CARRY}"
 
 
 @pytest.mark.parametrize("values", [[1e16, 1e16 + 2], [1.0, 1.0 + 2**-52], [1e-279, 2e-279, 0.0], [-1e280, 1e280, 1.0]])

@@ -169,7 +169,7 @@ def test_infinities() -> None:
     for text in ("inf", "-Infinity", "1e999"):
         assert refusal(f"x,y\n1,1\n{text},2\n") == (
             f"standard input: column 'x' holds an infinity: '{text}' in row 2 (line 3)"
-            f" | `--na-values '{text}'` if that means missing, or `--column x=carry` to carry the column as it is"
+            f" | `--na-values x={text}` if that means missing, or `--column x=carry` to carry the column as it is"
         )
     assert infer_schema(from_text("x,y\n1,1\ninf,2\n"), exclude=["x"])[0].modelled == ("y",)
 
@@ -201,7 +201,7 @@ def test_no_numeric_column() -> None:
         (
             {"kinds": {"t": "numeric"}},
             "standard input: --column t=numeric, but the column holds 'x' in row 1 (line 2) and 1 more cell"
-            " | `--na-values 'x'` if that means missing, or `--column t=carry` to carry the column as it is",
+            " | `--na-values t=x` if that means missing, or `--column t=carry` to carry the column as it is",
         ),
         (
             {"kinds": {"alpha": "numeric"}, "ids": ["alpha"]},
@@ -294,7 +294,7 @@ class TestCheck:
     def test_text_in_a_fitted_column(self) -> None:
         assert self.refusal("id,x,y\n1,1,2\n2,?,3\n") == (
             "standard input: column 'x' is numeric in the fit but holds '?' in row 2 (line 3)"
-            " | `--na-values TOKEN` if that means missing; a fit with `--column x=carry` would carry it"
+            " | `--na-values '?'` if that means missing; a fit with `--column x=carry` would carry it"
         )
         assert self.notes("id,x,y\n1,1,2\n2,?,3\n", na_values=["?"]) == []
 

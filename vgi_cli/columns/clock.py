@@ -61,6 +61,7 @@ LONG, PYTHON, CLOCK, SHORT = "%D days %H:%M:%S", "%D days, %H:%M:%S", "%H:%M:%S"
 """How durations are written: as pandas and as Python write them, and as hours, minutes and seconds."""
 
 _TIMES = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f")
+_HALVES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p")
 _ISO = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d")
 _DATES = (
     *_ISO,
@@ -70,10 +71,11 @@ _DATES = (
 )
 FORMATS: Mapping[What, tuple[str, ...]] = {
     "date": _DATES,
-    "time": (*_TIMES, "%H.%M.%S"),
+    "time": (*_TIMES, "%H.%M.%S", *_HALVES),
     "datetime": (
         *(f"{day}{gap}{time}{zone}" for day, gap, time, zone in product(_ISO[:1], "T ", _TIMES, ("", "%z"))),
-        *(f"{day} {time}" for day, time in product(_DATES[1:], (*_TIMES, "%I:%M %p", "%I:%M:%S %p"))),
+        *(f"{day} {time}" for day, time in product(_DATES[1:], (*_TIMES, *_HALVES[:2]))),
+        *(f"{_ISO[0]} {time}" for time in _HALVES[:2]),
     ),
 }
 """Formats that are looked for where none is said."""

@@ -348,11 +348,13 @@ class Number(ModelledColumn):
         def hint(which: Bools) -> str:
             return token_hint(cells, which, fitted=True) if which.any() else ""
 
+        texts = ~cells.missing & ~cells.numbers.number
+        carry = f"a fit with `{kind_flag(name, 'carry')}` would carry it"
         return [
             Finding(
-                ~cells.missing & ~cells.numbers.number,
+                texts,
                 lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
-                f"`--na-values TOKEN` if that means missing; a fit with `{kind_flag(name, 'carry')}` would carry it",
+                f"{missing_hint(cells, texts)}; {carry}" if texts.any() else "",
             ),
             Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
             Finding(

@@ -15,6 +15,9 @@ LONGEST = 80
 SHOWN = 5
 """So many columns are named, or have a line each, where the same is said of several."""
 
+EVERYWHERE = frozenset({"n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "nil"})
+"""Texts that mean missing in every column, as those do that are signs alone (`?`); others may be an answer in one."""
+
 
 def example(cells: Cells, which: Bools) -> str:
     """`'?' in row 3 (line 4) and 2 more cells`."""
@@ -54,10 +57,10 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
 
 def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
-    row = int(np.flatnonzero(which)[0])
-    token = _short(cells, row).strip()
-    quoted = shlex.quote(token) if "'" in token else f"'{token}'"
-    return f"`--na-values {quoted}` if that means missing"
+    token = _short(cells, int(np.flatnonzero(which)[0])).strip()
+    everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
+    flag = typed("--na-values", token) if everywhere else token_flag(cells.name, token)
+    return f"`{flag}` if that means missing"
 
 
 def token_flag(name: str, token: str) -> str:
