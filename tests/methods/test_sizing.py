@@ -95,8 +95,7 @@ def test_work_is_bounded_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "WORK", 1.0)
     found = choose_size(GaussianMixture, MixtureConfig(), clusters(90), EmConfig(), torch.Generator())
     assert [t.config.components for t in found.tried] == [1]
-    tried = "no other was tried; more would take too long to compare"
-    assert found.reason == f"1 cluster describes held-out rows best ({tried}; scores with -v)"
+    assert found.reason == "1 cluster: no other number was tried; more would take too long to compare"
     score = f"{found.tried[0].score:.2f}"
     every = f"log-likelihood of held-out rows, nats a row, encoded: 1 component, full {score}; chosen: the best"
     assert found.scores == every

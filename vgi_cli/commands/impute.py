@@ -79,12 +79,13 @@ def impute(request: ImputeRequest, reporter: Reporter, stdout: BinaryIO | None =
     with watch_signals() as stop:
         reporter.plan([READING, DRAWING, WRITING])
         fitted, request, source, seen, keys, (out, layout, format, paths, folder) = _ready(request, reporter, stdout)
-        sampling = Sampling(fitted, request, Work(reporter, limit, stop, request.started))
+        work = Work(reporter, limit, stop, request.started)
+        sampling = Sampling(fitted, request, work, incomplete=seen.incomplete)
         with closing(SpooledDraws(sampling.kept, out if isinstance(out, Path) else None)) as draws:
             sampling.fill(source.rows, seen.incomplete, draws, keys)
-            if request.point is not None:
+            if request.point is not None and seen.incomplete:
                 _warn_of_point(request, fitted.schema, reporter)
-            elif request.format == "single":
+            elif request.format == "single" and seen.incomplete:
                 reporter.warn(
                     "one filled table does not show how uncertain its fills are: standard errors and tests need "
                     "several (--format files or long)"
@@ -297,8 +298,8 @@ def impute_frames(request: ImputeRequest, reporter: Reporter, arrow: bool) -> li
     fitted = load(request.open(verify=True), reporter)
     fitted.say_unused_plugins(reporter, request.sampler)
     request = request.with_draws(fitted, reporter)
-    table, draws, _ = filled(fitted, request, reporter)
-    if request.point is not None:
+    table, draws, holes = filled(fitted, request, reporter)
+    if request.point is not None and holes.filled:
         _warn_of_point(request, fitted.schema, reporter)
     return to_frames(table, fitted.schema, draws, arrow, request.format == "long", request.original, say=reporter.say)
 
@@ -328,7 +329,8 @@ def filled(fitted: FittedTable, request: ImputeRequest, reporter: Reporter, keys
             refuse_clash(table.origin)
         unseen = table_settings(request, fitted.recipe.table).unseen
         seen = survey(Whole(table), fitted.schema, reporter, request.strict, unseen)
-    sampling = Sampling(fitted, dataclasses.replace(request, table=table), Work(reporter, limit))
+    request = dataclasses.replace(request, table=table)
+    sampling = Sampling(fitted, request, Work(reporter, limit), incomplete=seen.incomplete)
     keys = RowKeys(fitted.schema, keyed_by_content(fitted, table)) if keys is None else keys
     draws = sampling.whole(fitted.rows(table, keys.of(table)))
     sampling.keep_off_codes(draws, table)
@@ -478,9 +480,12 @@ class Sampling:
         fitted: FittedTable,
         request: ImputeRequest,
         work: Work,
+        *,
+        incomplete: int = 1,
     ) -> None:
-        """`request`: with the number of draws. UsageError for a device, sampler or uncertainty that cannot be; TimeUp
-        where the limit is over."""
+        """`request`: with the number of draws; `incomplete`: rows with a hole, where that is known (of none nothing is
+        drawn, nor said of draws). UsageError for a device, sampler or uncertainty that cannot be; TimeUp where the
+        limit is over."""
         self._fitted, self._request, self._reporter, self._limit = fitted, request, work.reporter, work.limit
         self._m, self.shard = cast(int, request.m), request.part
         self._device = compute_on(fitted, request)
@@ -489,7 +494,9 @@ class Sampling:
         self._imputer: Imputer | None = None
         self._moved: dict[str, int] = {}
         self.deltas = Deltas(request.delta or (), fitted, self.sampler)
-        if not fitted.empty:
+        if not fitted.empty and incomplete == 0:
+            checked_sampler(fitted, request)
+        elif not fitted.empty:
             self._imputer, self._dtype = make_imputer(fitted, request, self._device, work)
 
     @property

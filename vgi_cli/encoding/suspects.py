@@ -44,6 +44,8 @@ LOOKED_AT = 1000
 
 FEWEST = 10
 """Fewest other values beside which one can be far away, and fewest from which a column is learnt."""
+MOST_KEYED, SO_MANY = 1_000_000, 2
+"""Rows up to which it is looked whether their ids repeat, and how many rows with the same ones are many."""
 FEWEST_ROWS = 20
 """Fewest rows that a column can be said to number."""
 NINES_AWAY, CODE_AWAY, ONE_AWAY = 0.5, 3.0, 100.0
@@ -93,7 +95,14 @@ def suspects(table: Table, schema: Schema, said: Collection[str] = ()) -> list[s
         capped(lines) + capped(_missing_levels(table, schema)) + _scales(table, unnamed) + _unordered(table, unnamed)
     )
     keys = _counters(table, schema, said) + _keys(table, schema, said)
-    return doubts + keys + _scarce(table, schema) + _skipped(table, schema) + _far_away(table, schema)
+    return (
+        doubts
+        + keys
+        + _repeated(table, schema)
+        + _scarce(table, schema)
+        + _skipped(table, schema)
+        + _far_away(table, schema)
+    )
 
 
 def looks_written(cells: Cells, *, units: bool) -> bool:
@@ -225,6 +234,21 @@ def _counters(table: Table, schema: Schema, said: Collection[str]) -> list[str]:
     its, flags = ("its", "it is a key") if len(names) == 1 else ("their", "they are keys")
     rule = f"`{typed('--id', names[0])}` or `{typed('--exclude', names[0])}` if {flags}"
     return [f"{named('column', names)} {are(names)} modelled, but {its} values number the rows: {rule}"]
+
+
+def _repeated(table: Table, schema: Schema) -> list[str]:
+    """Rows that share their ids: visits of one patient, say."""
+    ids = [table.column(name) for name in schema.ids]
+    if not ids or not FEWEST_ROWS <= table.N <= MOST_KEYED or not all(cells.levelled for cells in ids):
+        return []
+    keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
+    if table.N < SO_MANY * keys:
+        return []
+    return [
+        f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows of one have "
+        "in common is not modelled, each is filled as if by itself; a table with a row for each and its cells side by "
+        "side keeps it"
+    ]
 
 
 def _keys(table: Table, schema: Schema, said: Collection[str]) -> list[str]:

@@ -523,6 +523,12 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
                 contest.enter_other(title, one, start, (1 - share) / len(others), len(others) - place)
         except (GivenUp, OutOfTime):
             work.limit.cut.append(CONTEST)
+            done = len(contest.entries)
+            work.reporter.warn(
+                f"the time limit ended the comparison of models after {done}: with more time another may be chosen"
+                if done > 1
+                else "the time limit left no time to compare models: the data did not choose this one"
+            )
             for name in contest.not_entered(recipe.compare):
                 work.reporter.warn(f"the time limit left no time to compare {name}")
         except Interrupted as error:

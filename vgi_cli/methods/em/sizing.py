@@ -141,6 +141,8 @@ def choose_size(
     more = "; more would take too long to compare" if winner.config in last_in_bound else ""
     some = f" on {len(rows):,} of {len(used):,} rows" if len(rows) < len(used) else ""
     reason = f"{plain(winner.config)} {verb} held-out rows {how} ({_range(tried)}{some}{more}; scores with -v)"
+    if len(tried) == 1:
+        reason = f"{plain(winner.config)}: no other number was tried{some}{more}"
     if cut:
         reason += "; the time limit ended the search, with more time another number may be chosen"
     every = ", ".join(f"{describe(t.config)} {t.score:.2f}" for t in tried)
@@ -233,7 +235,7 @@ def plain(config: ModelConfig) -> str:
 def _range(tried: Sequence[Candidate]) -> str:
     """`tried 1 to 8`: of what a size counts first."""
     counts = [next(iter(_counts(candidate.config).values())) for candidate in tried]
-    return f"tried {min(counts)} to {max(counts)}" if len(counts) > 1 else "no other was tried"
+    return f"tried {min(counts)} to {max(counts)}"
 
 
 def describe(config: ModelConfig) -> str:
