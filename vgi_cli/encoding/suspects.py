@@ -242,12 +242,12 @@ def _repeated(table: Table, schema: Schema) -> list[str]:
     if not ids or not FEWEST_ROWS <= table.N <= MOST_KEYED or not all(cells.levelled for cells in ids):
         return []
     keys = len(np.unique(np.stack([cells.distinct[1] for cells in ids], 1), axis=0))
-    if table.N < SO_MANY * keys:
+    if SO_MANY * keys > table.N:
         return []
     return [
-        f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows of one have "
-        "in common is not modelled, each is filled as if by itself; a table with a row for each and its cells side by "
-        "side keeps it"
+        f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows of one "
+        "have in common is not modelled, each is filled as if by itself; a table with a row for each and its cells side "
+        "by side keeps it"
     ]
 
 

@@ -122,6 +122,7 @@ def fit_rows(
     check_kinds(recipe, rows.table.layout)
     trees.settled(recipe, rows.table)  # refuses at once what cannot be
     won = None
+    require_time(work.limit, "the table had been read")
     if undecided and contest.wanted(recipe, rows.table):
         won = contest.hold(recipe, rows, held, said, _alone, work)
     if won is not None:
@@ -144,7 +145,7 @@ def fit_rows(
     recipe.method.algorithm.check_table(train.table)
     _warn_of_pairs(train.table, reporter)
     reporter.plan(stages(recipe, train))
-    require_time(work.limit, "a model had been chosen" if undecided else "the table had been read")
+    require_time(work.limit, "a model had been chosen")
     size = model_size(recipe, train.table, work)
     open_size = won is not None or recipe.model.settings.get("components") is None
     recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), train.table))
