@@ -246,8 +246,8 @@ def _repeated(table: Table, schema: Schema) -> list[str]:
         return []
     return [
         f"{table.N:,} rows have {keys:,} different values of {named('column', schema.ids)} (--id): what rows of one "
-        "have in common is not modelled, each is filled as if by itself; a table with a row for each and its cells side "
-        "by side keeps it"
+        "have in common is not modelled, each is filled as if by itself; a table with one row for each and its cells "
+        "side by side keeps it"
     ]
 
 

@@ -153,9 +153,9 @@ def _say_unsettled(recipe: Recipe, unsettled: int, done: int, model: Model, tabl
         when = "by the work that a refit may take"
     else:
         when = f"after {size_of(cast(GaussianFamily, model), table.missing).steps} EM steps"
-    was = "was" if unsettled == 1 else "were"
+    was, they = ("was", "it") if unsettled == 1 else ("were", "they")
     work.reporter.say(
-        f"{unsettled} of {done} bootstrap refits {was} stopped {when}, before they had settled: standard errors from "
+        f"{unsettled} of {done} bootstrap refits {was} stopped {when}, before {they} had settled: standard errors from "
         "the imputations may be a little too small"
     )
 
