@@ -170,7 +170,7 @@ def test_command_lines_that_cannot_be_parsed(vgi: Vgi, arguments: list[str], err
 
 def test_a_value_of_the_wrong_type_names_the_flag(vgi: Vgi) -> None:
     done = vgi("fit", "a.csv", "--seed", "one")
-    assert done.code == 2 and done.error.startswith("invalid value for '--seed'")
+    assert done.code == 2 and done.error == "invalid value for '--seed': expected a whole number"
 
 
 @pytest.mark.parametrize(

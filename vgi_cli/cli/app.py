@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import os
+import re
 import sys
 import time
 import warnings
@@ -202,6 +203,7 @@ def _parse_text(error: Any) -> tuple[str, str]:
     """Message and hint for a command line that cannot be parsed."""
     text = error.format_message().split(" (Possible options")[0].split(" Did you mean ")[0]
     text = (text[:1].lower() + text[1:]).strip().rstrip(".")
+    text = re.sub(": Input should be a valid integer.*", ": expected a whole number", text)
     context: Any = getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
     path = context.command_path if context is not None else "vgi"
