@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def frame() -> pd.DataFrame:
     frame.loc[3:9, "b"] = np.nan
     frame.loc[7:20, "count"] = np.nan
     return frame
+
+
+@pytest.fixture
+def fitted(frame: pd.DataFrame, tmp_path: Path) -> vgi_cli.Run:
+    return vgi_cli.fit(frame, out=tmp_path / "fitted", **FIT)
 
 
 FIT = {"model": "fa", "set": {"model.factors": 1, "bootstrap": 3}, "threads": 1}
@@ -239,6 +245,43 @@ def test_a_setting_is_named_once(frame: pd.DataFrame, said: dict[str, Any], mess
     with pytest.raises(UsageError) as caught:
         vgi_cli.fit(frame, **said)
     assert caught.value.message == message
+
+
+WHOLE = "expected a whole number from 1 to"
+
+
+@pytest.mark.parametrize("number", [2.0, 1.5, "3", True, [1]])
+def test_numbers_that_are_not_whole_are_refused(fitted: vgi_cli.Run, number: Any) -> None:
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: fitted.impute(m=number), f"--m: {WHOLE} 10000, got {number!r}"),
+        (lambda: vgi_cli.impute_batches(fitted, m=number), f"--m: {WHOLE} 10000, got {number!r}"),
+        (lambda: fitted.sample(n=number), f"-n: {WHOLE} 100,000,000, got {number!r}"),
+        (lambda: fitted.report(rows=number), f"--rows: expected a whole number from 1, or all, got {number!r}"),
+    ]
+    for call, message in calls:
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("rate", "got"), [("0.2", "'0.2'"), (True, "1"), (1.0, "1"), (float("nan"), "nan"), ([1], "[1]")]
+)
+def test_rates_that_are_no_share_are_refused(frame: pd.DataFrame, rate: Any, got: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        vgi_cli.hide(frame, rate=rate)
+    assert caught.value.message == f"--rate: expected a share above 0 and below 1, got {got}"
+
+
+def test_numbers_of_numpy_are_numbers(frame: pd.DataFrame, fitted: vgi_cli.Run, tmp_path: Path) -> None:
+    settings = {"model.factors": np.arange(3)[1], "bootstrap": np.int64(3)}
+    run = vgi_cli.fit(frame, out=tmp_path / "run", **{**FIT, "set": settings}, seed=np.int64(0), epochs=np.int32(500))
+    one, two = run.impute(m=np.int64(1), seed=np.int64(3))[0], fitted.impute(m=1, seed=3)[0]
+    pd.testing.assert_frame_equal(one, two)
+    assert len(run.sample(n=np.int64(2), seed=np.int8(1))) == 2
+    assert run.evaluate(frame, rows=np.int64(5))["rows"] == 80
+    hidden = vgi_cli.hide(frame, seed=np.int64(3), rate=np.float64(0.25))
+    assert hidden.table.equals(vgi_cli.hide(frame, seed=3, rate=0.25).table)
 
 
 def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame: pd.DataFrame) -> None:

@@ -312,6 +312,8 @@ def test_seeds() -> None:
         ({"columns": {"x9": "numeric"}}, "x9", UsageError),
         ({"columns": "numerical"}, "numerical", UsageError),
         ({"draws": 0}, "draws: expected a whole number from 1 to", InvalidParameter),
+        ({"draws": True}, "draws: expected a whole number from 1 to", InvalidParameter),
+        ({"draws": 2.0}, "draws: expected a whole number from 1 to", InvalidParameter),
         ({"how": "mode"}, "mode", InvalidParameter),
         ({"device": "tpu"}, "tpu", InvalidParameter),
         ({"unseen": "skip"}, "skip", InvalidParameter),
@@ -320,6 +322,21 @@ def test_seeds() -> None:
 def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=match):
         imputer(**given).fit_transform(with_holes(rows()))
+
+
+@pytest.mark.parametrize("m", [1.5, 2.0, "3", True])
+def test_numbers_of_tables_that_cannot_be(m: Any) -> None:
+    with pytest.raises(InvalidParameter, match=f"--m: expected a whole number from 1 to 10000, got {m!r}"):
+        imputer().fit(with_holes(rows())).sample(m)
+
+
+def test_parameters_may_be_numbers_of_numpy() -> None:
+    X = with_holes(rows())
+    settings = {**ONE, "model.components": np.arange(1, 3)[0]}
+    numpy = imputer(set=settings, threads=np.int64(1), draws=np.int64(3), time_limit=np.int64(600)).fit(X)
+    usual = imputer(draws=3).fit(X)
+    assert np.array_equal(numpy.transform(X), usual.transform(X))
+    assert np.array_equal(numpy.sample(np.int64(2))[1], usual.sample(2)[1])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.reporting import Heard, Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
-from vgi_cli.settings.options import FitOptions, fields_of, read_given
+from vgi_cli.settings.options import FitOptions, fields_of, plain, read_given
 from vgi_cli.settings.problems import Settings
 from vgi_cli.table.given import Given, given, plain_names
 
@@ -186,7 +186,7 @@ class Estimator:
     def _settings(self) -> Settings:
         """What later rows are read and computed with."""
         said = {"table.unseen": self.unseen, "device": self.device, "threads": self.threads}
-        return gather({key: (value, key.split(".")[-1]) for key, value in said.items()}, (), os.environ)
+        return gather({key: (plain(value), key.split(".")[-1]) for key, value in said.items()}, (), os.environ)
 
 
 def seed_of(random_state: Any) -> int:

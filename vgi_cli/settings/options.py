@@ -12,6 +12,7 @@ Importing this loads neither torch nor a table's libraries.
 import csv
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -823,8 +824,25 @@ def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, A
         if name not in fields:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
     values = {name: given.get(name, field.default) for name, field in fields.items()}
-    accepted = {name: value if value is None else fields[name].accept(value) for name, value in values.items()}
+    accepted = {name: value if value is None else fields[name].accept(plain(value)) for name, value in values.items()}
     return Said(fields, accepted, False)
+
+
+def plain(value: Any) -> Any:
+    """A value with the numbers, texts and truth values of Python for those of NumPy, also within lists and mappings."""
+    numpy = sys.modules.get("numpy")  # which loads it where somebody gives one
+    try:
+        return value if numpy is None else _without_numpy(value, numpy.generic)
+    except RecursionError:  # a list within itself, which `gather` refuses
+        return value
+
+
+def _without_numpy(value: Any, scalar: type) -> Any:
+    if isinstance(value, scalar):
+        return value.item()  # type: ignore[attr-defined]
+    if type(value) is dict:
+        return {_without_numpy(key, scalar): _without_numpy(inner, scalar) for key, inner in value.items()}
+    return type(value)(_without_numpy(inner, scalar) for inner in value) if type(value) in (list, tuple) else value
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
