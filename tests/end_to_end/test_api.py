@@ -284,6 +284,29 @@ def test_numbers_of_numpy_are_numbers(frame: pd.DataFrame, fitted: vgi_cli.Run, 
     assert hidden.table.equals(vgi_cli.hide(frame, seed=3, rate=0.25).table)
 
 
+def test_hints_say_what_makes_a_cell_of_a_table_in_memory_missing(frame: pd.DataFrame, fitted: vgi_cli.Run) -> None:
+    """Flags say how files are read."""
+    there = "replace such cells by None or NaN"
+    with pytest.raises(InputError, match="column 'b' holds an infinity: 'inf' in row 3") as caught:
+        vgi_cli.fit(frame.assign(b=frame["b"].where(frame.index != 2, np.inf)), **FIT)
+    assert str(caught.value.hint).startswith(f"{there} if that means missing, or `--column b=carry`")
+    with pytest.raises(InputError, match="column 'b' is numeric in the fit but holds 'x'") as caught:
+        fitted.impute(frame.assign(b=["x"] + 79 * ["1.5"]))
+    assert str(caught.value.hint).startswith(f"{there} if that means missing; a fit with")
+    dates = pd.DataFrame({"name": frame["name"], "when": pd.date_range("2020-01-01", periods=80).astype(str)})
+    dates = dates.assign(a=frame["a"], when=dates["when"].where(frame.index > 4))
+    run = vgi_cli.fit(dates, out=fitted.path.parent / "dates", **{**FIT, "model": "mixture", "set": {"bootstrap": 0}})
+    with pytest.raises(InputError, match="column 'when' holds dates") as caught:
+        run.impute(dates.assign(when="soon"))
+    assert str(caught.value.hint).startswith(f"{there} if that means missing, or write it as in the fit")
+    codes = [-999.0] * 5
+    odd = frame.assign(a=[*codes, 1e9, *frame["a"][6:]], b=[*codes, *frame["b"][5:]])
+    odd["level"] = np.where(frame.index % 4 == 0, "unknown", np.where(frame.index % 3 == 0, "x", "y"))
+    odd["mostly"] = [*"?" * 3, *map(str, range(77))]
+    found = str(vgi_cli.check(odd, trial=False))
+    assert found.count(f"{there} if") == 4 and "na-values" not in found
+
+
 def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame: pd.DataFrame) -> None:
     frame["cut"] = pd.cut(np.arange(len(frame)), 3)
     with pytest.raises(InputError, match="column 'cut': Unsupported cast") as refused:

@@ -324,6 +324,18 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
         imputer(**given).fit_transform(with_holes(rows()))
 
 
+def test_hints_name_parameters_that_there_are() -> None:
+    """`--carry-others` and `--plugin` are flags of the commands."""
+    with pytest.raises(InvalidParameter, match="takes numbers only: columns 'colour', 'shape', 'ripe'") as caught:
+        imputer(model="fa", set={"bootstrap": "none"}).fit(mixed())
+    assert "set={'table.carry_others': True} carries them as they are" in str(caught.value.hint)
+    with pytest.warns(VgiWarning, match="not modelled"):
+        imputer(model="fa", set={"bootstrap": "none", "table.carry_others": True}).fit_transform(mixed())
+    with pytest.raises(InvalidParameter) as caught:
+        imputer(model="mixtur").fit(rows())
+    assert caught.value.hint == "did you mean 'mixture'?"
+
+
 @pytest.mark.parametrize("m", [1.5, 2.0, "3", True])
 def test_numbers_of_tables_that_cannot_be(m: Any) -> None:
     with pytest.raises(InvalidParameter, match=f"--m: expected a whole number from 1 to 10000, got {m!r}"):

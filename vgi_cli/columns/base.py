@@ -46,6 +46,7 @@ class CellSource(Protocol):
     """What Cells ask of a table; each is said there."""
 
     label: str
+    in_memory: bool
 
     @abstractmethod
     def missing(self, name: str, /) -> Bools: ...
@@ -82,12 +83,13 @@ class CellSource(Protocol):
 class Cells:
     """The cells of one column of a table, as far as a kind may look at them.
 
-    name     of the column
-    label    of the table, for messages
+    name       of the column
+    label      of the table, for messages
+    in_memory  whether the table was handed over in memory, where no flag says what its cells mean
     """
 
     def __init__(self, table: CellSource, name: str) -> None:
-        self.name, self.label, self._table = name, table.label, table
+        self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
 
     @property
     def missing(self) -> Bools:

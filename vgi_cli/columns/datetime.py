@@ -49,7 +49,7 @@ from vgi_cli.columns.clock import (
 )
 from vgi_cli.columns.number import Constant, Measure, Number, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
-from vgi_cli.columns.wording import example, first_cell, kind_flag, missing_hint, others, typed
+from vgi_cli.columns.wording import example, first_cell, kind_flag, made_missing, missing_hint, others, typed
 from vgi_cli.errors import InputError, UsageError
 
 LOOKED_AT = 200
@@ -193,7 +193,7 @@ class Moment(ModelledColumn):
             Finding(
                 ~cells.missing & np.isnan(values),
                 lambda what, _: f"column '{self.name}' holds {clock.what}s{written} in the fit but here {what}",
-                f"`--na-values TOKEN` if that means missing, or write it as in the fit: {low}",
+                f"{made_missing(cells)} if that means missing, or write it as in the fit: {low}",
             ),
             Finding(
                 self.number.lost(values),

@@ -47,7 +47,7 @@ from vgi_cli.columns.lattice import (
 from vgi_cli.columns.levelled import codes_with_zeros
 from vgi_cli.columns.numerals import NUMERIC_SHARE, Bools, Floats, plain, write_numbers, write_significant
 from vgi_cli.columns.scale import LinearCodec, Scale, codec, fit_scale
-from vgi_cli.columns.wording import example, kind_flag, missing_hint, token_hint, typed
+from vgi_cli.columns.wording import example, kind_flag, made_missing, missing_hint, token_hint, typed
 from vgi_cli.errors import InputError, UsageError
 
 COARSE = 1e-3
@@ -352,7 +352,7 @@ class Number(ModelledColumn):
             Finding(
                 ~cells.missing & ~cells.numbers.number,
                 lambda what, _: f"column '{name}' is numeric in the fit but holds {what}",
-                f"`--na-values TOKEN` if that means missing; a fit with `{kind_flag(name, 'carry')}` would carry it",
+                f"{made_missing(cells)} if that means missing; a fit with `{kind_flag(name, 'carry')}` would carry it",
             ),
             Finding(infinite, lambda what, _: f"column '{name}' holds an infinity: {what}", hint(infinite)),
             Finding(

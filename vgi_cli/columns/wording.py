@@ -15,6 +15,9 @@ LONGEST = 80
 SHOWN = 5
 """So many columns are named, or have a line each, where the same is said of several."""
 
+REPLACED = "replace such cells by None or NaN"
+"""What makes cells of a table in memory missing: flags say how files are read."""
+
 
 def example(cells: Cells, which: Bools) -> str:
     """`'?' in row 3 (line 4) and 2 more cells`."""
@@ -54,6 +57,8 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
 
 def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
+    if cells.in_memory:
+        return f"{REPLACED} if that means missing"
     row = int(np.flatnonzero(which)[0])
     token = _short(cells, row).strip()
     quoted = shlex.quote(token) if "'" in token else f"'{token}'"
@@ -63,6 +68,13 @@ def missing_hint(cells: Cells, which: Bools) -> str:
 def token_flag(name: str, token: str) -> str:
     """`--na-values age=-999`, as a shell takes it: the flag that makes a token mean missing in one column."""
     return typed("--na-values", f"{name}={token}")
+
+
+def made_missing(cells: Cells, token: str | None = None) -> str:
+    """How a token (None: whichever it is) is made to mean missing in a column: by a flag, or in the table itself."""
+    if cells.in_memory:
+        return REPLACED
+    return "`--na-values TOKEN`" if token is None else f"`{token_flag(cells.name, token)}`"
 
 
 def kind_flag(name: str, kind: str) -> str:

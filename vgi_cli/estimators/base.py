@@ -28,6 +28,11 @@ from vgi_cli.table.given import Given, given, plain_names
 
 Names: TypeAlias = npt.NDArray[np.object_]
 MOST_SEED = 2**31 - 1
+INSTEAD = {
+    "--carry-others": "set={'table.carry_others': True}",
+    " (a name from a plugin needs --plugin FILE.py)": "",
+}
+"""What a hint says to an estimator, which has no parameter for some flags and takes no plugins."""
 
 
 @contextmanager
@@ -39,7 +44,10 @@ def as_value_errors() -> Iterator[None]:
         if isinstance(error, ValueError | TypeError):
             raise
         kind = InvalidInput if isinstance(error, InputError) else InvalidParameter
-        raise kind(error.message, error.hint) from error
+        hint = error.hint
+        for flag, parameter in INSTEAD.items():
+            hint = None if hint is None else hint.replace(flag, parameter)
+        raise kind(error.message, hint) from error
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
