@@ -101,3 +101,17 @@ def test_how_files_are_read_is_refused_of_a_table_in_memory(said: dict[str, Any]
             UsageError, match=f"{next(iter(said))}: says how files are read, and the table is in memory"
         ):
             function(frame, **said)
+
+
+@pytest.mark.parametrize("mask", ["DataFrame", "ndarray", "Table"])
+def test_a_mask_in_memory_is_refused(mask: str) -> None:
+    """What it would do, pandas does."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+    hidden = vgi_cli.hide(table)
+    given = {"DataFrame": hidden.mask, "ndarray": hidden.mask.to_numpy(), "Table": pa.Table.from_pandas(hidden.mask)}
+    for function in (vgi_cli.fit, vgi_cli.check, vgi_cli.hide):
+        with pytest.raises(UsageError) as caught:
+            function(table, mask=given[mask])
+        assert caught.value.message == f"mask: expected a path, got {mask}"
+        assert caught.value.hint == "hide the cells in the table itself, with `frame.where(mask == 1)`"
+    pd.testing.assert_frame_equal(table.where(hidden.mask == 1), hidden.table, check_dtype=False)

@@ -236,6 +236,7 @@ def test_arguments_of_another_type_are_refused(tmp_path: Path, frame: pd.DataFra
         ({"seed": "x"}, "seed: expected a whole number, got 'x'"),
         ({"val": 2.0}, "val: expected a file or a fraction between 0 and 1, got 2.0"),
         ({"set": {"seed": "x"}}, "set: seed: expected a whole number, got 'x'"),
+        ({"out": 3}, "out: expected a path, got int"),
         ({"id": 3}, "id: expected a text or a list of texts, got int"),
         ({"blocks": 3}, "blocks: expected lists of names, or auto, got int"),
         ({"blocks": [3]}, "blocks: expected lists of names, or auto, got list"),

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
@@ -25,6 +26,8 @@ from vgi_cli.reporting import Progress
 Frame: TypeAlias = Any
 """A pandas DataFrame or an Arrow table."""
 Data: TypeAlias = str | Path | Iterable[str | Path] | Frame
+HIDDEN_THERE = "hide the cells in the table itself, with `frame.where(mask == 1)`"
+"""What a mask is for a table in memory."""
 Plugins: TypeAlias = str | Path | Sequence[str | Path]
 
 
@@ -103,6 +106,9 @@ class Field:
         if self.option.accept is not None:
             return self.option.accept(value)
         if Path in get_args(self.kind):
+            if not isinstance(value, str | PathLike):
+                hint = HIDDEN_THERE if self.name == "mask" else f"for example {self.name}='{self.name}'"
+                raise UsageError(f"{self.name}: expected a path, got {type(value).__name__}", hint)
             return str(value)
         if self.kind == Sequence[str]:  # one text is one name, not its letters
             if not isinstance(value, Iterable):
