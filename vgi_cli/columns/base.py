@@ -259,7 +259,7 @@ class Column(ABC):
     kind    the name of its class in KINDS (registry/names.py)
     role    data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
     stored  the type of its cells where the fitted table had types (Parquet, tables in memory), as Arrow writes it: what
-            fills have in a table where the column is empty
+            cells have in a table where the column is empty; None of structures within cells, whose text says too little
     """
 
     words: ClassVar[tuple[str, ...]] = ()
