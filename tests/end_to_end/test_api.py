@@ -150,7 +150,7 @@ def test_refusals(frame: pd.DataFrame, tmp_path: Path) -> None:
         vgi_cli.fit(frame, model="fa", set={"model.name": "flow"})
     with pytest.raises(InputError, match="the table in memory is empty"):
         vgi_cli.fit(pd.DataFrame({"a": []}))
-    with pytest.raises(InputError, match="the table in memory cannot be read"):
+    with pytest.raises(InputError, match="the table in memory: column 'a' holds cells of several types"):
         vgi_cli.fit(pd.DataFrame({"a": [1, "x", object()]}))
     with pytest.raises(RunError, match="no run at"):
         vgi_cli.load(tmp_path / "none")

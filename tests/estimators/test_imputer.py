@@ -362,7 +362,9 @@ def test_parameters_may_be_numbers_of_numpy() -> None:
         (np.full((4, 2), np.nan), "no column that can be modelled"),
         (np.zeros((0, 3)), r"0 sample\(s\)"),
         (pd.DataFrame(index=[1, 2]), r"0 feature\(s\)"),
-        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "a"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "duplicate column name 'a'"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0])}), "the table: column 'a' is sparse"),
+        (pd.DataFrame({"a": [1, "x"]}), "column 'a' holds cells of several types: a number in row 1, str in row 2"),
         (np.array([["a", 1.0], [2.0, "b"], [None, "c"]], object), "column 'x0' cannot be read"),
     ],
 )
