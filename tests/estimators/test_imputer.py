@@ -324,6 +324,17 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
         imputer(**given).fit_transform(with_holes(rows()))
 
 
+def test_what_the_columns_are_of_stays() -> None:
+    """`columns.name` of pandas, also where a column is dropped."""
+    frame = pd.DataFrame(with_holes(rows()), columns=pd.Index(["a", "b", "c"], name="feature"))
+    fitted = imputer().fit(frame)
+    for table in (fitted.transform(frame), *fitted.sample(2), *fitted.sample(1, frame[:5])):
+        assert table.columns.equals(frame.columns) and table.columns.name == "feature"
+    with pytest.warns(VgiWarning, match="dropped"):
+        fewer = imputer().set_output(transform="pandas").fit_transform(frame.assign(a=np.nan))
+    assert list(fewer.columns) == ["b", "c"] and fewer.columns.name == "feature"
+
+
 def test_hints_name_parameters_that_there_are() -> None:
     """`--carry-others` and `--plugin` are flags of the commands."""
     with pytest.raises(InvalidParameter, match="takes numbers only: columns 'colour', 'shape', 'ripe'") as caught:

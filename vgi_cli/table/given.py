@@ -154,13 +154,15 @@ def plain_names(count: int) -> list[str]:
 
 
 def select(frame: Frame, places: Sequence[int], names: Sequence[str] | None) -> Frame:
-    """Some columns of an array or a table, under other names (None: their own)."""
+    """Some columns of an array or a table, under other names (None: their own); what these are of (`columns.name` of
+    pandas) stays."""
     if isinstance(frame, np.ndarray):
         return frame if list(places) == list(range(frame.shape[1])) else frame[:, list(places)]
     library = library_of(frame)
     if library == "pandas":
         some = frame.iloc[:, list(places)]
-        return some if names is None else some.set_axis(list(names), axis=1)
+        name = some.columns.name
+        return some if names is None else some.set_axis(list(names), axis=1).rename_axis(columns=name)
     if library == "polars":
         some = frame[:, list(places)]
         return some if names is None else some.rename(dict(zip(some.columns, names, strict=True)))
