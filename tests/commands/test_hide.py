@@ -93,6 +93,13 @@ def test_refusals(table: Path, vgi: Vgi) -> None:
         vgi_cli.hide(table, out="t.csv")
 
 
+@pytest.mark.parametrize("columns", ["age", ["age", "sex"]])
+def test_columns_that_lose_cells_are_named_by_only(table: Path, columns: Any) -> None:
+    with pytest.raises(UsageError, match=f"columns: expected a mapping, got {type(columns).__name__}") as caught:
+        vgi_cli.hide(table, columns=columns)
+    assert str(caught.value.hint).startswith("only=['a'] names the columns that lose cells; columns=")
+
+
 @pytest.mark.parametrize("said", [{"mask": "m.csv"}, {"na_values": ["0"]}, {"decimal": ","}, {"delimiter": ";"}])
 def test_how_files_are_read_is_refused_of_a_table_in_memory(said: dict[str, Any]) -> None:
     frame = pd.DataFrame({"a": [1.0, 2, 3], "b": [2.0, 1, 5]})

@@ -248,6 +248,21 @@ def test_a_setting_is_named_once(frame: pd.DataFrame, said: dict[str, Any], mess
     assert caught.value.message == message
 
 
+@pytest.mark.parametrize(
+    ("limits", "got", "hint"),
+    [
+        ((-5, 5), "[-5, 5]", "write '-5:5'"),
+        ([0.5, 2], "[0.5, 2]", "write '0.5:2'"),
+        (7, "7", "limits are written as 'LOW:HIGH', such as '-5:5'"),
+    ],
+)
+def test_limits_that_are_no_text(frame: pd.DataFrame, limits: Any, got: str, hint: str) -> None:
+    for said in ({"bounds": {"a": limits}}, {"set": {"table.bounds": {"a": limits}}}):
+        with pytest.raises(UsageError) as caught:
+            vgi_cli.fit(frame, **said)
+        assert caught.value.message.endswith(f".a: expected a text, got {got}") and caught.value.hint == hint
+
+
 WHOLE = "expected a whole number from 1 to"
 
 

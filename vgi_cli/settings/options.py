@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
@@ -223,6 +223,13 @@ def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
     return value if isinstance(value, str) else [list(group) for group in value]
 
 
+def _kinds_of_trial(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        hint = "only=['a'] names the columns that lose cells; columns={'age': 'integer'} says what columns are"
+        raise UsageError(f"columns: expected a mapping, got {type(value).__name__}", hint)
+    return dict(value)
+
+
 def _deltas(value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         found, example = type(value).__name__, "for example delta={'age': '+0.5sd'}"
@@ -284,17 +291,17 @@ Ids = Annotated[
     Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
 ]
 Exclude = Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
-Kinds = Annotated[
-    Mapping[str, str] | None,
-    Option(
-        "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
-        "NAME=KIND",
-        "table.columns",
-        "--column",
-        parse=_kinds,
-        example={"age": "integer"},
-    ),
-]
+_KIND = Option(
+    "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
+    "NAME=KIND",
+    "table.columns",
+    "--column",
+    parse=_kinds,
+    example={"age": "integer"},
+)
+Kinds = Annotated[Mapping[str, str] | None, _KIND]
+KindsOfTrial = Annotated[Mapping[str, str] | None, replace(_KIND, accept=_kinds_of_trial)]
+"""Where `columns` may be meant for `only`."""
 Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
 _REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not."
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
@@ -472,7 +479,7 @@ class HideOptions(TypedDict, total=False):
     safe_cells: SafeCells
     id: Ids
     exclude: Exclude
-    columns: Kinds
+    columns: KindsOfTrial
     force: Force
     mask: Mask
     na_values: NaValues
