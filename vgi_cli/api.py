@@ -34,6 +34,7 @@ from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Heard, Lines, Progress, Reporter, Silent
 from vgi_cli.runs.folder import RunFolder
 from vgi_cli.settings.options import (
+    HIDDEN_THERE,
     BatchOptions,
     CheckOptions,
     Data,
@@ -355,16 +356,24 @@ def _request(
         table = run._table if data is None else table
         more["plugins"] = as_files(run.plugins) if said.values["plugins"] is None else said.values["plugins"]
     if table is not None:
-        _refuse_reading(given)
+        _refuse_reading(said.values)
     with plugged(more.get("plugins", said.values.get("plugins")) or ()):  # settings may have their names
         return make_request(kind, said, paths, os.environ, table=table, **more)
 
 
-def _refuse_reading(given: Mapping[str, Any]) -> None:
+_IN_MEMORY = {
+    "mask": f"{HIDDEN_THERE}, or name a file",
+    "na_values": "put holes there, with `frame.replace(…, numpy.nan)`, or name a file",
+    "delimiter": "leave it out, or name a file",
+    "decimal": "leave it out, or name a file",
+}
+"""What says how files are read, and what to do instead where the table is in memory."""
+
+
+def _refuse_reading(said: Mapping[str, Any]) -> None:
     """UsageError for what says how files are read, where the table is in memory: it would do nothing."""
-    for name in ("mask", "na_values", "delimiter", "decimal"):
-        if given.get(name):
-            hint = "hide the cells there, with `frame.mask(…)` or `frame.replace(…)`, or name a file"
+    for name, hint in _IN_MEMORY.items():
+        if said.get(name):
             raise UsageError(f"{name}: says how files are read, and the table is in memory", hint)
 
 

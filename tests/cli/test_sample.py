@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -190,3 +192,34 @@ def test_holes_need_the_table_of_the_fit(tmp_path: Path, vgi: Vgi) -> None:
     assert (done.code, done.hint) == (2, "leave it out, or fit a file")
     assert done.error == "--missing: the run was fitted on a table in memory, which it does not keep"
     assert vgi("sample", "nothing").error == "no run at 'nothing'"
+
+
+def test_carried_columns_keep_their_types_and_categories_their_levels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2020", periods=60, tz="Europe/Berlin")
+    levels = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
+    columns = {
+        "name": pa.array([f"r{i}" for i in range(60)]),
+        "size": pa.array(rng.normal(size=60)),
+        "grade": pa.array(pd.Series(rng.choice(["low", "mid", "high"], 60), dtype=levels)),
+        "raw": pa.array([b"%d" % i for i in range(60)]),
+        "key": pa.array([b"%02d" % i for i in range(60)], pa.binary(2)),
+        "parts": pa.array([[i] for i in range(60)], pa.large_list(pa.float32())),
+        "nested": pa.array([[["x"]]] * 60),
+        "day": pa.array(days),
+        "note": pa.array([f"note {i}" for i in range(60)]).dictionary_encode(),
+        "empty": pa.nulls(60, pa.float32()),
+        "inner": pa.array([{"x": i} for i in range(60)]),
+    }
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "t.parquet")
+    settings = {"model.components": 1, "bootstrap": "none"}
+    carried = ["raw", "key", "parts", "nested", "day", "note", "inner"]
+    ask = {"model": "mixture", "set": settings, "id": "name", "exclude": carried, "threads": 1}
+    run = vgi_cli.fit(tmp_path / "t.parquet", out=tmp_path / "run", **ask)
+    drawn = pq.read_table(run.sample(n=2, out=tmp_path / "sample.parquet"))
+    read = pq.read_schema(tmp_path / "t.parquet")
+    expected = [pa.null() if field.name == "inner" else field.type for field in read]
+    assert drawn.schema.types == expected and drawn.column("note").null_count == 2
+    assert drawn.column("grade").chunk(0).dictionary.to_pylist() == ["low", "mid", "high", "never"]
+    assert list(run.sample(n=1)["grade"].dtype.categories) == ["low", "mid", "high", "never"]

@@ -93,6 +93,13 @@ def test_refusals(table: Path, vgi: Vgi) -> None:
         vgi_cli.hide(table, out="t.csv")
 
 
+@pytest.mark.parametrize("columns", ["age", ["age", "sex"]])
+def test_columns_that_lose_cells_are_named_by_only(table: Path, columns: Any) -> None:
+    with pytest.raises(UsageError, match=f"columns: expected a mapping, got {type(columns).__name__}") as caught:
+        vgi_cli.hide(table, columns=columns)
+    assert str(caught.value.hint).startswith("only=['a'] names the columns that lose cells; columns=")
+
+
 @pytest.mark.parametrize("said", [{"mask": "m.csv"}, {"na_values": ["0"]}, {"decimal": ","}, {"delimiter": ";"}])
 def test_how_files_are_read_is_refused_of_a_table_in_memory(said: dict[str, Any]) -> None:
     frame = pd.DataFrame({"a": [1.0, 2, 3], "b": [2.0, 1, 5]})
@@ -101,3 +108,17 @@ def test_how_files_are_read_is_refused_of_a_table_in_memory(said: dict[str, Any]
             UsageError, match=f"{next(iter(said))}: says how files are read, and the table is in memory"
         ):
             function(frame, **said)
+
+
+@pytest.mark.parametrize("mask", ["DataFrame", "ndarray", "Table"])
+def test_a_mask_in_memory_is_refused(mask: str) -> None:
+    """What it would do, pandas does."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+    hidden = vgi_cli.hide(table)
+    given = {"DataFrame": hidden.mask, "ndarray": hidden.mask.to_numpy(), "Table": pa.Table.from_pandas(hidden.mask)}
+    for function in (vgi_cli.fit, vgi_cli.check, vgi_cli.hide):
+        with pytest.raises(UsageError) as caught:
+            function(table, mask=given[mask])
+        assert caught.value.message == f"mask: expected a path, got {mask}"
+        assert caught.value.hint == "hide the cells in the table itself, with `frame.where(mask == 1)`"
+    pd.testing.assert_frame_equal(table.where(hidden.mask == 1), hidden.table, check_dtype=False)

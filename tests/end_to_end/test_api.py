@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def frame() -> pd.DataFrame:
     frame.loc[3:9, "b"] = np.nan
     frame.loc[7:20, "count"] = np.nan
     return frame
+
+
+@pytest.fixture
+def fitted(frame: pd.DataFrame, tmp_path: Path) -> vgi_cli.Run:
+    return vgi_cli.fit(frame, out=tmp_path / "fitted", **FIT)
 
 
 FIT = {"model": "fa", "set": {"model.factors": 1, "bootstrap": 3}, "threads": 1}
@@ -144,7 +150,7 @@ def test_refusals(frame: pd.DataFrame, tmp_path: Path) -> None:
         vgi_cli.fit(frame, model="fa", set={"model.name": "flow"})
     with pytest.raises(InputError, match="the table in memory is empty"):
         vgi_cli.fit(pd.DataFrame({"a": []}))
-    with pytest.raises(InputError, match="the table in memory cannot be read"):
+    with pytest.raises(InputError, match="the table in memory: column 'a' holds cells of several types"):
         vgi_cli.fit(pd.DataFrame({"a": [1, "x", object()]}))
     with pytest.raises(RunError, match="no run at"):
         vgi_cli.load(tmp_path / "none")
@@ -230,6 +236,7 @@ def test_arguments_of_another_type_are_refused(tmp_path: Path, frame: pd.DataFra
         ({"seed": "x"}, "seed: expected a whole number, got 'x'"),
         ({"val": 2.0}, "val: expected a file or a fraction between 0 and 1, got 2.0"),
         ({"set": {"seed": "x"}}, "set: seed: expected a whole number, got 'x'"),
+        ({"out": 3}, "out: expected a path, got int"),
         ({"id": 3}, "id: expected a text or a list of texts, got int"),
         ({"blocks": 3}, "blocks: expected lists of names, or auto, got int"),
         ({"blocks": [3]}, "blocks: expected lists of names, or auto, got list"),
@@ -239,6 +246,81 @@ def test_a_setting_is_named_once(frame: pd.DataFrame, said: dict[str, Any], mess
     with pytest.raises(UsageError) as caught:
         vgi_cli.fit(frame, **said)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("limits", "got", "hint"),
+    [
+        ((-5, 5), "[-5, 5]", "write '-5:5'"),
+        ([0.5, 2], "[0.5, 2]", "write '0.5:2'"),
+        (7, "7", "limits are written as 'LOW:HIGH', such as '-5:5'"),
+    ],
+)
+def test_limits_that_are_no_text(frame: pd.DataFrame, limits: Any, got: str, hint: str) -> None:
+    for said in ({"bounds": {"a": limits}}, {"set": {"table.bounds": {"a": limits}}}):
+        with pytest.raises(UsageError) as caught:
+            vgi_cli.fit(frame, **said)
+        assert caught.value.message.endswith(f".a: expected a text, got {got}") and caught.value.hint == hint
+
+
+WHOLE = "expected a whole number from 1 to"
+
+
+@pytest.mark.parametrize("number", [2.0, 1.5, "3", True, [1]])
+def test_numbers_that_are_not_whole_are_refused(fitted: vgi_cli.Run, number: Any) -> None:
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: fitted.impute(m=number), f"--m: {WHOLE} 10000, got {number!r}"),
+        (lambda: vgi_cli.impute_batches(fitted, m=number), f"--m: {WHOLE} 10000, got {number!r}"),
+        (lambda: fitted.sample(n=number), f"-n: {WHOLE} 100,000,000, got {number!r}"),
+        (lambda: fitted.report(rows=number), f"--rows: expected a whole number from 1, or all, got {number!r}"),
+    ]
+    for call, message in calls:
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("rate", "got"), [("0.2", "'0.2'"), (True, "1"), (1.0, "1"), (float("nan"), "nan"), ([1], "[1]")]
+)
+def test_rates_that_are_no_share_are_refused(frame: pd.DataFrame, rate: Any, got: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        vgi_cli.hide(frame, rate=rate)
+    assert caught.value.message == f"--rate: expected a share above 0 and below 1, got {got}"
+
+
+def test_numbers_of_numpy_are_numbers(frame: pd.DataFrame, fitted: vgi_cli.Run, tmp_path: Path) -> None:
+    settings = {"model.factors": np.arange(3)[1], "bootstrap": np.int64(3)}
+    run = vgi_cli.fit(frame, out=tmp_path / "run", **{**FIT, "set": settings}, seed=np.int64(0), epochs=np.int32(500))
+    one, two = run.impute(m=np.int64(1), seed=np.int64(3))[0], fitted.impute(m=1, seed=3)[0]
+    pd.testing.assert_frame_equal(one, two)
+    assert len(run.sample(n=np.int64(2), seed=np.int8(1))) == 2
+    assert run.evaluate(frame, rows=np.int64(5))["rows"] == 80
+    hidden = vgi_cli.hide(frame, seed=np.int64(3), rate=np.float64(0.25))
+    assert hidden.table.equals(vgi_cli.hide(frame, seed=3, rate=0.25).table)
+
+
+def test_hints_say_what_makes_a_cell_of_a_table_in_memory_missing(frame: pd.DataFrame, fitted: vgi_cli.Run) -> None:
+    """Flags say how files are read."""
+    there = "replace such cells by None or NaN"
+    with pytest.raises(InputError, match="column 'b' holds an infinity: 'inf' in row 3") as caught:
+        vgi_cli.fit(frame.assign(b=frame["b"].where(frame.index != 2, np.inf)), **FIT)
+    assert str(caught.value.hint).startswith(f"{there} if that means missing, or `--column b=carry`")
+    with pytest.raises(InputError, match="column 'b' is numeric in the fit but holds 'x'") as caught:
+        fitted.impute(frame.assign(b=["x"] + 79 * ["1.5"]))
+    assert str(caught.value.hint).startswith(f"{there} if that means missing; a fit with")
+    dates = pd.DataFrame({"name": frame["name"], "when": pd.date_range("2020-01-01", periods=80).astype(str)})
+    dates = dates.assign(a=frame["a"], when=dates["when"].where(frame.index > 4))
+    run = vgi_cli.fit(dates, out=fitted.path.parent / "dates", **{**FIT, "model": "mixture", "set": {"bootstrap": 0}})
+    with pytest.raises(InputError, match="column 'when' holds dates") as caught:
+        run.impute(dates.assign(when="soon"))
+    assert str(caught.value.hint).startswith(f"{there} if that means missing, or write it as in the fit")
+    codes = [-999.0] * 5
+    odd = frame.assign(a=[*codes, 1e9, *frame["a"][6:]], b=[*codes, *frame["b"][5:]])
+    odd["level"] = np.where(frame.index % 4 == 0, "unknown", np.where(frame.index % 3 == 0, "x", "y"))
+    odd["mostly"] = [*"?" * 3, *map(str, range(77))]
+    found = str(vgi_cli.check(odd, trial=False))
+    assert found.count(f"{there} if") == 4 and "na-values" not in found
 
 
 def test_a_column_of_a_type_that_cannot_be_stored_is_named(tmp_path: Path, frame: pd.DataFrame) -> None:

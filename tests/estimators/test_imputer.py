@@ -312,6 +312,8 @@ def test_seeds() -> None:
         ({"columns": {"x9": "numeric"}}, "x9", UsageError),
         ({"columns": "numerical"}, "numerical", UsageError),
         ({"draws": 0}, "draws: expected a whole number from 1 to", InvalidParameter),
+        ({"draws": True}, "draws: expected a whole number from 1 to", InvalidParameter),
+        ({"draws": 2.0}, "draws: expected a whole number from 1 to", InvalidParameter),
         ({"how": "mode"}, "mode", InvalidParameter),
         ({"device": "tpu"}, "tpu", InvalidParameter),
         ({"unseen": "skip"}, "skip", InvalidParameter),
@@ -320,6 +322,44 @@ def test_seeds() -> None:
 def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=match):
         imputer(**given).fit_transform(with_holes(rows()))
+
+
+def test_what_the_columns_are_of_stays() -> None:
+    """`columns.name` of pandas, also where a column is dropped."""
+    frame = pd.DataFrame(with_holes(rows()), columns=pd.Index(["a", "b", "c"], name="feature"))
+    fitted = imputer().fit(frame)
+    for table in (fitted.transform(frame), *fitted.sample(2), *fitted.sample(1, frame[:5])):
+        assert table.columns.equals(frame.columns) and table.columns.name == "feature"
+    with pytest.warns(VgiWarning, match="dropped"):
+        fewer = imputer().set_output(transform="pandas").fit_transform(frame.assign(a=np.nan))
+    assert list(fewer.columns) == ["b", "c"] and fewer.columns.name == "feature"
+
+
+def test_hints_name_parameters_that_there_are() -> None:
+    """`--carry-others` and `--plugin` are flags of the commands."""
+    with pytest.raises(InvalidParameter, match="takes numbers only: columns 'colour', 'shape', 'ripe'") as caught:
+        imputer(model="fa", set={"bootstrap": "none"}).fit(mixed())
+    assert "set={'table.carry_others': True} carries them as they are" in str(caught.value.hint)
+    with pytest.warns(VgiWarning, match="not modelled"):
+        imputer(model="fa", set={"bootstrap": "none", "table.carry_others": True}).fit_transform(mixed())
+    with pytest.raises(InvalidParameter) as caught:
+        imputer(model="mixtur").fit(rows())
+    assert caught.value.hint == "did you mean 'mixture'?"
+
+
+@pytest.mark.parametrize("m", [1.5, 2.0, "3", True])
+def test_numbers_of_tables_that_cannot_be(m: Any) -> None:
+    with pytest.raises(InvalidParameter, match=f"--m: expected a whole number from 1 to 10000, got {m!r}"):
+        imputer().fit(with_holes(rows())).sample(m)
+
+
+def test_parameters_may_be_numbers_of_numpy() -> None:
+    X = with_holes(rows())
+    settings = {**ONE, "model.components": np.arange(1, 3)[0]}
+    numpy = imputer(set=settings, threads=np.int64(1), draws=np.int64(3), time_limit=np.int64(600)).fit(X)
+    usual = imputer(draws=3).fit(X)
+    assert np.array_equal(numpy.transform(X), usual.transform(X))
+    assert np.array_equal(numpy.sample(np.int64(2))[1], usual.sample(2)[1])
 
 
 @pytest.mark.parametrize(
@@ -333,7 +373,9 @@ def test_parameters_that_cannot_be(given: dict[str, Any], match: str, kind: type
         (np.full((4, 2), np.nan), "no column that can be modelled"),
         (np.zeros((0, 3)), r"0 sample\(s\)"),
         (pd.DataFrame(index=[1, 2]), r"0 feature\(s\)"),
-        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "a"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "duplicate column name 'a'"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0])}), "the table: column 'a' is sparse"),
+        (pd.DataFrame({"a": [1, "x"]}), "column 'a' holds cells of several types: a number in row 1, str in row 2"),
         (np.array([["a", 1.0], [2.0, "b"], [None, "c"]], object), "column 'x0' cannot be read"),
     ],
 )

@@ -441,7 +441,7 @@ def test_exact_likelihoods_are_those_of_all_rows(tmp_path: Path) -> None:
     assert "the likelihood of these rows is exact: all of them are scored, whatever --rows says" in said
 
 
-@pytest.mark.parametrize("rows", [0, -1, "some", 2.5])
+@pytest.mark.parametrize("rows", [0, -1, "some", "3", 2.5, True])
 def test_a_number_of_rows_that_cannot_be_is_refused(flow: vgi_cli.Run, rows: Any) -> None:
     with pytest.raises(UsageError, match="--rows: expected a whole number from 1, or all, got"):
         flow.evaluate(frame(), rows=rows)
@@ -450,7 +450,7 @@ def test_a_number_of_rows_that_cannot_be_is_refused(flow: vgi_cli.Run, rows: Any
 def test_rows_on_the_command_line(vgi: Vgi, flow: vgi_cli.Run) -> None:
     frame().to_csv("data.csv", index=False)
     done = vgi("evaluate", "--checkpoint", str(flow.path), "data.csv", "--rows", "few")
-    assert done.code == 2 and done.error == "--rows: expected a whole number from 1, or all, got few"
+    assert done.code == 2 and done.error == "--rows: expected a whole number from 1, or all, got 'few'"
 
 
 @pytest.mark.usefixtures("cheap")

@@ -173,7 +173,7 @@ TURNED = SimpleNamespace(params=pd.Series({"b": 1.0, "a": 2.0}), bse=[0.5, 0.4])
         (
             (VALUES, ERRORS),
             {"df_complete": "few"},
-            "the complete-data degrees of freedom are a positive number, got few",
+            "the complete-data degrees of freedom are a positive number, got 'few'",
         ),
         (([FIT, OTHER],), {}, "imputation 2 has the term 'c', imputation 1 has not"),
         (([FIT, TURNED],), {}, "imputation 2 has its terms in another order than imputation 1"),

@@ -200,7 +200,7 @@ def test_degrees_of_freedom_are_short(value: float) -> None:
             "D2: the statistics of a chi-square test are finite and not negative",
         ),
         (lambda fit: Pooled(fit.estimates, 95), "--level: expected a number between 0 and 1, got 95"),
-        (lambda fit: Pooled(fit.estimates, "x"), "--level: expected a number between 0 and 1, got x"),
+        (lambda fit: Pooled(fit.estimates, "0.9"), "--level: expected a number between 0 and 1, got '0.9'"),
     ],
 )
 def test_refused(call: Any, error: str) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -92,3 +93,28 @@ def test_values_that_are_typed_and_values_of_python_are_the_same() -> None:
     }
     assert first.flags()["table.columns"] == ({"age": "integer"}, "--column")
     assert second.flags()["table.columns"] == ({"age": "integer"}, "columns")
+
+
+def test_values_of_numpy_are_those_of_python() -> None:
+    fields = options.fields_of(options.FitOptions)
+    given = {
+        "seed": np.int64(3),
+        "epochs": np.int32(4),
+        "val": np.float64(0.25),
+        "resume": np.bool_(True),
+        "model": np.str_("mixture"),
+        "id": np.array(["a", "b"]),
+        "set": {"model.components": np.arange(1, 4)[1], np.str_("method.trunk"): [np.int8(8), (np.int64(9),)]},
+    }
+    said = options.read_given("fit", fields, given).values
+    expected = {"seed": 3, "epochs": 4, "val": 0.25, "resume": True, "model": "mixture", "id": ["a", "b"]}
+    expected["set"] = {"model.components": 2, "method.trunk": [8, (9,)]}
+    assert {name: said[name] for name in given} == expected
+    plain = [said["set"]["model.components"], *(said[name] for name in ("seed", "epochs", "val", "resume", "model"))]
+    assert [type(value) for value in plain] == [int, int, int, float, bool, str]
+
+
+def test_a_list_within_itself_is_left_as_it_is() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert options.plain(endless) is endless

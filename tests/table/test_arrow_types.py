@@ -194,3 +194,47 @@ def test_fills_keep_off_numbers_that_mean_missing_once_they_are_rounded(tmp_path
     assert avoid_codes(draws, table, schema) == {"x": 1}
     write_imputed(table, schema, draws, layout="single", out=tmp_path / "o.parquet")
     assert not read_table([tmp_path / "o.parquet"], na_values=["0"]).missing("x").any()
+
+
+NUMBERS = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 7.0]})
+
+
+@pytest.mark.parametrize(
+    ("frame", "message", "hint"),
+    [
+        (NUMBERS.set_axis(["a", "a"], axis=1), ": duplicate column name 'a' (columns 1 and 2)", "rename one of them"),
+        (
+            NUMBERS.assign(s=pd.arrays.SparseArray([0.0, 0.0, 1.0])),
+            ": column 's' is sparse",
+            "column.sparse.to_dense()",
+        ),
+        (NUMBERS.assign(c=[1j, 2j, 3.0]), ": column 'c' holds complex numbers", "real and imaginary parts"),
+        (
+            NUMBERS.assign(m=pd.Series([None, 1, "x"], dtype=object)),
+            ": column 'm' holds cells of several types: a number in row 2, str in row 3",
+            "`column.astype('string')` makes texts of all",
+        ),
+        (
+            NUMBERS.assign(m=[{1}, {2}, {"x"}]),
+            ": column 'm' cannot be read: Could not convert 'x' with type str: tried to convert to int64",
+            "drop the column or cast it",
+        ),
+        (
+            NUMBERS.assign(m=[object()] * 3),
+            ": column 'm' cannot be read: Could not convert <object",
+            "drop the column or cast it",
+        ),
+    ],
+)
+def test_a_column_of_pandas_that_cannot_be_read_is_named_with_what_is_wrong(
+    frame: pd.DataFrame, message: str, hint: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        from_frame(frame)
+    assert caught.value.message.startswith(f"the table in memory{message}") and hint in str(caught.value.hint)
+
+
+def test_an_index_of_pandas_that_cannot_be_read() -> None:
+    with pytest.raises(InputError, match=r"the table in memory cannot be read: .*'x'") as caught:
+        from_frame(NUMBERS.set_axis(pd.Index([1, "x", 2.5], dtype=object)))
+    assert caught.value.hint == "`.reset_index(drop=True)` drops its index"

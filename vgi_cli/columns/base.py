@@ -46,6 +46,7 @@ class CellSource(Protocol):
     """What Cells ask of a table; each is said there."""
 
     label: str
+    in_memory: bool
 
     @abstractmethod
     def missing(self, name: str, /) -> Bools: ...
@@ -82,12 +83,13 @@ class CellSource(Protocol):
 class Cells:
     """The cells of one column of a table, as far as a kind may look at them.
 
-    name     of the column
-    label    of the table, for messages
+    name       of the column
+    label      of the table, for messages
+    in_memory  whether the table was handed over in memory, where no flag says what its cells mean
     """
 
     def __init__(self, table: CellSource, name: str) -> None:
-        self.name, self.label, self._table = name, table.label, table
+        self.name, self.label, self.in_memory, self._table = name, table.label, table.in_memory, table
 
     @property
     def missing(self) -> Bools:
@@ -257,7 +259,7 @@ class Column(ABC):
     kind    the name of its class in KINDS (registry/names.py)
     role    data, or why it is not modelled: id (keys the randomness), exclude, index (numbers the rows)
     stored  the type of its cells where the fitted table had types (Parquet, tables in memory), as Arrow writes it: what
-            fills have in a table where the column is empty
+            cells have in a table where the column is empty; None of structures within cells, whose text says too little
     """
 
     words: ClassVar[tuple[str, ...]] = ()

@@ -189,12 +189,12 @@ class Moment(ModelledColumn):
             are = "is" if count == 1 else "are"
             return f"column '{self.name}': {what} {are} far outside the range of the fit, {low} to {high}"
 
-        others = ~cells.missing & np.isnan(values)
+        strange = ~cells.missing & np.isnan(values)
         return [
             Finding(
-                others,
+                strange,
                 lambda what, _: f"column '{self.name}' holds {clock.what}s{written} in the fit but here {what}",
-                f"{missing_hint(cells, others)}, or write it as in the fit: {low}" if others.any() else "",
+                f"{missing_hint(cells, strange)}, or write it as in the fit: {low}" if strange.any() else "",
             ),
             Finding(
                 self.number.lost(values),

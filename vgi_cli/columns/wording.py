@@ -17,6 +17,8 @@ SHOWN = 5
 
 EVERYWHERE = frozenset({"n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "nil"})
 """Texts that mean missing in every column, as those do that are signs alone (`?`); others may be an answer in one."""
+REPLACED = "replace such cells by None or NaN"
+"""What makes cells of a table in memory missing: flags say how files are read."""
 
 
 def example(cells: Cells, which: Bools) -> str:
@@ -57,6 +59,8 @@ def token_hint(cells: Cells, which: Bools, fitted: bool = False) -> str:
 
 def missing_hint(cells: Cells, which: Bools) -> str:
     """What to do where the first of the cells means missing."""
+    if cells.in_memory:
+        return f"{REPLACED} if that means missing"
     token = _short(cells, int(np.flatnonzero(which)[0])).strip()
     everywhere = token.casefold() in EVERYWHERE or not any(map(str.isalnum, token))
     flag = typed("--na-values", token) if everywhere else token_flag(cells.name, token)
@@ -66,6 +70,11 @@ def missing_hint(cells: Cells, which: Bools) -> str:
 def token_flag(name: str, token: str) -> str:
     """`--na-values age=-999`, as a shell takes it: the flag that makes a token mean missing in one column."""
     return typed("--na-values", f"{name}={token}")
+
+
+def made_missing(cells: Cells, token: str) -> str:
+    """How a token is made to mean missing in a column: by a flag, or in the table itself."""
+    return REPLACED if cells.in_memory else f"`{token_flag(cells.name, token)}`"
 
 
 def kind_flag(name: str, kind: str) -> str:

@@ -27,7 +27,7 @@ from vgi_cli.runs.folder import RunFolder, check_free
 from vgi_cli.runs.store import RunStore
 from vgi_cli.settings.gather import gather, require_data
 from vgi_cli.settings.options import Data, Frame, Said
-from vgi_cli.settings.problems import Settings, shown
+from vgi_cli.settings.problems import Settings, is_whole, shown
 from vgi_cli.table.addresses import is_address
 from vgi_cli.table.folders import folder_asked, folder_paths, refuse_folders
 from vgi_cli.table.inputs import Origin, require_files, stem_of
@@ -204,8 +204,10 @@ class HideRequest(Request):
                 f"--mechanism: expected {', '.join(MECHANISMS[:-1])} or {MECHANISMS[-1]}, got '{self.mechanism}'",
                 nearest(self.mechanism, MECHANISMS),
             )
-        if not 0 < self.rate < 1:
-            raise UsageError(f"--rate: expected a share above 0 and below 1, got {self.rate:g}", "for example 0.3")
+        real = isinstance(self.rate, int | float)
+        if not real or not 0 < self.rate < 1:
+            got = f"{self.rate:g}" if real else shown(self.rate)
+            raise UsageError(f"--rate: expected a share above 0 and below 1, got {got}", "for example 0.3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +319,7 @@ class ImputeRequest(RunRequest):
                 raise UsageError(
                     f"{name}: expected {', '.join(known[:-1])} or {known[-1]}, got '{value}'", nearest(value, known)
                 )
-        if self.m is not None and not 1 <= self.m <= MOST_IMPUTATIONS:
+        if self.m is not None and not (is_whole(self.m) and 1 <= self.m <= MOST_IMPUTATIONS):
             raise UsageError(
                 f"--m: expected a whole number from 1 to {MOST_IMPUTATIONS}, got {shown(self.m)}", "for example --m 5"
             )
@@ -427,9 +429,9 @@ class SampleRequest(RunRequest):
             return sample_frame(self, reporter)
 
     def _require_count(self) -> None:
-        if not 1 <= self.n <= MOST_ROWS:
+        if not (is_whole(self.n) and 1 <= self.n <= MOST_ROWS):
             raise UsageError(
-                f"-n: expected a whole number from 1 to {MOST_ROWS:,}, got {self.n}", "for example -n 1000"
+                f"-n: expected a whole number from 1 to {MOST_ROWS:,}, got {shown(self.n)}", "for example -n 1000"
             )
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried, Column, ConstantColumn, Empty, ModelledColumn, Request, Role, Transform
+from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, several_note
@@ -75,8 +75,7 @@ def infer_schema(
         kind, detail = said.get(name, (None, None))
         request = Request(kind, asked.get(name), transform, rows, detail)
         column = infer_column(table.column(name), role, request)
-        filled = isinstance(column, ModelledColumn | ConstantColumn)
-        columns.append(replace(column, stored=table.stored(name)) if filled else column)
+        columns.append(replace(column, stored=table.stored(name)))
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)

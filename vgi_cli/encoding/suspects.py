@@ -20,7 +20,17 @@ from vgi_cli.columns.levelled import MOST, Levelled, few, sentences
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats, plain
 from vgi_cli.columns.schema import Schema
-from vgi_cli.columns.wording import are, capped, example, first_cell, kind_flag, missing_hint, named, token_flag, typed
+from vgi_cli.columns.wording import (
+    are,
+    capped,
+    example,
+    first_cell,
+    kind_flag,
+    made_missing,
+    missing_hint,
+    named,
+    typed,
+)
 from vgi_cli.table.base import Table
 
 TEXT_SHARE = 0.5
@@ -184,7 +194,7 @@ def _missing_levels(table: Table, schema: Schema) -> list[str]:
                 if count:
                     lines.append(
                         f"'{level}' ({count} cell{'s' * (count != 1)}) is a level of column '{column.name}': "
-                        f"`{token_flag(column.name, level)}` if it means missing"
+                        f"{made_missing(table.column(column.name), level)} if it means missing"
                     )
     return lines
 
@@ -300,25 +310,26 @@ def _far_away(table: Table, schema: Schema) -> list[str]:
             text = plain(far.value) if number else column.spell(np.array([far.value]), None)[0]
             text = text.replace(".", table.decimal) if number else text
             if far.cells == 1:
-                where = first_cell(table.column(column.name), values == far.value)
+                cells = table.column(column.name)
+                where = first_cell(cells, values == far.value)
                 slips.append(
                     f"column '{column.name}' has a value far from all others: {where}; "
-                    f"`{token_flag(column.name, text)}` if it is a slip"
+                    f"{made_missing(cells, text)} if it is a slip"
                 )
             else:
-                names, cells = codes.setdefault((text, what), ([], 0))
-                codes[text, what] = ([*names, column.name], cells + far.cells)
+                names, count = codes.setdefault((text, what), ([], 0))
+                codes[text, what] = ([*names, column.name], count + far.cells)
     lines = [
-        f"{text} ({cells} cells) is {what} of {named('column', names)}: {_flags(names, text)}"
-        for (text, what), (names, cells) in codes.items()
+        f"{text} ({count} cells) is {what} of {named('column', names)}: {_flags(table, names, text)}"
+        for (text, what), (names, count) in codes.items()
     ]
     return lines + capped(slips)
 
 
-def _flags(names: list[str], text: str) -> str:
+def _flags(table: Table, names: list[str], text: str) -> str:
     """How a value is made to mean missing, in the one column that has it or in all."""
-    one = f"`{token_flag(names[0], text)}`"
-    if len(names) == 1:
+    one = made_missing(table.column(names[0]), text)
+    if len(names) == 1 or table.in_memory:
         return f"{one} if it means missing"
     return f"`{typed('--na-values', text)}` if that means missing, {one} in '{names[0]}' alone"
 

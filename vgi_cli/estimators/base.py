@@ -22,12 +22,17 @@ from vgi_cli.fitting.fitted import FittedTable, load
 from vgi_cli.reporting import Heard, Reporter, Silent
 from vgi_cli.runs.store import RunInMemory, RunStore
 from vgi_cli.settings.gather import gather
-from vgi_cli.settings.options import FitOptions, fields_of, read_given
+from vgi_cli.settings.options import FitOptions, fields_of, plain, read_given
 from vgi_cli.settings.problems import Settings
 from vgi_cli.table.given import Given, given, plain_names
 
 Names: TypeAlias = npt.NDArray[np.object_]
 MOST_SEED = 2**31 - 1
+INSTEAD = {
+    "--carry-others": "set={'table.carry_others': True}",
+    " (a name from a plugin needs --plugin FILE.py)": "",
+}
+"""What a hint says to an estimator, which has no parameter for some flags and takes no plugins."""
 
 
 @contextmanager
@@ -39,7 +44,10 @@ def as_value_errors() -> Iterator[None]:
         if isinstance(error, ValueError | TypeError):
             raise
         kind = InvalidInput if isinstance(error, InputError) else InvalidParameter
-        raise kind(error.message, error.hint) from error
+        hint = error.hint
+        for flag, parameter in INSTEAD.items():
+            hint = None if hint is None else hint.replace(flag, parameter)
+        raise kind(error.message, hint) from error
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -186,7 +194,7 @@ class Estimator:
     def _settings(self) -> Settings:
         """What later rows are read and computed with."""
         said = {"table.unseen": self.unseen, "device": self.device, "threads": self.threads}
-        return gather({key: (value, key.split(".")[-1]) for key, value in said.items()}, (), os.environ)
+        return gather({key: (plain(value), key.split(".")[-1]) for key, value in said.items()}, (), os.environ)
 
 
 def seed_of(random_state: Any) -> int:

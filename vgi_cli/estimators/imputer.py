@@ -18,6 +18,8 @@ from vgi_cli.encoding.encoder import RowKeys
 from vgi_cli.errors import InvalidInput, InvalidParameter, VgiWarning, nearest
 from vgi_cli.estimators.base import Estimator, Names, as_value_errors
 from vgi_cli.ranges import MOST_IMPUTATIONS
+from vgi_cli.settings.options import plain
+from vgi_cli.settings.problems import is_whole
 from vgi_cli.table.frames import Frame, to_frames
 from vgi_cli.table.given import OUTPUTS, Given, as_library, index_of, select
 
@@ -81,7 +83,7 @@ class Imputer(Estimator):
         self._known("transform")
         self._check_how()
         point = None if self.how == "draw" else self.how
-        return self._filled(self._later(X), 1 if point is None else self.draws, point)[0]
+        return self._filled(self._later(X), 1 if point is None else plain(self.draws), point)[0]
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """`fit(X).transform(X)`."""
@@ -98,7 +100,7 @@ class Imputer(Estimator):
         self._known("sample")
         if X is None and "_given" not in vars(self):
             raise InvalidInput("the table of the fit is not kept in a pickle", "give it: sample(m, X)")
-        return self._filled(self._given if X is None else self._later(X), m, None)
+        return self._filled(self._given if X is None else self._later(X), plain(m), None)
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Names:
         """The names of the columns that `transform` gives: those of the fit, or `input_features`, or x0, x1, …"""
@@ -134,7 +136,7 @@ class Imputer(Estimator):
     def _check_how(self) -> None:
         if self.how not in HOW:
             raise InvalidParameter(f"how: expected {', '.join(HOW)}, got {self.how!r}", nearest(str(self.how), HOW))
-        if not isinstance(self.draws, int | np.integer) or not 1 <= self.draws <= MOST_IMPUTATIONS:
+        if not (is_whole(plain(self.draws)) and 1 <= self.draws <= MOST_IMPUTATIONS):
             raise InvalidParameter(
                 f"draws: expected a whole number from 1 to {MOST_IMPUTATIONS}, got {self.draws!r}",
                 "for example draws=20",

@@ -45,7 +45,7 @@ class Estimates:
         errors = np.sign(self.variances) * np.sqrt(np.abs(self.variances))
         self._refuse(bad, errors, "the standard error", "is not a positive number")
         if not (is_number(self.df_complete) and self.df_complete > 0):
-            message = f"the complete-data degrees of freedom are a positive number, got {self.df_complete}"
+            message = f"the complete-data degrees of freedom are a positive number, got {as_said(self.df_complete)}"
             raise InputError(message, "rows less parameters, for a regression")
 
     def _refuse(self, bad: Any, values: Floats, what: str, why: str) -> None:
@@ -165,8 +165,13 @@ def _terms_of(result: Any, number: int) -> list[str]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether something is a real number: also one of numpy, not a text."""
-    return isinstance(value, Real)
+    """Whether something is a real number: also one of numpy, neither a text nor a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def as_said(value: Any) -> str:
+    """What stands instead of a number, as a message shows it: a text in quotes."""
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def refuse_other_terms(terms: Collection[str], first: Collection[str], here: str, there: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vgi_cli.errors import UsageError
-from vgi_cli.pooling.estimates import Estimates, is_number
+from vgi_cli.pooling.estimates import Estimates, as_said, is_number
 from vgi_cli.pooling.hypotheses import Hypothesis, d1, d2, wald
 from vgi_cli.pooling.rubin import Combined, Floats, combine
 
@@ -34,7 +34,9 @@ class Pooled:
 
     def __post_init__(self) -> None:
         if not (is_number(self.level) and 0 < self.level < 1):
-            raise UsageError(f"--level: expected a number between 0 and 1, got {self.level}", "for example 0.95")
+            raise UsageError(
+                f"--level: expected a number between 0 and 1, got {as_said(self.level)}", "for example 0.95"
+            )
 
     @property
     def m(self) -> int:

@@ -241,9 +241,19 @@ def check_keys(settings: Settings) -> list[Problem]:
     plain = {k: s for k, s in settings.items() if found[k] is None and k in known and not k.endswith(".name")}
     return [
         *(problem for problem in found.values() if problem is not None),
-        *(describe(error, "", settings, known) for error in validate(Recipe, nest(plain))),
+        *(_with_form(error, describe(error, "", settings, known)) for error in validate(Recipe, nest(plain))),
         *_check_values(settings),
     ]
+
+
+def _with_form(error: Any, problem: Problem) -> Problem:
+    """The problem, of limits that are no text with how they are written."""
+    if error["loc"][:2] != ("table", "bounds") or len(error["loc"]) < 3:
+        return problem
+    ends = error["input"] if isinstance(error["input"], list) else []
+    pair = len(ends) == 2 and all(type(end) in (int, float) for end in ends)
+    hint = f"write '{ends[0]}:{ends[1]}'" if pair else "limits are written as 'LOW:HIGH', such as '-5:5'"
+    return problem._replace(hint=hint)
 
 
 def _check_key(key: str, setting: Setting) -> Problem | None:

@@ -12,8 +12,10 @@ Importing this loads neither torch nor a table's libraries.
 import csv
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
@@ -24,6 +26,8 @@ from vgi_cli.reporting import Progress
 Frame: TypeAlias = Any
 """A pandas DataFrame or an Arrow table."""
 Data: TypeAlias = str | Path | Iterable[str | Path] | Frame
+HIDDEN_THERE = "hide the cells in the table itself, with `frame.where(mask == 1)`"
+"""What a mask is for a table in memory."""
 Plugins: TypeAlias = str | Path | Sequence[str | Path]
 
 
@@ -102,6 +106,9 @@ class Field:
         if self.option.accept is not None:
             return self.option.accept(value)
         if Path in get_args(self.kind):
+            if not isinstance(value, str | PathLike):
+                hint = HIDDEN_THERE if self.name == "mask" else f"for example {self.name}='{self.name}'"
+                raise UsageError(f"{self.name}: expected a path, got {type(value).__name__}", hint)
             return str(value)
         if self.kind == Sequence[str]:  # one text is one name, not its letters
             if not isinstance(value, Iterable):
@@ -216,6 +223,13 @@ def _groups(value: Sequence[Sequence[str]] | str) -> list[list[str]] | str:
     return value if isinstance(value, str) else [list(group) for group in value]
 
 
+def _kinds_of_trial(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        hint = "only=['a'] names the columns that lose cells; columns={'age': 'integer'} says what columns are"
+        raise UsageError(f"columns: expected a mapping, got {type(value).__name__}", hint)
+    return dict(value)
+
+
 def _deltas(value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         found, example = type(value).__name__, "for example delta={'age': '+0.5sd'}"
@@ -277,17 +291,17 @@ Ids = Annotated[
     Option("Column that names the rows: carried, keys the draws (repeatable).", "COL", "table.id"),
 ]
 Exclude = Annotated[Sequence[str], Option("Column to carry, not to model (repeatable).", "COL", "table.exclude")]
-Kinds = Annotated[
-    Mapping[str, str] | None,
-    Option(
-        "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
-        "NAME=KIND",
-        "table.columns",
-        "--column",
-        parse=_kinds,
-        example={"age": "integer"},
-    ),
-]
+_KIND = Option(
+    "Kind of a column (repeatable): numeric, integer, categorical, …; carry: as it is.",
+    "NAME=KIND",
+    "table.columns",
+    "--column",
+    parse=_kinds,
+    example={"age": "integer"},
+)
+Kinds = Annotated[Mapping[str, str] | None, _KIND]
+KindsOfTrial = Annotated[Mapping[str, str] | None, replace(_KIND, accept=_kinds_of_trial)]
+"""Where `columns` may be meant for `only`."""
 Samples = Annotated[int | None, Option("Draws of the latents a row, for models with latents (3000).", "N")]
 _REFIT = "Fine-tune their encoder to DATA for so many epochs, instead of while it helps; 0: not."
 RefitEpochs = Annotated[int | None, Option(_REFIT, "N")]
@@ -465,7 +479,7 @@ class HideOptions(TypedDict, total=False):
     safe_cells: SafeCells
     id: Ids
     exclude: Exclude
-    columns: Kinds
+    columns: KindsOfTrial
     force: Force
     mask: Mask
     na_values: NaValues
@@ -823,8 +837,25 @@ def read_given(function: str, fields: Mapping[str, Field], given: Mapping[str, A
         if name not in fields:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
     values = {name: given.get(name, field.default) for name, field in fields.items()}
-    accepted = {name: value if value is None else fields[name].accept(value) for name, value in values.items()}
+    accepted = {name: value if value is None else fields[name].accept(plain(value)) for name, value in values.items()}
     return Said(fields, accepted, False)
+
+
+def plain(value: Any) -> Any:
+    """A value with the numbers, texts and truth values of Python for those of NumPy, also within lists and mappings."""
+    numpy = sys.modules.get("numpy")  # which loads it where somebody gives one
+    try:
+        return value if numpy is None else _without_numpy(value, numpy.generic)
+    except RecursionError:  # a list within itself, which `gather` refuses
+        return value
+
+
+def _without_numpy(value: Any, scalar: type) -> Any:
+    if isinstance(value, scalar):
+        return value.item()  # type: ignore[attr-defined]
+    if type(value) is dict:
+        return {_without_numpy(key, scalar): _without_numpy(inner, scalar) for key, inner in value.items()}
+    return type(value)(_without_numpy(inner, scalar) for inner in value) if type(value) in (list, tuple) else value
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

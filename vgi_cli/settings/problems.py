@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -136,6 +136,11 @@ def _in_words(what: str, bounds: Mapping[str, float]) -> str:
         if name in shown:
             return f"a number of {words} {shown[name]}"
     raise AssertionError("a range without a bound")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number: neither a truth value nor 2.0."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def shown(value: Any) -> str:

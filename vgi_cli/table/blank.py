@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from vgi_cli.columns.base import ConstantColumn, ModelledColumn
+from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn
+from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.table.csv.table import CsvTable
 from vgi_cli.table.csv.text import header_cell, split_csv
 from vgi_cli.table.inputs import Origin
-from vgi_cli.table.parquet.table import ParquetTable
+from vgi_cli.table.parquet.table import ParquetTable, type_called
 from vgi_cli.table.parquet.types import fitted_type
 from vgi_cli.table.reader import as_delimiter
 
@@ -34,7 +35,19 @@ def blank_csv(
 
 
 def blank_arrow_table(schema: Schema, N: int, na_values: Sequence[str]) -> ParquetTable:
-    """N rows in the types that the cells had in the fit; of columns that are not filled there is none."""
-    types = {c.name: fitted_type(c) for c in schema.columns if isinstance(c, ModelledColumn | ConstantColumn)}
-    arrow = pa.table({name: pa.nulls(N, types.get(name, pa.null())) for name in _names(schema)})
+    """N rows in the types that the cells had in the fit, and dictionaries with all levels. Columns that are not filled
+    have no type where the fitted table had none (CSV), or one of structures."""
+    arrow = pa.table({c.name: _nulls(c, N) for c in schema.columns if c.role != "index"})
     return ParquetTable(arrow, Origin("sample", ".parquet", LABEL), (), na_values)
+
+
+def _nulls(column: Column, N: int) -> pa.Array:
+    """N cells of a column, all of them missing."""
+    if not isinstance(column, ModelledColumn | ConstantColumn):
+        carried = None if column.stored is None else type_called(column.stored)
+        return pa.nulls(N, pa.null() if carried is None else carried)
+    kind = fitted_type(column)
+    if pa.types.is_dictionary(kind) and isinstance(column, Levelled):
+        levels = pa.array(column.texts).cast(kind.value_type)
+        return pa.DictionaryArray.from_arrays(pa.nulls(N, kind.index_type), levels, ordered=kind.ordered)
+    return pa.nulls(N, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -38,10 +39,7 @@ def is_frame(data: object) -> Literal["", "pandas", "arrow"]:
 
 def from_frame(frame: Frame) -> ParquetTable:
     """A DataFrame (its index is carried) or an Arrow table as a Table. InputError where it has no rows or columns."""
-    try:
-        arrow = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InputError(f"the table in memory cannot be read: {error}", "give every column one type") from None
+    arrow = frame if isinstance(frame, pa.Table) else arrow_of_pandas(frame, "the table in memory")
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         raise InputError("the table in memory is empty", "expected at least one column and one row")
     check_names(arrow.column_names, "the table in memory")
@@ -55,6 +53,51 @@ def from_frame(frame: Frame) -> ParquetTable:
     table = ParquetTable(arrow, Origin("table", ".parquet", "the table", digest), index)
     table.in_memory = True
     return table
+
+
+_UNREADABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
+"""What Arrow raises for columns of pandas that it does not read."""
+
+
+def arrow_of_pandas(frame: Frame, label: str, index: bool | None = None) -> pa.Table:
+    """A pandas DataFrame as Arrow; `index` as `preserve_index` of Arrow. InputError that names the first column that
+    cannot be read, and why."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=index)
+    except _UNREADABLE as error:
+        check_names([str(name) for name in frame.columns], label)
+        for place, name in enumerate(frame.columns):
+            try:
+                pa.Array.from_pandas(frame.iloc[:, place])
+            except _UNREADABLE as reason:
+                raise InputError(*_unreadable(frame.iloc[:, place], f"{label}: column '{name}'", reason)) from None
+        raise InputError(
+            f"{label} cannot be read: {error.args[0]}", "`.reset_index(drop=True)` drops its index"
+        ) from None
+
+
+def _unreadable(column: Any, where: str, reason: Exception) -> tuple[str, str]:
+    """What is wrong with a column of pandas, and what to do."""
+    if str(column.dtype).startswith("Sparse["):
+        return f"{where} is sparse", "`column.sparse.to_dense()` makes a plain one of it"
+    if column.dtype.kind == "c":
+        return f"{where} holds complex numbers", "give their real and imaginary parts as columns"
+    first: tuple[int, str] | None = None
+    for row in np.flatnonzero(column.notna().to_numpy()) if column.dtype == object else ():
+        cell = column.iloc[row]
+        kind = type(cell).__name__
+        kind = "a number" if isinstance(cell, Number) and kind != "bool" else kind
+        if first is not None and kind != first[1]:
+            what = f"{first[1]} in row {first[0] + 1}, {kind} in row {row + 1}"
+            return (
+                f"{where} holds cells of several types: {what}",
+                "give it one; `column.astype('string')` makes texts of all",
+            )
+        first = first or (int(row), kind)
+    return (
+        f"{where} cannot be read: {reason.args[0]}",
+        "drop the column or cast it (`column.astype('string')` makes texts)",
+    )
 
 
 def _storable(arrow: pa.Table) -> bool:

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from vgi_cli.columns.numerals import Bools, SingleDecimals, at_decimals
-from vgi_cli.errors import InvalidCells, InvalidInput, InvalidParameter
+from vgi_cli.errors import InputError, InvalidCells, InvalidInput, InvalidParameter
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import check_names
-from vgi_cli.table.frames import Frame, from_frame, is_frame
+from vgi_cli.table.frames import Frame, arrow_of_pandas, from_frame, is_frame
 
 OUTPUTS = ("default", "pandas", "polars")
 """What `set_output` takes."""
@@ -154,13 +154,15 @@ def plain_names(count: int) -> list[str]:
 
 
 def select(frame: Frame, places: Sequence[int], names: Sequence[str] | None) -> Frame:
-    """Some columns of an array or a table, under other names (None: their own)."""
+    """Some columns of an array or a table, under other names (None: their own); what these are of (`columns.name` of
+    pandas) stays."""
     if isinstance(frame, np.ndarray):
         return frame if list(places) == list(range(frame.shape[1])) else frame[:, list(places)]
     library = library_of(frame)
     if library == "pandas":
         some = frame.iloc[:, list(places)]
-        return some if names is None else some.set_axis(list(names), axis=1)
+        name = some.columns.name
+        return some if names is None else some.set_axis(list(names), axis=1).rename_axis(columns=name)
     if library == "polars":
         some = frame[:, list(places)]
         return some if names is None else some.rename(dict(zip(some.columns, names, strict=True)))
@@ -293,11 +295,11 @@ def _from_pandas(frame: Frame) -> tuple[Frame, pa.Table, bool]:
     plain = frame.reset_index(drop=True)
     plain = plain if named else plain.set_axis(plain_names(frame.shape[1]), axis=1)
     try:
-        arrow = pa.Table.from_pandas(plain, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+        arrow = arrow_of_pandas(plain, "the table", index=False)
+    except InputError:
         for name in plain.columns:
             _refuse_types(plain[name].to_numpy(), name)
-        raise InvalidInput(f"the table cannot be read: {error}", "give every column one type") from None
+        raise
     return frame, arrow, named
 
 

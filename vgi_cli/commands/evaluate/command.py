@@ -49,6 +49,7 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
 from vgi_cli.runs.files import json_bytes, write_atomic
+from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
 
 TIME_SHARE = 0.5
@@ -295,8 +296,10 @@ def _absent(request: EvaluateRequest) -> dict[str, str]:
 
 def _check_rows(rows: Wanted) -> None:
     """UsageError for a number of rows that cannot be."""
-    if rows is not None and rows != "all" and (not isinstance(rows, int) or rows < 1):
-        raise UsageError(f"--rows: expected a whole number from 1, or all, got {rows}", "for example --rows 1000")
+    if rows is not None and rows != "all" and not (is_whole(rows) and rows >= 1):
+        raise UsageError(
+            f"--rows: expected a whole number from 1, or all, got {shown(rows)}", "for example --rows 1000"
+        )
 
 
 class _Asked(NamedTuple):

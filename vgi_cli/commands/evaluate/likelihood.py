@@ -30,7 +30,7 @@ from vgi_cli.maths.noise import mix64
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
-from vgi_cli.settings.problems import shown
+from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
 
 DEQUANTISATION_DRAWS = 8
@@ -224,7 +224,7 @@ def check_budget(fitted: FittedTable, request: ScoringRequest) -> None:
         if not fitted.latent:
             models = " or ".join(name for name, entry in registry.MODELS.items() if "latent" in entry.provides)
             raise UsageError(f"{flag} belongs to models with latents ({models})", "leave it out")
-        if not least <= value <= most:
+        if not (is_whole(value) and least <= value <= most):
             raise UsageError(
                 f"{flag}: expected a whole number from {least} to {most}, got {shown(value)}",
                 f"for example {flag} 1000",

@@ -14,6 +14,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
+from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ class ReportRequest(Request):
 
     def carry_out(self, reporter: Reporter) -> ReportFile:
         """Make the report, and write its page."""
-        if self.rows is not None and self.rows != "all" and (not isinstance(self.rows, int) or self.rows < 1):
+        if self.rows is not None and self.rows != "all" and not (is_whole(self.rows) and self.rows >= 1):
             raise UsageError(
-                f"--rows: expected a whole number from 1, or all, got {self.rows}", "for example --rows 2000"
+                f"--rows: expected a whole number from 1, or all, got {shown(self.rows)}", "for example --rows 2000"
             )
         if not 1 <= len(self.run) <= MOST_RUNS:
             raise UsageError(f"a report is on 1 to {MOST_RUNS} runs, got {len(self.run)}", "name the runs to compare")

@@ -68,6 +68,11 @@ _CALLED = (
     (r"decimal128\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal128(int(digits), int(scale))),
     (r"decimal256\((\d+), (-?\d+)\)", lambda digits, scale: pa.decimal256(int(digits), int(scale))),
     (
+        r"(large_)?list<(\w+): (.+)>",
+        lambda large, item, kind: (pa.large_list if large else pa.list_)(pa.field(item, type_called(kind))),
+    ),
+    (r"fixed_size_binary\[(\d+)\]", lambda width: pa.binary(int(width))),
+    (
         r"dictionary<values=(.+), indices=(u?int\d+), ordered=([01])>",
         lambda values, indices, ordered: pa.dictionary(type_called(indices), type_called(values), ordered == "1"),
     ),
@@ -76,7 +81,7 @@ _CALLED = (
 
 
 def type_called(text: str) -> pa.DataType | None:
-    """The type that Arrow writes so; None where it is none that a column of a table may be modelled with."""
+    """The type that Arrow writes so; None where it is none of a single value or of a list of such."""
     for pattern, made in _CALLED:
         if (found := re.fullmatch(pattern, text)) is not None:
             try:
