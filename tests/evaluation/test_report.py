@@ -63,7 +63,7 @@ def test_absent_parts_are_left_out_and_never_nan() -> None:
 def test_full_report_as_json_and_text() -> None:
     truth = torch.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
     draws = truth + torch.randn(19, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    columns = [Number(name, "numeric", low=0.0, high=1.0, scale=Scale(0.0, 1.0)) for name in ("age", "size")]
+    columns = [Number(name, "numeric", low=0.0, high=1.0, scale=Scale(0.0, 1.0)) for name in ("age", "a|\nb")]
     scores = score_imputations(draws, truth, MISSING[1:], columns, torch.ones(2))
     report = make_report(
         3,
@@ -76,7 +76,7 @@ def test_full_report_as_json_and_text() -> None:
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     assert list(report) == ["format", "rows", "loglik", "objective", "imputation", "sampler", "notes"]
     assert {"crps", "rmse", "mae", "coverage90", "columns"} <= set(report["imputation"])
-    assert set(report["imputation"]["columns"]) == {"age", "size"}
+    assert set(report["imputation"]["columns"]) == {"age", "a|\nb"}
     assert report["sampler"]["acceptance_by_column"] == {"age": 0.9}
     text = markdown(report, "housing.csv")
     for line in (
@@ -92,6 +92,7 @@ def test_full_report_as_json_and_text() -> None:
         "-4.5000 (fine-tuned; not comparable with a log-likelihood)",
         "| overall | 3 |",
         "| age | 2 |",
+        "| a\\| b | 1 |",
         "- acceptance: 0.8765",
         "- parameter uncertainty is not included",
         "not comparable with one",

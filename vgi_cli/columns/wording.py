@@ -87,6 +87,11 @@ def typed(flag: str, value: str) -> str:
     return f"{flag} {shlex.quote(value)}"
 
 
+def in_markdown(text: str) -> str:
+    """A text as a cell of a Markdown table: on one line, and no part of the markup."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
 def named(what: str, names: Sequence[str]) -> str:
     """`column 'a'`, `columns 'a', 'b' and 3 more`."""
     shown = ", ".join(f"'{n}'" for n in names[:SHOWN])

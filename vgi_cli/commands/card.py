@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import in_markdown
 from vgi_cli.commands.holdout import in_words
 from vgi_cli.encoding.kinds import Taken, kinds_of
 from vgi_cli.fitting.averaging import averaged
@@ -123,7 +124,7 @@ class Card(NamedTuple):
             f"columns. SHA-256 of the table: `{data.sha256}`."
         )
         if (weight := self.recipe.value("table.weight")) is not None:
-            head += f" Rows count in the likelihood by the column `{_plain(weight)}`."
+            head += f" Rows count in the likelihood by the column `{in_markdown(weight)}`."
         shown = kinds
         if len(kinds) > MOST_COLUMNS:
             worst = sorted(kinds, key=lambda kind: -missing[kind.name])[:MOST_COLUMNS]
@@ -216,7 +217,7 @@ class Card(NamedTuple):
         )
         left = [kind.name for kind in self._kinds() if kind.kind in UNMODELLED]
         if left:
-            named = ", ".join(f"`{_plain(name)}`" for name in left[:10])
+            named = ", ".join(f"`{in_markdown(name)}`" for name in left[:10])
             more = f" and {len(left) - 10} more" if len(left) > 10 else ""
             yield (
                 f"Not modelled: {named}{more}. They neither predict nor are predicted; constants are filled with "
@@ -278,14 +279,9 @@ def _value(value: Any) -> str:
     return f"`{text if len(text) <= 80 else text[:79] + '…'}`"
 
 
-def _plain(text: str) -> str:
-    """On one line, and no part of the table's markup."""
-    return " ".join(str(text).split()).replace("|", "\\|")
-
-
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(in_markdown(str(cell)) for cell in line) + " |" for line in lines)
 
 
 def _bullets(lines: Iterable[str]) -> str:

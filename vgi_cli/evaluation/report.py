@@ -12,6 +12,7 @@ from torch import Tensor
 from vgi_cli.columns.base import Carried, ModelledColumn
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.schema import Schema
+from vgi_cli.columns.wording import in_markdown
 from vgi_cli.evaluation.imputation import COVERAGE_DRAWS, ImputationScores
 from vgi_cli.evaluation.likelihood.loglik import LogLik
 from vgi_cli.evaluation.likelihood.units import Summary, summarise
@@ -308,7 +309,7 @@ def _score_lines(heads: Mapping[str, str], rows: Mapping[str, Mapping[str, Any]]
     lines = [f"| column | cells | {' | '.join(shown.values())} |", "|---|---|" + "---|" * len(shown)]
     for name, own in rows.items():
         cells = " | ".join(f"{own[key]:.4g}" if key in own else "" for key in shown)
-        lines.append(f"| {name} | {own['cells']} | {cells} |")
+        lines.append(f"| {in_markdown(name)} | {own['cells']} | {cells} |")
     return lines
 
 
@@ -375,7 +376,7 @@ def _distance_table(part: Mapping[str, Any]) -> list[str]:
     for name, column in {"overall": part, **part.get("columns", {})}.items():
         numbers = [column.get(what, {}).get(key) for what in ("kl", "wasserstein") for key in ("median", "q90")]
         cells = " | ".join("" if number is None else f"{number:.4g}" for number in numbers)
-        lines.append(f"| {name} | {cells} |")
+        lines.append(f"| {in_markdown(name)} | {cells} |")
     return lines
 
 
