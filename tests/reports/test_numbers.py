@@ -185,6 +185,8 @@ def test_an_axis_of_dates_has_dates() -> None:
 
 def test_shares_in_intervals_are_drawn_beside_what_chance_does() -> None:
     drawing = pytest.importorskip("vgi_cli.reports.drawing", reason="the extra `report` is not installed")
+    picture = drawing.covered("k", ["few", "名前", "none"], [0.2, 0.89, 1.0], [0.95, 0.02, 0.1], 0.9, "words")
+    assert "名前" in picture  # in no font of matplotlib; a warning would fail the test
     picture = drawing.covered("k", ["few", "many", "none"], [0.2, 0.89, 1.0], [0.95, 0.02, 0.1], 0.9, "words")
     assert {"few", "many", "none", "share in 90 % intervals"} <= set(re.findall(r">([^<]+)</text>", picture))
     assert 'aria-label="words"' in picture and "nan" not in picture

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -109,7 +110,9 @@ class Canvas:
     def __exit__(self, *raised: object) -> None:
         if raised[0] is None:
             file = io.StringIO()
-            self._figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+            with warnings.catch_warnings():  # of letters that fonts here lack: texts stay texts, by fonts of the reader
+                warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+                self._figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
             self._text = file.getvalue()
         self._style.__exit__(None, None, None)
 
