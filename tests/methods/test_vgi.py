@@ -17,7 +17,7 @@ from vgi_cli.layout import Blocks
 from vgi_cli.methods import start
 from vgi_cli.methods.base import EpochEnd, Resources, StepEnd
 from vgi_cli.methods.loop import Stage
-from vgi_cli.methods.optimisation import restore_optimiser
+from vgi_cli.methods.optimisation import adam, optimiser_tensors, restore_optimiser
 from vgi_cli.methods.vgi import vgi
 from vgi_cli.methods.vgi.config import VgiConfig
 from vgi_cli.methods.vgi.objective import Estimate, draw_noise, vgi_objective
@@ -349,3 +349,22 @@ def test_step_counts_are_restored_where_the_optimiser_keeps_them():
         restore_optimiser("optim_theta", optimiser, saved)
         moments = next(iter(optimiser.state.values()))
         assert moments["step"].device.type == device and moments["exp_avg"].device.type == "meta"
+
+
+@pytest.mark.parametrize("damage", ["lacks", "shape", "steps"])
+def test_moments_that_are_not_those_of_an_optimiser_are_refused(damage: str) -> None:
+    module = torch.nn.Linear(2, 1)
+    optimiser = adam(module, 1e-3, amsgrad=True)
+    module(torch.ones(3, 2)).sum().backward()
+    optimiser.step()
+    saved = dict(optimiser_tensors("optim", optimiser))
+    restore_optimiser("optim", optimiser, saved)
+    if damage == "lacks":
+        del saved["optim/0/exp_avg"]
+    else:
+        name = "optim/0/step" if damage == "steps" else "optim/1/exp_avg_sq"
+        saved[name] = torch.ones(4)
+    with pytest.raises(
+        ValueError, match="moments of the optimiser 'optim', parameter [01], are not those of its steps"
+    ):
+        restore_optimiser("optim", optimiser, saved)

@@ -187,10 +187,15 @@ def optimiser_tensors(prefix: str, optimiser: torch.optim.Optimizer) -> dict[str
 
 
 def restore_optimiser(prefix: str, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Take up what `optimiser_tensors` gave. ValueError where moments lack, or are of other shapes."""
     optimiser.state.clear()
+    names = {"step", "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if optimiser.defaults["amsgrad"] else [])}
     for i, parameter in enumerate(parameters_of(optimiser)):
         moments = prefixed(tensors, f"{prefix}/{i}/")
         if moments:
+            shapes = {value.shape for name, value in moments.items() if name != "step"}
+            if set(moments) != names or shapes != {parameter.shape} or moments["step"].numel() != 1:
+                raise ValueError(f"moments of the optimiser '{prefix}', parameter {i}, are not those of its steps")
             beside = optimiser.defaults["fused"]  # where the step count lies; else it stays on the CPU
             optimiser.state[parameter] = {
                 k: v.detach().clone().to(parameter.device if k != "step" or beside else "cpu")
