@@ -365,6 +365,6 @@ def test_moments_that_are_not_those_of_an_optimiser_are_refused(damage: str) -> 
         name = "optim/0/step" if damage == "steps" else "optim/1/exp_avg_sq"
         saved[name] = torch.ones(4)
     with pytest.raises(
-        ValueError, match="moments of the optimiser 'optim', parameter [01], are not those of its steps"
+        ValueError, match=r"moments of the optimiser 'optim', parameter [01], are not those of its steps"
     ):
         restore_optimiser("optim", optimiser, saved)
