@@ -567,6 +567,13 @@ def make_request(
     return kind(settings=settings, **own, **more)
 
 
+def check_rows(rows: int | Literal["all"] | None, example: int) -> None:
+    """UsageError for a number of rows (`--rows`) that cannot be."""
+    if rows is not None and rows != "all" and not (is_whole(rows) and rows >= 1):
+        message = f"--rows: expected a whole number from 1, or all, got {shown(rows)}"
+        raise UsageError(message, f"for example --rows {example}")
+
+
 def source(data: Data | None, argument: str = "data") -> tuple[Table | None, list[str] | None]:
     """(table in memory, paths): one of them, or neither. UsageError that names the argument where it is neither."""
     from vgi_cli.table.frames import from_frame, is_frame

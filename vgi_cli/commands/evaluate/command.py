@@ -30,7 +30,7 @@ from vgi_cli.commands.evaluate.truth_model import Truth, load_truth
 from vgi_cli.commands.finetune import inside_of, require_conditionals
 from vgi_cli.commands.impute import Imputed, Sampling, Watch, compute_on, seed_of, table_settings
 from vgi_cli.commands.memory import require_files, require_memory
-from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest
+from vgi_cli.commands.requests import EvaluateRequest, ImputeRequest, check_rows
 from vgi_cli.commands.samplers import parameter_uncertainty
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import log_scale
@@ -49,7 +49,6 @@ from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.vgi import finetune as algorithm
 from vgi_cli.reporting import COMPARING, ENCODER, ENCODING, LIKELIHOOD, OBJECTIVE, READING, SCORING, Reporter
 from vgi_cli.runs.files import json_bytes, write_atomic
-from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
 
 TIME_SHARE = 0.5
@@ -87,7 +86,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter) -> Report:
     """
     limit = limit_of(request.settings, request.started)
     with watch_signals() as stop:
-        _check_rows(request.rows)
+        check_rows(request.rows, 1000)
         fitted = load(request.open(verify=True), reporter)
         if request.truth_model is None:  # a plugin may be that of the truth
             fitted.say_unused_plugins(reporter)
@@ -292,14 +291,6 @@ def _absent(request: EvaluateRequest) -> dict[str, str]:
         "conditionals.truth": (request.truth_model is not None, "--truth-model"),
     }
     return {part: flag for part, (there, flag) in asked.items() if not there}
-
-
-def _check_rows(rows: Wanted) -> None:
-    """UsageError for a number of rows that cannot be."""
-    if rows is not None and rows != "all" and not (is_whole(rows) and rows >= 1):
-        raise UsageError(
-            f"--rows: expected a whole number from 1, or all, got {shown(rows)}", "for example --rows 1000"
-        )
 
 
 class _Asked(NamedTuple):

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vgi_cli.commands.pages import refuse_page, require_extra
-from vgi_cli.commands.requests import Request
+from vgi_cli.commands.requests import Request, check_rows
 from vgi_cli.errors import UsageError
 from vgi_cli.registry.plugins import plugged
 from vgi_cli.reporting import Reporter
 from vgi_cli.runs.folder import RunFolder
-from vgi_cli.settings.problems import is_whole, shown
 from vgi_cli.table.base import Table
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ class ReportRequest(Request):
 
     def carry_out(self, reporter: Reporter) -> ReportFile:
         """Make the report, and write its page."""
-        if self.rows is not None and self.rows != "all" and not (is_whole(self.rows) and self.rows >= 1):
-            raise UsageError(
-                f"--rows: expected a whole number from 1, or all, got {shown(self.rows)}", "for example --rows 2000"
-            )
+        check_rows(self.rows, 2000)
         if not 1 <= len(self.run) <= MOST_RUNS:
             raise UsageError(f"a report is on 1 to {MOST_RUNS} runs, got {len(self.run)}", "name the runs to compare")
         if self.draw:

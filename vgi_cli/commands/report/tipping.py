@@ -84,11 +84,12 @@ def tipping(schema: Schema, asked: Asked, draws: Floats, missing: Bools, u: Floa
     shifts = [_pooled(sd, tip, rows) for sd, tip in zip(sds.tolist(), found, strict=True)]
     against = shifts[len(shifts) // 2].estimate if asked.value is None else asked.value
     below, above = tips(shifts, against)
+    unit = unit_of(column)
     return Tipping(
         column=column.name,
         share=float(missing.mean()),
-        unit=unit_of(column),
-        origin=spelled(column, np.array([0.0]))[0] if unit_of(column) else "",
+        unit=unit,
+        origin=spelled(column, np.array([0.0]))[0] if unit else "",
         against=against,
         asked=asked.value is not None,
         text=spelled(column, np.array([against]))[0],
