@@ -369,6 +369,11 @@ class ModelledColumn(Column):
         return None
 
     @property
+    def gaps_said(self) -> str:
+        """Which values within these its fills leave out, in words; empty where none."""
+        return ""
+
+    @property
     def ordered(self) -> bool:
         """Whether the levels of its discrete dimensions have an order."""
         return False

@@ -47,7 +47,7 @@ from vgi_cli.columns.clock import (
     within_calendar,
     zone_known,
 )
-from vgi_cli.columns.number import Constant, Measure, Number, inferred, limits_in_words
+from vgi_cli.columns.number import Constant, Measure, Number, gaps_in_words, inferred, limits_in_words
 from vgi_cli.columns.numerals import Bools, Floats, Ints, Tick, What
 from vgi_cli.columns.wording import example, first_cell, kind_flag, missing_hint, others, typed
 from vgi_cli.errors import InputError, UsageError
@@ -126,6 +126,10 @@ class Moment(ModelledColumn):
         if (limits := self.number.limits) is None or not set(limits.reasons) - {"type"}:
             return None
         return limits._replace(words=limits_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0]))
+
+    @property
+    def gaps_said(self) -> str:
+        return gaps_in_words(self.number, lambda x: self.clock.spell(np.array([x]))[0])
 
     @property
     def noisy(self) -> bool:

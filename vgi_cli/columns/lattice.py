@@ -9,6 +9,10 @@ beside the spike instead of on it. So a spike is given room: where a column is s
 modelled, the cell of a spike is made wider, until its density is that of its neighbours, and all
 larger values move up. Reading back, everything in that cell is the value itself.
 
+Gaps: places between values that occur again and again, where none is though many would be by chance (a wind gauge that
+reads 30 of the thousands of numbers that four decimals can spell; dates of which none is a Sunday). The density is
+smooth there all the same; a fill that falls into a gap is moved to its nearer end.
+
 Levels: a few whole numbers with gaps between them (codes 1, 7, 13, 99; engines of 3, 4, 5, 6 and 8 cylinders).
 
 A density over the whole numbers in between would put most fills where nothing is. So such values are numbered from 0,
@@ -42,6 +46,8 @@ LACKING = 5
 """... and cells that would lie in the gap if the values there were as frequent as the rarer one beside it: with five,
 there is none by chance in 0.7 % of such gaps. The tail of a count (0, 1, 2, 3, 5, 8, 14 children) has gaps too, because
 its values are rare: those beside them occur once or twice."""
+MOST_GAPS = 2_000
+"""In a column with more of them no gap is kept."""
 
 
 MOST_DECIMALS = 300
@@ -206,6 +212,40 @@ def find_levels(values: Floats, resolution: float) -> tuple[float, ...]:
     rarer = np.minimum(counts[:-1], counts[1:])
     empty = (rarer >= BESIDE) & (rarer * between >= LACKING)
     return tuple(distinct.tolist()) if (between > 0).any() and empty[between > 0].all() else ()
+
+
+def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], ...]:
+    """The gaps among observed values [n] of a column of that resolution, smallest first: of each the values beside it.
+    One is where values are lacking as BESIDE and LACKING say; there are none where they would be more than MOST_GAPS.
+
+    What differs by less than the resolution is one value, as it is spelled most often.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    cells, first = np.unique(np.rint((distinct - distinct[0]) / resolution), return_index=True)
+    held = np.add.reduceat(counts, first)
+    between = np.diff(cells) - 1
+    rarer = np.minimum(held[:-1], held[1:])
+    places = np.flatnonzero((between > 0) & (rarer >= BESIDE) & (rarer * between >= LACKING))
+    if len(places) > MOST_GAPS:
+        return ()
+    ends = np.append(first, len(distinct))
+
+    def spelled(cell: int) -> float:
+        here = slice(ends[cell], ends[cell + 1])
+        return float(distinct[here][counts[here].argmax()])
+
+    return tuple((spelled(place), spelled(place + 1)) for place in places.tolist())
+
+
+def off_gaps(values: Floats, gaps: tuple[tuple[float, float], ...]) -> Floats:
+    """The values, those in a gap moved to its nearer end."""
+    if not gaps:
+        return values
+    low, high = np.array(gaps).T
+    place = np.maximum(np.searchsorted(low, values) - 1, 0)
+    low, high = low[place], high[place]
+    ends = np.where(values - low < high - values, low, high)
+    return np.where((low < values) & (values < high), ends, values)
 
 
 def mostly_gaps(levels: tuple[float, ...], resolution: float) -> bool:

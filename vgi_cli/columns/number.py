@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, fields
 from functools import cached_property, reduce
 from typing import Any, ClassVar, NamedTuple, final
@@ -33,12 +33,14 @@ from vgi_cli.columns.lattice import (
     Lattice,
     Spike,
     cell_widths,
+    find_gaps,
     find_lattice,
     find_levels,
     find_spikes,
     has_repeats,
     levels_at,
     numbers_of,
+    off_gaps,
     spike_at,
     squeezed,
     stand_in,
@@ -110,6 +112,7 @@ class Number(ModelledColumn):
     dequantise  whether noise of one resolution is spread around each value before it is modelled
     spikes      values that are spread wider, smallest first
     levels      the values that alone can occur, smallest first: their numbers are modelled
+    gaps        between which values no fill lies, smallest first (columns/lattice.py)
     scale       codec state (of the values with room for the spikes, of the levels' numbers)
     sd          standard deviation of the observed values where there are spikes or levels; else that of the scale
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
@@ -130,6 +133,7 @@ class Number(ModelledColumn):
     dequantise: bool = False
     spikes: tuple[Spike, ...] = ()
     levels: tuple[float, ...] = ()
+    gaps: tuple[tuple[float, float], ...] = ()
     scale: Scale
     sd: PositiveFloat | None = None
     decimals: int = 0
@@ -138,6 +142,9 @@ class Number(ModelledColumn):
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
             raise ValueError("columns do not fit together")
+        ends = [end for gap in self.gaps for end in gap]
+        if ends != sorted(ends) or any(low >= high for low, high in self.gaps):
+            raise ValueError("gaps do not fit together")
 
     @classmethod
     def infer(cls, cells: Cells, asked: Request) -> Column | None:
@@ -199,6 +206,10 @@ class Number(ModelledColumn):
         return Limits(reasons, limits_in_words(self)) if reasons or self.levels else None
 
     @property
+    def gaps_said(self) -> str:
+        return gaps_in_words(self)
+
+    @property
     def bounds(self) -> tuple[Bound, ...]:
         """Those that there are."""
         return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
@@ -247,7 +258,7 @@ class Number(ModelledColumn):
         values = self.codec.decode(z)
         if self.levels:
             return levels_at(values, self.levels)
-        values = self.snap(squeezed(values, self.spikes))
+        values = off_gaps(self.snap(squeezed(values, self.spikes)), self.gaps)
         low, high = self.box()[:, 0].tolist()
         inside = (z >= low - ROUNDING * (1 + abs(low))) & (z <= high + ROUNDING * (1 + abs(high)))
         return np.where(inside, np.clip(values, *self.ends), values)
@@ -508,6 +519,7 @@ def inferred(
         spikes = () if levels else find_spikes(values, resolution)
         if spike is not None and not any(one.value == spike for one in spikes):
             spikes = tuple(sorted([*spikes, spike_at(values, spike, resolution)], key=lambda one: one.value))
+    lifted = asked.bounds is not None and asked.bounds.rule == "none"
     zero = measure is None or measure.zero
     lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
     scale = fit_scale(values, asked.transform, resolution, spikes)
@@ -525,6 +537,7 @@ def inferred(
         dequantise=dequantise,
         spikes=spikes,
         levels=levels,
+        gaps=() if resolution is None or levels or lifted else find_gaps(every, resolution),
         scale=scale,
         sd=linear.sd if spikes or levels else None,
         decimals=fewest,
@@ -566,10 +579,11 @@ def _refuse_outside(cells: Cells, asked: Asked) -> None:
         raise InputError(f"{cells.label}: {asked.flag} {asked.said}, {held}", hint)
 
 
-def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:
-    """One line on what is bounded and why (None where nothing is), and one on each bounded column."""
+def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
+    """One line on what is bounded and why (None where nothing is), one on each bounded column, one on each with gaps."""
     limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
     lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
+    lines += [f"fills of '{c.name}': {c.gaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.gaps_said]
     said = [(name, limits) for name, limits in limited if any(WHY[why][1] for why in limits.reasons)]
     if not said:
         return None, lines
@@ -579,6 +593,17 @@ def bound_lines(columns: Iterable[Column]) -> tuple[str | None, list[str]]:
     parts = [f"{where} ({counts[why]} columns)" for why, (_, where) in WHY.items() if where and why in counts]
     summary = ", ".join(parts).replace("(1 columns)", "(1 column)")
     return f"fills stay {summary}; -v lists the limits, --bounds sets others", lines
+
+
+def gaps_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
+    """`not in 29 gaps between values that occur again and again, such as 0.0896 to 0.1045`, the widest one; empty where
+    there are none."""
+    if not column.gaps:
+        return ""
+    low, high = max(column.gaps, key=lambda gap: gap[1] - gap[0])
+    many = f"{len(column.gaps)} gaps" if len(column.gaps) > 1 else "a gap"
+    such = ", such as" if len(column.gaps) > 1 else ":"
+    return f"not in {many} between values that occur again and again{such} {spell(low)} to {spell(high)}"
 
 
 def limits_in_words(column: Number, spell: Callable[[float], str] = plain) -> str:
