@@ -580,7 +580,7 @@ def _refuse_outside(cells: Cells, asked: Asked) -> None:
 
 
 def bound_lines(columns: Sequence[Column]) -> tuple[str | None, list[str]]:
-    """One line on what is bounded and why (None where nothing is), one on each bounded column, one on each with gaps."""
+    """One line on what is bounded and why (None where nothing is), and one on each column with bounds, or with gaps."""
     limited = [(c.name, c.limits) for c in columns if isinstance(c, ModelledColumn) and c.limits is not None]
     lines = [f"fills of '{name}': {limits.words}" for name, limits in limited if limits.words]
     lines += [f"fills of '{c.name}': {c.gaps_said}" for c in columns if isinstance(c, ModelledColumn) and c.gaps_said]
