@@ -46,6 +46,9 @@ LACKING = 5
 """... and cells that would lie in the gap if the values there were as frequent as the rarer one beside it: with five,
 there is none by chance in 0.7 % of such gaps. The tail of a count (0, 1, 2, 3, 5, 8, 14 children) has gaps too, because
 its values are rare: those beside them occur once or twice."""
+SURELY = 10.0
+"""Nats by which the counts from one end of a gap to the other, ends included, are likelier where values are lacking
+than where all are alike: a column has room for many gaps, so that some would be there by chance with LACKING."""
 MOST_GAPS = 2_000
 """In a column with more of them no gap is kept."""
 
@@ -216,17 +219,18 @@ def find_levels(values: Floats, resolution: float) -> tuple[float, ...]:
 
 def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], ...]:
     """The gaps among observed values [n] of a column of that resolution, smallest first: of each the values beside it.
-    One is where values are lacking as BESIDE and LACKING say; there are none where they would be more than MOST_GAPS.
+    One is where values are lacking as BESIDE and SURELY say; there are none where they would be more than MOST_GAPS.
 
     What differs by less than the resolution is one value, as it is spelled most often.
     """
     distinct, counts = np.unique(values, return_counts=True)
     cells, first = np.unique(np.rint((distinct - distinct[0]) / resolution), return_index=True)
     held = np.add.reduceat(counts, first)
-    between = np.diff(cells) - 1
-    rarer = np.minimum(held[:-1], held[1:])
-    places = np.flatnonzero((between > 0) & (rarer >= BESIDE) & (rarer * between >= LACKING))
-    if len(places) > MOST_GAPS:
+    low, high, between = held[:-1], held[1:], np.diff(cells) - 1
+    alike = (low + high) / (between + 2)
+    nats = low * np.log(low / alike) + high * np.log(high / alike)
+    gaps = np.flatnonzero((between > 0) & (np.minimum(low, high) >= BESIDE) & (nats >= SURELY))
+    if len(gaps) > MOST_GAPS:
         return ()
     ends = np.append(first, len(distinct))
 
@@ -234,7 +238,7 @@ def find_gaps(values: Floats, resolution: float) -> tuple[tuple[float, float], .
         here = slice(ends[cell], ends[cell + 1])
         return float(distinct[here][counts[here].argmax()])
 
-    return tuple((spelled(place), spelled(place + 1)) for place in places.tolist())
+    return tuple((spelled(gap), spelled(gap + 1)) for gap in gaps.tolist())
 
 
 def off_gaps(values: Floats, gaps: tuple[tuple[float, float], ...]) -> Floats:
