@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +16,18 @@ FEW_BYTES = 1 << 26
 """Rows of a table in files that take no more than this are held in memory."""
 
 
+class Rounding(Protocol):
+    """What the cells of rounded columns stand for: all values that are read back as the same cell."""
+
+    @property
+    def dims(self) -> Sequence[int]:
+        """The dimensions of which cells are wide beside the spread of their column, ascending."""
+
+    def ends(self, x: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Of rows x [R, D] the least and the greatest value [R, n] of each cell of `dims`, float64 on the CPU; the cell
+        itself where it is none that can be read back."""
+
+
 class TensorTable(NamedTuple):
     """An incomplete table in encoded space.
 
@@ -23,6 +36,7 @@ class TensorTable(NamedTuple):
     layout   which of the D dimensions belong to which column and block
     weight   [N] what each row counts in the likelihood, up to a factor, none negative; None: all the same
     scratch  where x and missing lie in files, and so do the tables that are made from this one; None: in memory
+    rounding  what cells of rounded columns stand for; None: nowhere more than a number, or it is not known
     """
 
     x: Tensor
@@ -30,6 +44,7 @@ class TensorTable(NamedTuple):
     layout: Layout
     weight: Tensor | None = None
     scratch: Scratch | None = None
+    rounding: Rounding | None = None
 
     @property
     def N(self) -> int:
@@ -66,7 +81,7 @@ class TensorTable(NamedTuple):
         if self.scratch is not None:
             return self._few_or_in_files(index, self.scratch)
         weight = None if self.weight is None else self.weight[index]
-        return TensorTable(self.x[index], self.missing[index], self.layout, weight)
+        return TensorTable(self.x[index], self.missing[index], self.layout, weight, rounding=self.rounding)
 
     def to(self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> TensorTable:
         """The same table in another precision or on another device."""
@@ -76,7 +91,8 @@ class TensorTable(NamedTuple):
         if self.scratch is not None:
             return self
         weight = None if self.weight is None else self.weight.to(dtype=dtype, device=device)
-        return TensorTable(self.x.to(dtype=dtype, device=device), self.missing.to(device=device), self.layout, weight)
+        x, missing = self.x.to(dtype=dtype, device=device), self.missing.to(device=device)
+        return TensorTable(x, missing, self.layout, weight, rounding=self.rounding)
 
     def _few_or_in_files(self, index: Tensor, scratch: Scratch) -> TensorTable:
         """Some rows of a table in files: in memory where they are few, the table itself where they are all of it."""

@@ -43,6 +43,7 @@ Positive: TypeAlias = Annotated[float, Field(gt=0, le=1000)]
 """A width, a deviation, a temperature, a tolerance: of the order of 1 on standardised columns."""
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, le=1000)]
 PseudoRows: TypeAlias = Annotated[float, Field(ge=0, le=1e9)]
+Redraws: TypeAlias = Annotated[int, Field(ge=0, le=100)]
 
 Width: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 """Of a layer, or of a vector of latents."""

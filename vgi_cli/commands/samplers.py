@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 import torch
 
 from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.encoding.recode import Recoder
+from vgi_cli.encoding.rounding import RoundedCells, rounding_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import averaged, recipes
 from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits, refitted_by
-from vgi_cli.fitting.refits import refitting, uncertainty_words
+from vgi_cli.fitting.refits import em_settings, refitting, uncertainty_words
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
@@ -107,7 +109,7 @@ def make_imputer(
         return build_imputer(fitted, sampler, on_device, device, capture, trees)
     each: list[Imputer] = []
     for i, (model, map) in enumerate(zip(on_device, maps, strict=True)):
-        imputer, dtype = build_imputer(fitted, sampler, [model], device, capture, trees[i : i + 1])
+        imputer, dtype = build_imputer(fitted, sampler, [model], device, capture, trees[i : i + 1], map)
         each.append(imputer if map is None else Recoded(imputer, map, map.inverse))
     return InTurn(each), dtype
 
@@ -154,9 +156,10 @@ def build_imputer(
     device: torch.device,
     capture: Capture | None = None,
     trees: Sequence[Sequence[Tree | None]] = (),
+    map: Recoder | None = None,
 ) -> tuple[Imputer, torch.dtype]:
     """The imputer for models that are on the device; `capture`: see `capture_on`; trees: of each model, where they are
-    used."""
+    used; `map`: to the rows that the models see, where it is not those of the fit."""
     entry = registry.SAMPLERS[sampler]
     precision = entry.traits.precision
     dtype: torch.dtype = next(fitted.model.parameters()).dtype
@@ -174,5 +177,14 @@ def build_imputer(
         trees=trees if sampler == "trees" else (),
         capture=capture,
         chains={name: value.to(device) for name, value in fitted.run.tensors(CHAINS).items()} if chains else {},
+        rounding=rounding_in(fitted, map),
     )
     return entry.load()(inputs), dtype
+
+
+def rounding_in(fitted: FittedTable, map: Recoder | None) -> RoundedCells | None:
+    """What cells of rounded columns stand for, where the fit has drawn them within that; `map`: see `build_imputer`."""
+    if not em_settings(fitted.recipe).redraws:
+        return None
+    schema = fitted.schema
+    return rounding_of(zip(schema.layout.slices, schema.encoded, strict=True)) if map is None else map.rounding

@@ -14,6 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
+from vgi_cli.encoding.rounding import rounding_of
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.scratch import Scratch, pieces
 from vgi_cli.table.base import Table
@@ -67,7 +68,8 @@ def encode(
         x[:, dims] = column.encode(codes, u)
         if progress is not None:
             progress((i + 1) / len(columns))
-    return Encoded(make_table(torch.from_numpy(x), torch.from_numpy(missing), layout), keys)
+    made = make_table(torch.from_numpy(x), torch.from_numpy(missing), layout)
+    return Encoded(made._replace(rounding=rounding_of(zip(layout.slices, columns, strict=True))), keys)
 
 
 def encode_in_files(

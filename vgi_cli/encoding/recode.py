@@ -13,6 +13,7 @@ from torch import Tensor
 from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable
+from vgi_cli.encoding.rounding import RoundedCells, rounding_of
 from vgi_cli.scratch import pieces
 
 
@@ -43,6 +44,11 @@ class Recoder:
         return z
 
     @property
+    def rounding(self) -> RoundedCells | None:
+        """What the cells of rounded columns stand for over there."""
+        return rounding_of((dims, other) for dims, _, other in self.columns)
+
+    @property
     def inverse(self) -> Recoder:
         """The map back."""
         return Recoder(tuple((dims, other, column) for dims, column, other in self.columns))
@@ -50,7 +56,7 @@ class Recoder:
     def table(self, table: TensorTable) -> TensorTable:
         """The rows of a table; one in files stays there."""
         if table.scratch is None:
-            return table._replace(x=torch.where(table.missing, 0.0, self(table.x)))
+            return table._replace(x=torch.where(table.missing, 0.0, self(table.x)), rounding=self.rounding)
         x = table.scratch.zeros(*table.x.shape, dtype=table.x.dtype)
         for part in pieces(table.N, table.D * table.x.element_size()):
             x[part] = torch.where(table.missing[part], 0.0, self(table.x[part]))

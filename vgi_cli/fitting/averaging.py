@@ -23,8 +23,7 @@ from vgi_cli.data import TensorTable, spread_rows
 from vgi_cli.encoding.recode import Recoder, recoder
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.plan import stream
-from vgi_cli.methods.em.em import EmConfig, completed, starting_rows
-from vgi_cli.methods.em.steps import climb
+from vgi_cli.methods.em.em import EmConfig, climb_rounded, completed, starting_rows
 from vgi_cli.models.base import built
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.settings.recipe import Averaged, Recipe
@@ -103,7 +102,7 @@ def fitted_alone(
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     tolerance = model.tolerance if em.tolerance is None else em.tolerance
     penalty = model.penalty(em.pooling, em.floor)
-    climb(model, rows, penalty, epochs=em.epochs, tolerance=tolerance, each=lambda _: ask(stop))
+    climb_rounded(model, table, rows, penalty, em, tolerance, generator, lambda _: ask(stop))
     return model
 
 

@@ -421,9 +421,9 @@ def _in_turn(
 
 
 def em_settings(recipe: Recipe) -> EmConfig:
-    """The settings of EM: those of a fit by it, else its defaults."""
+    """The settings of EM: those of a fit by it, else its defaults, with rounded cells as the fit has them."""
     settings = recipe.method_settings
-    return settings if isinstance(settings, EmConfig) else EmConfig()
+    return settings if isinstance(settings, EmConfig) else EmConfig(redraws=0)
 
 
 def refit_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -26,13 +26,15 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import recipes
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
-from vgi_cli.fitting.refits import refit_count, refitting
+from vgi_cli.fitting.refits import em_settings, refit_count, refitting
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
 from vgi_cli.methods.em.bootstrap import filled, row_weights, size_of
+from vgi_cli.methods.em.em import redraws_of
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.rounded import redrawn_rows
 from vgi_cli.reporting import TREES
 from vgi_cli.samplers.trees import BINS, ROUNDS, Cell
 from vgi_cli.settings.recipe import Recipe
@@ -157,7 +159,11 @@ def _grown_by_transform(
                 model = cast(GaussianFamily, copy.deepcopy(refits[i])).double()
                 counts = _counts(model, rows, some, recipe.seed, numbers[i])
                 generator = stream(recipe.seed, f"trees/{numbers[i]}")
-                made.append(_trees(model, rows.rows(some), counts, None if own is None else own[some], generator))
+                part = rows.rows(some)
+                if redraws_of(em_settings(recipe), model, rows) and part.rounding is not None:
+                    seed = int(torch.randint(2**62, (), generator=generator))
+                    part = part._replace(x=redrawn_rows(model, part.x, part.missing, part.rounding, seed))
+                made.append(_trees(model, part, counts, None if own is None else own[some], generator))
                 done += 1
                 stage(done / len(numbers), done, len(numbers))
             yield places, made, recoders[name].inverse if name in recoders else None

@@ -44,8 +44,9 @@ def truncated_normal(low: Tensor, high: Tensor, u: Tensor) -> Tensor:
 def truncated_mixture(
     log_weights: Tensor, mean: Tensor, sd: Tensor, low: Tensor, high: Tensor, choice: Tensor, u: Tensor
 ) -> Tensor:
-    """One draw [R] of mixtures of normals truncated to [low, high]; log_weights, mean, sd [R, K]; choice, u [R]."""
-    a, b = (low - mean) / sd, (high - mean) / sd
+    """One draw [R] of mixtures of normals truncated to [low, high], scalars or [R]; log_weights, mean, sd [R, K];
+    choice, u [R]."""
+    a, b = (low[..., None] - mean) / sd, (high[..., None] - mean) / sd
     weights = torch.softmax(log_weights + log_mass(a, b), -1)
     component = (choice[:, None] > weights.cumsum(-1)[:, :-1]).sum(-1, keepdim=True)
     z = truncated_normal(a.gather(1, component)[:, 0], b.gather(1, component)[:, 0], u)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.data import Rounding
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.maths.trees import Tree
@@ -44,6 +45,7 @@ class SamplerInput(NamedTuple):
                   empty: no model has any
     capture       makes a step of a chain, a function of tensors, faster; None: nothing does
     chains        what the run keeps of how its imputing chains move (together.py); empty where it keeps nothing
+    rounding      what cells of rounded columns stand for, where the models were fitted to cells drawn within that
     """
 
     models: Sequence[Model]
@@ -54,6 +56,7 @@ class SamplerInput(NamedTuple):
     trees: Sequence[Sequence[Tree | None]] = ()
     capture: Callable[[Any], Any] | None = None
     chains: Mapping[str, Tensor] = {}
+    rounding: Rounding | None = None
 
 
 def unwatched(share: float) -> None:

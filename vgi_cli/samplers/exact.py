@@ -8,8 +8,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from vgi_cli.data import Rounding
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.models.base import Marginal
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.rounded import redrawn
 from vgi_cli.samplers.base import Box, Imputer, SamplerInput, enumerated
 
 REDRAWN = 32
@@ -24,18 +27,28 @@ class ExactImputer(Imputer):
     the truncated law. Rows that are still outside are finished by Gibbs sweeps: every missing cell in turn is drawn
     from its law given the other columns, truncated to the box. Such a step leaves the truncated law as it is, and the
     sweeps forget the start; no draw is ever clamped.
+
+    With `rounding` the places of rounded observed cells within their rounding are drawn first, for every draw anew: the
+    models are such that were fitted to cells drawn so.
     """
 
-    def __init__(self, models: Sequence[Marginal], attempts: int = 12, sweeps: int = 10) -> None:
+    def __init__(
+        self, models: Sequence[Marginal], rounding: Rounding | None = None, attempts: int = 12, sweeps: int = 10
+    ) -> None:
         if not models:
             raise ValueError("ExactImputer needs at least one model")
-        self._models = list(models)
+        self._models, self._rounding = list(models), rounding
         self._attempts, self._sweeps = attempts, sweeps
         self._cells = self._redrawn = self._swept = 0
 
-    @torch.no_grad()
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Joint draws, redrawn until they lie in the box."""
+        drawn = self.placed(x, missing, noise, box)
+        return drawn if self._rounding is None else torch.where(missing, drawn, x)
+
+    @torch.no_grad()
+    def placed(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
+        """As `sample`, with rounded observed cells at the places by which the missing ones were drawn."""
         draws = noise.draws.tolist()
         result = x.expand(len(draws), *x.shape).clone()
         done = 0
@@ -53,7 +66,10 @@ class ExactImputer(Imputer):
         """The draws [n, R, D] of one refit; `part`: the share of the work that was done before, and the one that this
         is."""
         self.watch(part[0])
-        result = model.conditional(x, missing).sample(noise)
+        if self._rounding is None:
+            result = model.conditional(x, missing).sample(noise)
+        else:
+            result = torch.stack([self._placed(model, x, missing, noise, i) for i in range(len(noise.draws))])
         outside = missing & ~box.contains(result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
@@ -68,6 +84,13 @@ class ExactImputer(Imputer):
                 redrawn = self._redraw(model, result[i, index], missing[index], one.select(rows=index), box, len(rows))
                 result[i, rows] = redrawn[: len(rows)]
         return result
+
+    def _placed(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, i: int) -> Tensor:
+        """[R, D] draw i, with its rounded cells."""
+        one = noise.select(draws=torch.tensor([i]))
+        assert self._rounding is not None
+        x = redrawn(cast(GaussianFamily, model), x, missing, self._rounding, one)
+        return model.conditional(x, missing).sample(one)[0]
 
     def _redraw(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box, count: int) -> Tensor:
         """REDRAWN rows [., D] of one draw that lie outside (the last ones repeat row `count - 1`), brought inside."""
@@ -107,4 +130,4 @@ class ExactImputer(Imputer):
 
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
-    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models])
+    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models], fitted.rounding)

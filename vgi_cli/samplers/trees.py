@@ -20,6 +20,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from vgi_cli.data import Rounding
 from vgi_cli.layout import Layout
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.indicators import Indicators
@@ -97,10 +98,15 @@ class TreesImputer(Imputer):
     outside the box is drawn from the law of the refit truncated to it."""
 
     def __init__(
-        self, models: Sequence[GaussianFamily], trees: Sequence[Sequence[Tree | None]], layout: Layout
+        self,
+        models: Sequence[GaussianFamily],
+        trees: Sequence[Sequence[Tree | None]],
+        layout: Layout,
+        rounding: Rounding | None = None,
     ) -> None:
-        """trees: of each model; empty: no law is corrected, and the draws keep the law of the models."""
-        self._exact = ExactImputer(models)
+        """trees: of each model; empty: no law is corrected, and the draws keep the law of the models. rounding: as of
+        `ExactImputer`."""
+        self._exact = ExactImputer(models, rounding)
         self._laws = [copy.deepcopy(model).cpu().cell_laws() for model in models]
         self._trees = trees or [[None] * layout.D for _ in models]
         self._indicators = Indicators(layout.level_counts)
@@ -110,14 +116,14 @@ class TreesImputer(Imputer):
     def sample(self, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
         """Draws in the box; computed on the CPU in float64."""
         self._exact.watch = lambda share: self.watch(EXACT * share)
-        result = self._exact.sample(x, missing, noise, box)
+        result = self._exact.placed(x, missing, noise, box)
         holes = missing.cpu()
         bounds = Box(*(side.to("cpu", torch.float64) for side in box))
         for i, draw in enumerate(noise.draws.tolist()):
             self.watch(EXACT + (1 - EXACT) * i / len(noise.draws))
             one = noise.select(draws=torch.tensor([i]))
             rows = self._revise(draw % len(self._laws), result[i].to("cpu", torch.float64), holes, one, bounds)
-            result[i] = torch.where(missing, rows.to(result), result[i])
+            result[i] = torch.where(missing, rows.to(result), x)
         return result
 
     def _revise(self, number: int, x: Tensor, missing: Tensor, noise: KeyedNoise, box: Box) -> Tensor:
@@ -152,4 +158,4 @@ class TreesImputer(Imputer):
 def build(fitted: SamplerInput) -> TreesImputer:
     """The sampler `trees`."""
     models = [cast(GaussianFamily, model).for_fills() for model in fitted.models]
-    return TreesImputer(models, fitted.trees, fitted.layout)
+    return TreesImputer(models, fitted.trees, fitted.layout, fitted.rounding)

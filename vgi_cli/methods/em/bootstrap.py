@@ -36,11 +36,12 @@ import torch
 from torch import Tensor
 
 from vgi_cli.completers.base import GivenUp, ask, never
-from vgi_cli.data import TensorTable
-from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.methods.em.em import EmConfig
+from vgi_cli.data import Rounding, TensorTable
+from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
+from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
-from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.rounded import redrawn_rows
 
 Kind = Literal["multinomial", "bayesian"]
 
@@ -125,6 +126,7 @@ def refits(
     size = size_of(fitted, missing) if size is None else size
     penalty = fitted.penalty(config.pooling, config.floor)
     base = em_table(x, missing, own, table.scratch)
+    rounding = table.rounding if redraws_of(config, fitted, table) else None
     several, all_rows = fitted.gaussians.K > 1, size.rows >= N
 
     for number in numbers:
@@ -135,30 +137,41 @@ def refits(
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
         if own is not None:
             weights = weights * own
+        rows = base if rounding is None else base.at(_redrawn(fitted, base, rounding, generator))
         before = numbers[number] if isinstance(numbers, Mapping) else number
         anew = all_rows and (refit.take_turn(before) or several)
         if anew:
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
-            refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
+            cells = x if rounding is None else torch.empty_like(x).index_copy(0, rows.order, rows.x)
+            refit.initialise(filled(fitted, cells, missing, seed)[drawn], generator)
         least = tolerance if tolerance is not None else ANEW_TOLERANCE if anew and several else TOLERANCE
         limit = least * refit.free_parameters()
         try:
-            table_of = base.reweighted(weights)
-            settled = settle(
-                refit,
-                table_of,
-                penalty,
-                steps=size.steps,
-                tolerance=limit,
-                refine=several and all_rows,
-                each=lambda _: ask(stop),
-            )
+            table_of = rows.reweighted(weights)
+            for again in range(1 if rounding is None else 2):
+                if again and rounding is not None:
+                    table_of = table_of.at(_redrawn(refit, table_of, rounding, generator))
+                settled = settle(
+                    refit,
+                    table_of,
+                    penalty,
+                    steps=size.steps,
+                    tolerance=limit,
+                    refine=several and all_rows and not again,
+                    each=lambda _: ask(stop),
+                )
         except GivenUp:
             return
         if not all_rows:
             refit.shrink_to(fitted, math.sqrt(size.rows / N))
         yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
+
+
+def _redrawn(model: GaussianFamily, table: EmTable, rounding: Rounding, generator: torch.Generator) -> Tensor:
+    """The sorted rows of a table with their rounded cells drawn anew from a model."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return redrawn_rows(model, table.x, table.missing, rounding, seed, mix64(table.order))
 
 
 def filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:

@@ -29,25 +29,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from vgi_cli.completers.base import never
-from vgi_cli.data import TensorTable, spread_rows
+from vgi_cli.data import Rounding, TensorTable, spread_rows
 from vgi_cli.errors import FitError
+from vgi_cli.maths.noise import mix64
 from vgi_cli.methods.base import EpochEnd, Events, Method, MethodConfig, Parts, PieceEnd, Standing, State
-from vgi_cli.methods.em.steps import NOT_BEGUN, REFINED, Begun, Step, em_step, iteration_in_pieces, parameters_of
+from vgi_cli.methods.em.steps import NOT_BEGUN, REFINED, Begun, Step, climb, em_step, iteration_in_pieces, parameters_of
 from vgi_cli.methods.optimisation import StepFailed
 from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
-from vgi_cli.ranges import Epochs, Positive, PseudoRows
+from vgi_cli.models.gaussian.gaussians import Penalty
+from vgi_cli.models.gaussian.rounded import SWEEPS, redrawn_rows
+from vgi_cli.ranges import Epochs, Positive, PseudoRows, Redraws
 from vgi_cli.ranks import Ranks
 
 BEGUN = "iteration/"
 """What stands before the names of tensors that belong to an iteration under way."""
+REDRAWS = 5
+"""Rounds of redrawn cells: what correlations lack falls to about a half in each."""
+REDRAWN_WORK = 1e10
+"""Multiplications that the redraws of a fit may take: beyond, cells stay spread evenly. Counted, never timed."""
 STARTING_CELLS = 1 << 20
 """Cells of the rows that a model starts from, where the table lies in files: bounds their memory."""
 
@@ -60,6 +67,8 @@ class EmConfig(MethodConfig):
     pooling     nu, pseudo-rows that pull each component's covariance to the common one; None: 2 (D + 2)
     floor       lambda, the variance floor
     accelerate  squared extrapolation on top of EM
+    redraws     how often the places of cells within their rounding are drawn anew; 0: they stay spread evenly; None:
+                REDRAWS where cells are wide, else 0
     """
 
     epochs: Epochs = 300
@@ -67,6 +76,7 @@ class EmConfig(MethodConfig):
     pooling: PseudoRows | None = None
     floor: Positive = 1e-3
     accelerate: bool = True
+    redraws: Redraws | None = None
 
 
 class Nearness:
@@ -87,11 +97,38 @@ class Nearness:
         self.share = 1.0 if gain <= self._tolerance else max(self.share, math.log(self._first / gain) / whole)
 
 
+def redraws_of(config: EmConfig, model: GaussianFamily, table: TensorTable) -> int:
+    """How often the rounded cells of a table are drawn anew while a model is fitted to it: as the settings say, where
+    there are such cells; a pure function of sizes. A table in files keeps its cells as they are."""
+    if table.rounding is None or table.scratch is not None:
+        return 0
+    if config.redraws is not None:
+        return config.redraws
+    work = float(table.N) * table.D**2 * model.gaussians.K * len(table.rounding.dims) * SWEEPS * REDRAWS
+    return REDRAWS if work <= REDRAWN_WORK else 0
+
+
+class Redrawing(NamedTuple):
+    """How the rounded cells of a fit's rows are drawn anew: what they stand for, how often, and the seed."""
+
+    rounding: Rounding
+    rounds: int
+    seed: int
+
+
 class EmState(State):
     """Parameters, the last objective and how far the fit came: EM has no other memory, but within an iteration on many
-    rows what it has summed of them (`begun`). `step`: one EM step."""
+    rows what it has summed of them (`begun`), and the cells that it has drawn anew (`rounds`: how often). `step`: one EM
+    step."""
 
-    def __init__(self, model: GaussianFamily, table: EmTable, config: EmConfig, step: Step = em_step) -> None:
+    def __init__(
+        self,
+        model: GaussianFamily,
+        table: EmTable,
+        config: EmConfig,
+        step: Step = em_step,
+        redrawing: Redrawing | None = None,
+    ) -> None:
         self.model: GaussianFamily = model
         self.step = step
         self.table = table
@@ -104,6 +141,25 @@ class EmState(State):
         self.converged = False
         self.nearness = Nearness(self.tolerance)
         self.begun = NOT_BEGUN
+        self.redrawing = redrawing
+        self.rounds = 0
+
+    @property
+    def rounds_to_come(self) -> int:
+        """How often cells will be drawn anew."""
+        return 0 if self.redrawing is None else self.redrawing.rounds - self.rounds
+
+    def redraw(self) -> None:
+        """Draw the rounded cells anew from the model, and go on from there."""
+        assert self.redrawing is not None
+        self.rounds += 1
+        seed = int(mix64(torch.tensor(self.redrawing.seed + self.rounds)))
+        keys = mix64(self.table.order)
+        x = redrawn_rows(self.model, self.table.x, self.table.missing, self.redrawing.rounding, seed, keys)
+        self.table = self.table.at(x)
+        self.objective = torch.full_like(self.objective, -torch.inf)
+        self.nearness = Nearness(self.tolerance)
+        self.converged = False
 
     def divide(self, ranks: Ranks) -> None:
         """Keep a share of the rows, where several processes fit these rows; before the first step."""
@@ -111,11 +167,15 @@ class EmState(State):
         ranks.agree(*self.model.state_dict().values())
 
     def chosen(self) -> dict[str, Any]:
-        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling}
+        rounds = 0 if self.redrawing is None else self.redrawing.rounds
+        return {"method.tolerance": self.tolerance, "method.pooling": self.penalty.pooling, "method.redraws": rounds}
 
     def parts(self) -> Parts:
         progress = torch.tensor([self.epoch, int(self.converged)], dtype=torch.int64)
         state = {"progress": progress, "objective": self.objective.clone()} | _tensors(self.begun)
+        if self.redrawing is not None and self.rounds:
+            cells = self.table.x[:, self.redrawing.rounding.dims]
+            state |= {"rounds": torch.tensor(self.rounds), "rounded": cells.contiguous()}
         model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         if self.begun.points:
             model |= parameters_of(self.model, self.begun.points[0])
@@ -127,19 +187,33 @@ class EmState(State):
         self.converged = bool(converged)
         self.objective = parts["state"]["objective"].to(torch.float64).reshape(())
         self.begun = _begun(parts["state"])
+        if self.redrawing is not None and "rounds" in parts["state"]:
+            self.rounds = int(parts["state"]["rounds"])
+            x = self.table.x.clone()
+            x[:, self.redrawing.rounding.dims] = parts["state"]["rounded"].to(x)
+            self.table = self.table.at(x)
 
     def standing(self) -> Standing:
         """By how near the fit is to convergence; that it may be cut off by `epochs` comes on top."""
-        share = max(self.nearness.share, self.epoch / max(self.epochs, 1))
+        near = (self.rounds + self.nearness.share) / (self.rounds + self.rounds_to_come + 1)
+        share = max(near, self.epoch / max(self.epochs, 1))
         return Standing(1.0 if self.converged else share, self.epoch, None, "iterations")
 
 
 def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
     """State before the first step of exact EM. Raises FitError when nothing is observed."""
-    return begin(model, table, config, generator, em_step)
+    return begin(model, table, config, generator, em_step, redraw=True)
 
 
-def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
+def begin(
+    model: Model,
+    table: TensorTable,
+    config: EmConfig,
+    generator: torch.Generator,
+    step: Step,
+    *,
+    redraw: bool = False,
+) -> EmState:
     """EM works in float64, whatever the precision of the model so far; rows that are not used do not enter.
 
     The model starts from rows completed by draws under one Gaussian (of a table in files, from some of its rows: see
@@ -153,7 +227,10 @@ def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.G
     some = table if table.scratch is None else table.rows(spread_rows(table.N, starting_rows(table.D)))
     family.initialise(completed(some, generator), generator)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
-    return EmState(family, rows, config, step)
+    redrawing = None
+    if redraw and table.rounding is not None and (rounds := redraws_of(config, family, table)):
+        redrawing = Redrawing(table.rounding, rounds, int(torch.randint(2**62, (), generator=generator)))
+    return EmState(family, rows, config, step, redrawing)
 
 
 def starting_rows(D: int) -> int:
@@ -182,7 +259,28 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
         state.epoch += 1
         if state.epoch in REFINED:
             state.model.refine(state.table, state.penalty)
+        if state.converged and state.rounds_to_come:
+            state.redraw()
         yield EpochEnd(state.epoch, {"objective": value.objective.item(), "loglik": (value.loglik / rows).item()})
+
+
+def climb_rounded(
+    model: GaussianFamily,
+    table: TensorTable,
+    rows: EmTable,
+    penalty: Penalty,
+    config: EmConfig,
+    tolerance: float,
+    generator: torch.Generator,
+    each: Callable[[int], None],
+) -> None:
+    """Climb in place as a fit does, its redraws among that; `rows`: the same table, sorted. `each`: see `climb`."""
+    climb(model, rows, penalty, epochs=config.epochs, tolerance=tolerance, each=each)
+    for _ in range(redraws_of(config, model, table)):
+        assert table.rounding is not None
+        seed = int(torch.randint(2**62, (), generator=generator))
+        rows = rows.at(redrawn_rows(model, rows.x, rows.missing, table.rounding, seed, mix64(rows.order)))
+        climb(model, rows, penalty, epochs=config.epochs, tolerance=tolerance, each=each)
 
 
 def _iteration(state: EmState) -> Generator[PieceEnd, None, EmValue]:

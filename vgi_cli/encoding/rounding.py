@@ -1,0 +1,66 @@
+"""What the cells of rounded columns stand for: a whole number for all that rounds to it, a spike for its room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+from torch import Tensor
+
+from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.numerals import Floats
+
+WIDE = 0.25
+"""Mean width of the cells of a column, in its standard deviations, from which on they count: noise that is spread evenly
+over cells of this width adds half a hundredth to the variance of a column."""
+QUANTILES = 64
+"""Of a normal column, at which the width of its cells is looked at."""
+SLACK = 4e-6
+"""What float32 arithmetic may add to an encoded value of size 1."""
+
+
+@dataclass(frozen=True)
+class RoundedCells:
+    """The columns whose cells are wide, each with its dimension."""
+
+    columns: tuple[tuple[int, ModelledColumn], ...]
+
+    @property
+    def dims(self) -> Sequence[int]:
+        """Their dimensions, ascending."""
+        return [dim for dim, _ in self.columns]
+
+    def ends(self, x: Tensor, /) -> tuple[Tensor, Tensor]:
+        """The least and the greatest value [R, n] that is read back as each cell of rows x [R, D]."""
+        z = x.detach().to("cpu", torch.float64).numpy()
+        low, high = (np.empty((len(z), len(self.columns))) for _ in range(2))
+        for place, (dim, column) in enumerate(self.columns):
+            low[:, place], high[:, place] = _ends(column, z[:, dim])
+            own, slack = z[:, dim], SLACK * (1 + np.abs(z[:, dim]))
+            outside = (own < low[:, place] - slack) | (own > high[:, place] + slack)
+            low[outside, place] = high[outside, place] = own[outside]
+        return torch.from_numpy(low), torch.from_numpy(high)
+
+
+def _ends(column: ModelledColumn, z: Floats) -> tuple[Floats, Floats]:
+    """[n] the ends of the cells in which encoded values z [n] lie."""
+    codes = column.decode(z[:, None])
+    least, most = (column.encode(codes, np.full((len(z), 1), u))[:, 0] for u in (0.0, 1.0))
+    return least, most
+
+
+def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells | None:
+    """What the cells of columns (with their dimensions) stand for; None where no column has wide cells."""
+    z = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    found = []
+    for dims, column in columns:
+        if not column.noisy or column.width != 1:
+            continue
+        low, high = column.box()[:, 0]
+        least, most = _ends(column, np.clip(z, low, high))
+        if (most - least).mean() >= WIDE:
+            found.append((dims.start, column))
+    return RoundedCells(tuple(found)) if found else None
