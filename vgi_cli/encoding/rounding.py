@@ -14,8 +14,8 @@ from vgi_cli.columns.base import ModelledColumn
 from vgi_cli.columns.numerals import Floats
 
 WIDE = 0.25
-"""Mean width of the cells of a column, in its standard deviations, from which on they count: noise that is spread evenly
-over cells of this width adds half a hundredth to the variance of a column."""
+"""Mean width of the cells of a column, in its standard deviations, from which on they count: noise that is spread
+evenly over cells of this width adds half a hundredth to the variance of a column."""
 QUANTILES = 64
 """Of a normal column, at which the width of its cells is looked at."""
 SLACK = 4e-6

@@ -9,6 +9,9 @@ filled by a draw under the fitted model (that draw is the warm part: no quick Ga
 tables this is what brings the coverage of a mixture's imputations to its nominal value, and it lowers their CRPS as any
 averaging over unstable fits does (docs/research/defaults.md).
 
+Rounded cells are drawn anew within their rounding from the fitted model, before each refit: where in their cells they
+lie is as unknown as the holes are.
+
 When it ends. One standard error of one parameter is worth half a nat of the whole table's log-likelihood, whatever the
 number of rows: a tolerance a row, as a fit has, would leave refits of large tables where they started. So a refit has
 settled when its last steps gain less than TOLERANCE nats a parameter in all; in a hundredth of a standard error's
@@ -149,18 +152,15 @@ def refits(
         limit = least * refit.free_parameters()
         try:
             table_of = rows.reweighted(weights)
-            for again in range(1 if rounding is None else 2):
-                if again and rounding is not None:
-                    table_of = table_of.at(_redrawn(refit, table_of, rounding, generator))
-                settled = settle(
-                    refit,
-                    table_of,
-                    penalty,
-                    steps=size.steps,
-                    tolerance=limit,
-                    refine=several and all_rows and not again,
-                    each=lambda _: ask(stop),
-                )
+            settled = settle(
+                refit,
+                table_of,
+                penalty,
+                steps=size.steps,
+                tolerance=limit,
+                refine=several and all_rows,
+                each=lambda _: ask(stop),
+            )
         except GivenUp:
             return
         if not all_rows:

@@ -118,8 +118,8 @@ class Redrawing(NamedTuple):
 
 class EmState(State):
     """Parameters, the last objective and how far the fit came: EM has no other memory, but within an iteration on many
-    rows what it has summed of them (`begun`), and the cells that it has drawn anew (`rounds`: how often). `step`: one EM
-    step."""
+    rows what it has summed of them (`begun`), and the cells that it has drawn anew (`rounds`: how often). `step`: one
+    EM step."""
 
     def __init__(
         self,

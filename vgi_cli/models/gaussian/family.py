@@ -179,6 +179,19 @@ class Components(NamedTuple):
     logdet: Tensor
 
 
+class NumbersGiven(NamedTuple):
+    """The continuous dimensions of rows, each with its own weights of the components.
+
+    dims        their places in a row
+    components  log_weights [R, K] up to a constant of the row; the others as ever, of those dimensions
+    shift       [R, D'] by how much the levels shift them; None: they do not
+    """
+
+    dims: list[int]
+    components: Components
+    shift: Tensor | None = None
+
+
 class ColumnLaw(NamedTuple):
     """x_j given every other column: a mixture of K normals with log weights, means and standard deviations [R, K]."""
 
@@ -327,6 +340,12 @@ class GaussianFamily(Marginal):
     def cell_laws(self) -> CellLaws:
         """The laws of single cells given the rest of their row, in float64."""
         return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
+
+    def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
+        """The continuous dimensions of completed rows x [R, D] given their observed levels, in float64; where levels
+        shift them, given all levels. missing [R, D]."""
+        parts = Components(*(part.to(torch.float64) for part in self.components()))
+        return NumbersGiven(list(range(x.shape[1])), parts._replace(log_weights=parts.log_weights.expand(len(x), -1)))
 
     def components(self) -> Components:
         """The mixture in dense form; of mixed rows the Gaussians of their continuous dimensions alone."""

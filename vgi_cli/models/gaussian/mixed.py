@@ -91,6 +91,11 @@ class Mixed(Gaussians):
         distinct, of_row = distinct_rows(levels + 1, [n + 1 for n in counts])
         return DistinctLevels(levels, levels < 0, evidence((distinct - 1).clamp(min=0), distinct == 0, counts), of_row)
 
+    def level_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
+        """[R, K] log probability of the observed levels of rows x [R, D] in each component; missing [R, D]."""
+        seen = self.distinct(torch.where(missing[:, self.discrete], -1, self.levels_of(x)))
+        return self.categories.see(seen.evidence).log_prob[seen.of_row]
+
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
         each = 3 * sum(forest.levels) + 2 * sum(forest.rows)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
 from vgi_cli.models.gaussian.factors import FactorGaussians
-from vgi_cli.models.gaussian.family import CellLaws, EmTable, GaussianFamily
+from vgi_cli.models.gaussian.family import CellLaws, EmTable, GaussianFamily, NumbersGiven
 from vgi_cli.models.gaussian.full import FullGaussians
 from vgi_cli.models.gaussian.gaussians import Gaussians, Penalty
 from vgi_cli.models.gaussian.mixed import Mixed, MixedCellLaws
@@ -228,6 +228,16 @@ class GaussianMixture(GaussianFamily):
         if isinstance(self.gaussians, Mixed):
             return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         return super().cell_laws()
+
+    def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
+        numbers, mixed = super().given_levels(x, missing), self.gaussians
+        if not isinstance(mixed, Mixed):
+            return numbers
+        shift = mixed.moved(mixed.levels_of(x)) if isinstance(mixed, Shifted) and mixed.places else None
+        unknown = missing if shift is None else torch.zeros_like(missing)
+        parts, levels = numbers.components, mixed.level_log_prob(x, unknown).to(torch.float64)
+        weighted = parts._replace(log_weights=parts.log_weights + levels)
+        return NumbersGiven(mixed.continuous.tolist(), weighted, None if shift is None else shift.to(torch.float64))
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()
