@@ -126,8 +126,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     print(
-        "| answers | rows | method | correlation in a group | alpha | slope of y | its interval covers | CRPS | in range "
-        "| CPU s |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"
+        "| answers | rows | method | correlation in a group | alpha | slope of y | its interval covers | CRPS "
+        "| in range | CPU s |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|"
     )
     for shape in CUTS:
         truth = slope(answers(TRUTH_ROWS, shape, np.random.default_rng(1)))[0]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
@@ -54,7 +53,7 @@ def _ends(column: ModelledColumn, z: Floats) -> tuple[Floats, Floats]:
 
 def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells | None:
     """What the cells of columns (with their dimensions) stand for; None where no column has wide cells."""
-    z = ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    z = torch.special.ndtri((torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES).numpy()
     found = []
     for dims, column in columns:
         if not column.noisy or column.width != 1:

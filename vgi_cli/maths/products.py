@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -13,9 +14,14 @@ Products = Literal["float32", "bfloat16"]
 sums of many products far less). Sums and results are float32 in either case."""
 
 
+@functools.cache
 def available() -> bool:
-    """Whether this processor multiplies bfloat16 numbers."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    """Whether products are rounded where that is asked for: on some processors that have such products torch has none."""
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return False
+    x = torch.full((256, 256), 1 + 2.0**-12)  # 1 in bfloat16
+    with rounded("bfloat16"):
+        return bool((x @ x == 256).all())
 
 
 @contextmanager

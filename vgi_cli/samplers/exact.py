@@ -33,7 +33,7 @@ class ExactImputer(Imputer):
     """
 
     def __init__(
-        self, models: Sequence[Marginal], rounding: Rounding | None = None, attempts: int = 12, sweeps: int = 10
+        self, models: Sequence[Marginal], attempts: int = 12, sweeps: int = 10, rounding: Rounding | None = None
     ) -> None:
         if not models:
             raise ValueError("ExactImputer needs at least one model")
@@ -130,4 +130,4 @@ class ExactImputer(Imputer):
 
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
-    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models], fitted.rounding)
+    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models], rounding=fitted.rounding)

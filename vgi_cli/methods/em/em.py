@@ -202,7 +202,7 @@ class EmState(State):
 
 def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator) -> EmState:
     """State before the first step of exact EM. Raises FitError when nothing is observed."""
-    return begin(model, table, config, generator, em_step, redraw=True)
+    return begin(model, table, config, generator, em_step)
 
 
 def begin(
@@ -211,8 +211,6 @@ def begin(
     config: EmConfig,
     generator: torch.Generator,
     step: Step,
-    *,
-    redraw: bool = False,
 ) -> EmState:
     """EM works in float64, whatever the precision of the model so far; rows that are not used do not enter.
 
@@ -228,7 +226,7 @@ def begin(
     family.initialise(completed(some, generator), generator)
     rows = em_table(table.x, table.missing, table.relative_weight, table.scratch)
     redrawing = None
-    if redraw and table.rounding is not None and (rounds := redraws_of(config, family, table)):
+    if table.rounding is not None and (rounds := redraws_of(config, family, table)):
         redrawing = Redrawing(table.rounding, rounds, int(torch.randint(2**62, (), generator=generator)))
     return EmState(family, rows, config, step, redrawing)
 
