@@ -413,6 +413,11 @@ class ModelledColumn(Column):
         `pooled` column one of the codes that share a value). What lies in the `box` up to the
         rounding of float32 gives an admissible cell."""
 
+    def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
+        """[n, width] the least and the greatest encoded value of the cells in which values z [n, width] lie: itself
+        where a cell is one value."""
+        return z, z
+
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
         """[.., width] what the same cells, spread by the same noise, are encoded as by this column in another schema of
         the same table, which bends its numbers by another transform: a continuous increasing function of z [.., width]

@@ -154,6 +154,9 @@ class Moment(ModelledColumn):
     def decode(self, z: Floats) -> Floats:
         return self.clock.snap(self.number.decode(z))
 
+    def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
+        return self.number.cell_ends(z)
+
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
         if not isinstance(other, Moment) or self.clock != other.clock:
             return None

@@ -255,13 +255,25 @@ class Number(ModelledColumn):
         """The exact inverse of `encode` on values of a lattice, up to float64 rounding elsewhere. What lies in the box
         up to the rounding of float32 decodes into the bounds; what lies further out is not touched."""
         z = z[..., 0]
-        values = self.codec.decode(z)
+        values = self._cell(z)
         if self.levels:
-            return levels_at(values, self.levels)
-        values = off_gaps(self.snap(squeezed(values, self.spikes)), self.gaps)
+            return values
+        values = off_gaps(values, self.gaps)
         low, high = self.box()[:, 0].tolist()
         inside = (z >= low - ROUNDING * (1 + abs(low))) & (z <= high + ROUNDING * (1 + abs(high)))
         return np.where(inside, np.clip(values, *self.ends), values)
+
+    def _cell(self, z: Floats) -> Floats:
+        """The value of the column that an encoded one z [..] rounds to, a fill or not."""
+        values = self.codec.decode(z)
+        return levels_at(values, self.levels) if self.levels else self.snap(squeezed(values, self.spikes))
+
+    def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
+        if not self.noisy:
+            return z, z
+        values = self._cell(z[:, 0])
+        low, high = (self.encode(values, np.full(z.shape, u)) for u in (0.0, 1.0))
+        return low, high
 
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
         spread = ("lattice", "dequantise", "spikes", "levels")  # what a cell is before it is scaled

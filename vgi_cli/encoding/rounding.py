@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
-from vgi_cli.columns.numerals import Floats
 
 WIDE = 0.25
 """Mean width of the cells of a column, in its standard deviations, from which on they count: noise that is spread
@@ -37,18 +36,12 @@ class RoundedCells:
         z = x.detach().to("cpu", torch.float64).numpy()
         low, high = (np.empty((len(z), len(self.columns))) for _ in range(2))
         for place, (dim, column) in enumerate(self.columns):
-            low[:, place], high[:, place] = _ends(column, z[:, dim])
+            least, most = column.cell_ends(z[:, dim : dim + 1])
+            low[:, place], high[:, place] = least[:, 0], most[:, 0]
             own, slack = z[:, dim], SLACK * (1 + np.abs(z[:, dim]))
             outside = (own < low[:, place] - slack) | (own > high[:, place] + slack)
             low[outside, place] = high[outside, place] = own[outside]
         return torch.from_numpy(low), torch.from_numpy(high)
-
-
-def _ends(column: ModelledColumn, z: Floats) -> tuple[Floats, Floats]:
-    """[n] the ends of the cells in which encoded values z [n] lie."""
-    codes = column.decode(z[:, None])
-    least, most = (column.encode(codes, np.full((len(z), 1), u))[:, 0] for u in (0.0, 1.0))
-    return least, most
 
 
 def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells | None:
@@ -59,7 +52,7 @@ def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells
         if not column.noisy or column.width != 1:
             continue
         low, high = column.box()[:, 0]
-        least, most = _ends(column, np.clip(z, low, high))
+        least, most = column.cell_ends(np.clip(z, low, high)[:, None])
         if (most - least).mean() >= WIDE:
             found.append((dims.start, column))
     return RoundedCells(tuple(found)) if found else None

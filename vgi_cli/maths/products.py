@@ -16,7 +16,7 @@ sums of many products far less). Sums and results are float32 in either case."""
 
 @functools.cache
 def available() -> bool:
-    """Whether products are rounded where that is asked for: on some processors that have such products torch has none."""
+    """Whether products are rounded where that is asked for: on some processors with such products torch has none."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
     x = torch.full((256, 256), 1 + 2.0**-12)  # 1 in bfloat16

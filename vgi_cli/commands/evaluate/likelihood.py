@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vgi_cli.commands.requests import ScoringRequest
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
+from vgi_cli.encoding.rounding import rounding_of
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.estimate import Cells, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.ladder import Budget
@@ -27,6 +28,7 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, TimeUp, giving_up
 from vgi_cli.maths.noise import mix64
+from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
@@ -131,6 +133,9 @@ def log_likelihood(
     if fitted.marginal:
         model = copy.deepcopy(model).double()
     dtype = next(model.parameters()).dtype
+    rounding = None  # of mixtures of Gaussians: rounded cells count by their probability
+    if isinstance(model, GaussianFamily) and not model.shifted_by_levels:
+        rounding = rounding_of(zip(fitted.schema.layout.slices, fitted.schema.encoded, strict=True))
     draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
     count = DEQUANTISATION_DRAWS if rounded else 1
     shares = log_share(table, fitted.schema)
@@ -149,7 +154,10 @@ def log_likelihood(
                 order = rows_in_turn(N, most, estimated or bool(limit), seed, "rows")
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
-            volume = log_volume(missing, x, fitted.schema) + shares[order]
+            apart = missing.clone()
+            if rounding is not None:
+                apart[:, rounding.dims] = True
+            volume = log_volume(apart, x, fitted.schema) + shares[order]
             draws.append(Encoded(x.to(device, dtype), volume.to(device)))
     holes = missing.to(device)
     proposals: Any = None
@@ -185,6 +193,7 @@ def log_likelihood(
                         seed=seed,
                         rows=keys[some],
                         progress=watch(size),
+                        rounding=rounding,
                     )
                 )
             except OutOfTime:

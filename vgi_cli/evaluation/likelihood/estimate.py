@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
 from vgi_cli.conditionals.base import Conditionals
+from vgi_cli.data import Rounding
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.annealing import Annealer
 from vgi_cli.evaluation.likelihood.importance import EncoderProposal, better_proposal, importance_weighted
@@ -36,6 +37,8 @@ from vgi_cli.evaluation.likelihood.univariate import MixtureConditionals
 from vgi_cli.maths.joint import fit_joint
 from vgi_cli.maths.noise import KeyedNoise, mix64
 from vgi_cli.models.base import Latent, Marginal, Model
+from vgi_cli.models.gaussian.family import GaussianFamily
+from vgi_cli.models.gaussian.rounded import log_cells
 from vgi_cli.samplers.base import frozen
 
 MIN_PARTICLES = 16
@@ -96,6 +99,7 @@ def observed_log_prob(
     seed: int = 0,
     rows: Tensor | None = None,
     progress: Progress = silent,
+    rounding: Rounding | None = None,
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
@@ -104,8 +108,8 @@ def observed_log_prob(
     importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any; where
     rows come in pieces, `prepared` makes of them what all pieces have in common. `rows` [R] int64 keys the randomness
     (default: row numbers), so that the same rows meet the same numbers under two models; `progress` is told how much of
-    an estimate is done, and what it raises ends it. Raises UsageError when log p is only a bound and no estimator is
-    known for it.
+    an estimate is done, and what it raises ends it. `rounding`: of a mixture of Gaussians, whose rounded cells then
+    count by their probability. Raises UsageError when log p is only a bound and no estimator is known for it.
     """
     budget = budget or Budget()
     if len(x) == 0:
@@ -118,6 +122,10 @@ def observed_log_prob(
             return importance_weighted(model, proposal, x, missing, noise, budget.batch, progress)
     if not isinstance(model, Marginal):
         return annealed(model, proposals, Cells.plain(x, missing, rows), budget, seed, progress)
+    if rounding is not None:
+        noise = KeyedNoise(seed, _numbered(x), rows, torch.tensor([0], device=x.device), "rounded cells")
+        with frozen(model):
+            return LogLik(log_cells(cast(GaussianFamily, model), x, missing, rounding, noise), "exact")
     with frozen(model):
         parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
         return LogLik(torch.cat(parts).double(), "exact")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vgi_cli.data import Rounding
 from vgi_cli.evaluation.likelihood import importance
 from vgi_cli.evaluation.likelihood.estimate import (
     Cells,
@@ -61,11 +62,13 @@ def data_log_prob(
     seed: int = 0,
     progress: Progress = silent,
     rows: Tensor | None = None,
+    rounding: Rounding | None = None,
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
-    `proposals`, `rows`: as in `observed_log_prob`. With several draws the particles (or draws of the
-    latents) are shared out among them (at least MIN_PARTICLES each): the average over both is what is unbiased.
+    `proposals`, `rows`, `rounding`: as in `observed_log_prob` (`log_volume` is then that of the other cells). With
+    several draws the particles (or draws of the latents) are shared out among them (at least MIN_PARTICLES each): the
+    average over both is what is unbiased.
     """
     budget = budget or Budget()
     volumes = torch.stack([draw.log_volume.double() for draw in draws])
@@ -84,6 +87,7 @@ def data_log_prob(
             seed=seed + i,
             rows=rows,
             progress=_share(progress, i, len(draws)),
+            rounding=rounding,
         )
         for i, draw in enumerate(draws)
     ]

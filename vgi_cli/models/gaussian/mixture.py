@@ -229,6 +229,10 @@ class GaussianMixture(GaussianFamily):
             return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         return super().cell_laws()
 
+    @property
+    def shifted_by_levels(self) -> bool:
+        return isinstance(self.gaussians, Shifted) and bool(self.gaussians.places)
+
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         numbers, mixed = super().given_levels(x, missing), self.gaussians
         if not isinstance(mixed, Mixed):

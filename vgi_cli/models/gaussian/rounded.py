@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.data import Rounding
+from vgi_cli.maths.gaussian import LOG_2PI
 from vgi_cli.maths.noise import KeyedNoise, numbered
-from vgi_cli.maths.truncated import truncated_normal
+from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_normal
 from vgi_cli.models.gaussian.family import GaussianFamily, NumbersGiven
 
 SWEEPS = 5
@@ -95,4 +96,59 @@ def redrawn_rows(
         rows = slice(start, start + ROWS)
         noise = KeyedNoise(seed, names, keys[rows], torch.tensor([0]))
         parts.append(redrawn(model, x[rows], missing[rows], rounding, noise))
+    return torch.cat(parts)
+
+
+CELLS = 1 << 22
+"""Elements of the triangles of rows that are looked at together: bounds the memory."""
+
+
+@torch.no_grad()
+def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, noise: KeyedNoise) -> Tensor:
+    """[R] log p(observed cells), nats: of rounded cells the probability, of the others the density, encoded; from one
+    draw of the noise, of which the average over draws of p is without bias (the sampler of Geweke 1991, Hajivassiliou
+    and McFadden 1998, and Keane 1994, for mixtures of normals).
+
+    x, missing [R, D]; a model whose numbers are shifted by levels has no such estimate: ValueError.
+    """
+    if model.shifted_by_levels:
+        raise ValueError("levels shift the numbers")
+    low, high = (ends.to(x.device) for ends in rounding.ends(x))
+    given = model.given_levels(x, missing)
+    (log_weights, mean, precision, _), R = given.components, len(x)
+    wide = [j for j in given.dims if j in set(rounding.dims)]
+    order = [j for j in given.dims if j not in set(wide)] + wide
+    place = torch.tensor([given.dims.index(j) for j in order], dtype=torch.int64, device=x.device)
+    covariance = torch.linalg.inv(precision)[:, place][:, :, place]
+    mean, first = mean[:, place], len(order) - len(wide)
+    values, absent = x[:, order].to(torch.float64), missing[:, order]
+    own = [rounding.dims.index(j) for j in wide]
+    u, choice = noise.uniform()[0][:, order], noise.at("component").uniform()[0][:, order]
+    parts = [log_weights.new_empty(0)]
+    for rows in torch.arange(R, device=x.device).split(max(1, CELLS // (len(mean) * max(len(order), 1) ** 2))):
+        known = ~absent[rows]
+        both = known[:, None, :, None] & known[:, None, None, :]
+        filled = torch.where(both, covariance, 0.0) + torch.diag_embed((~known).to(torch.float64))[:, None]
+        triangle = torch.linalg.cholesky(filled)  # [R, K, D', D']
+        residual = torch.where(known[:, None, :first], values[rows][:, None, :first] - mean[:, :first], 0.0)
+        begun = torch.linalg.solve_triangular(triangle[:, :, :first, :first], residual[..., None], upper=False)[..., 0]
+        widths = triangle.diagonal(dim1=-2, dim2=-1)
+        density = -0.5 * begun.square() - widths[..., :first].log() - 0.5 * LOG_2PI
+        weight = log_weights[rows] + torch.where(known[:, None, :first], density, 0.0).sum(-1)
+        total = torch.logsumexp(weight, -1)
+        steps = list(begun.unbind(-1))
+        for i, at in enumerate(own, first):
+            before = torch.stack(steps, -1) if steps else weight.new_empty(*weight.shape, 0)
+            centre, width = mean[:, i] + (triangle[:, :, i, :i] * before).sum(-1), widths[..., i]
+            a = (low[rows, at][:, None] - centre) / width
+            b = (high[rows, at][:, None] - centre) / width
+            inside = torch.where(known[:, i, None], log_mass(a, b), 0.0)
+            total = total + torch.logsumexp(weight + inside, -1) - torch.logsumexp(weight, -1)
+            drawn = truncated_mixture(
+                torch.log_softmax(weight, -1), centre, width, low[rows, at], high[rows, at], choice[rows, i], u[rows, i]
+            )
+            step = torch.where(known[:, i, None], (drawn[:, None] - centre) / width, 0.0)
+            weight = weight + torch.where(known[:, i, None], -0.5 * step.square() - width.log(), 0.0)
+            steps.append(step)
+        parts.append(total)
     return torch.cat(parts)
