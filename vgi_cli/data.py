@@ -102,9 +102,9 @@ class TensorTable(NamedTuple):
             return self
         weight = None if self.weight is None else self.weight[index]
         if len(index) * self.D * (self.x.element_size() + 1) <= FEW_BYTES:
-            return TensorTable(self.x[index], self.missing[index], self.layout, weight)
+            return TensorTable(self.x[index], self.missing[index], self.layout, weight, rounding=self.rounding)
         x, missing = scratch.rows(self.x, index), scratch.rows(self.missing, index)
-        return TensorTable(x, missing, self.layout, weight, scratch)
+        return TensorTable(x, missing, self.layout, weight, scratch, self.rounding)
 
 
 def make_table(x: Tensor, missing: Tensor, layout: Layout | None = None) -> TensorTable:

@@ -87,7 +87,8 @@ def encode_in_files(
         x[rows], missing[rows], keys[rows] = part.table.x, part.table.missing, part.keys
         if progress is not None:
             progress(rows.stop / table.N)
-    return Encoded(TensorTable(x, missing, layout, scratch=scratch), keys)
+    rounding = rounding_of(zip(layout.slices, schema.encoded, strict=True))
+    return Encoded(TensorTable(x, missing, layout, scratch=scratch, rounding=rounding), keys)
 
 
 class Respread:

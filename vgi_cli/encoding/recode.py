@@ -60,7 +60,7 @@ class Recoder:
         x = table.scratch.zeros(*table.x.shape, dtype=table.x.dtype)
         for part in pieces(table.N, table.D * table.x.element_size()):
             x[part] = torch.where(table.missing[part], 0.0, self(table.x[part]))
-        return table._replace(x=x)
+        return table._replace(x=x, rounding=self.rounding)
 
 
 NO_RECODERS: Mapping[str, Recoder] = MappingProxyType({})

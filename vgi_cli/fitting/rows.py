@@ -18,6 +18,7 @@ from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
+from vgi_cli.encoding.rounding import rounding_of
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.tables import inferred, row_weights
@@ -245,7 +246,9 @@ def rows_of(
 def kept_rows(run: RunFolder, table: TableInFiles, schema: Schema) -> Rows:
     """The encoded rows of the table that a run keeps, as `rows_of` gave them. RunError where it cannot."""
     found = run.encoded(Scratch(table.folder))
-    encoded = TensorTable(found["x"], found["missing"], schema.layout, scratch=Scratch(table.folder))
+    rounding = rounding_of(zip(schema.layout.slices, schema.encoded, strict=True))
+    scratch = Scratch(table.folder)
+    encoded = TensorTable(found["x"], found["missing"], schema.layout, scratch=scratch, rounding=rounding)
     return Rows(encoded, found["keys"], torch.arange(table.N), EncodedTable(table, schema))
 
 

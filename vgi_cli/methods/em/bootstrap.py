@@ -39,12 +39,12 @@ import torch
 from torch import Tensor
 
 from vgi_cli.completers.base import GivenUp, ask, never
-from vgi_cli.data import Rounding, TensorTable
-from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
+from vgi_cli.data import TensorTable
+from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.em import EmConfig, redraws_of
 from vgi_cli.methods.em.steps import settle
-from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, em_table, step_work
-from vgi_cli.models.gaussian.rounded import redrawn_rows
+from vgi_cli.models.gaussian.family import GaussianFamily, em_table, step_work
+from vgi_cli.models.gaussian.rounded import redrawn_table
 
 Kind = Literal["multinomial", "bayesian"]
 
@@ -140,18 +140,19 @@ def refits(
         weights = row_weights(N, size.kind, generator, min(size.rows, N))
         if own is not None:
             weights = weights * own
-        rows = base if rounding is None else base.at(_redrawn(fitted, base, rounding, generator))
         before = numbers[number] if isinstance(numbers, Mapping) else number
         anew = all_rows and (refit.take_turn(before) or several)
         if anew:
             seed = int(torch.randint(2**62, (), generator=generator))
             drawn = torch.multinomial(weights, N, replacement=True, generator=generator)
-            cells = x if rounding is None else torch.empty_like(x).index_copy(0, rows.order, rows.x)
-            refit.initialise(filled(fitted, cells, missing, seed)[drawn], generator)
+            refit.initialise(filled(fitted, x, missing, seed)[drawn], generator)
         least = tolerance if tolerance is not None else ANEW_TOLERANCE if anew and several else TOLERANCE
         limit = least * refit.free_parameters()
         try:
-            table_of = rows.reweighted(weights)
+            table_of = base.reweighted(weights)
+            if rounding is not None:
+                seed = int(torch.randint(2**62, (), generator=generator))
+                table_of = redrawn_table(fitted, table_of, rounding, seed)
             settled = settle(
                 refit,
                 table_of,
@@ -166,12 +167,6 @@ def refits(
         if not all_rows:
             refit.shrink_to(fitted, math.sqrt(size.rows / N))
         yield Refit({name: value.detach().clone() for name, value in refit.state_dict().items()}, settled)
-
-
-def _redrawn(model: GaussianFamily, table: EmTable, rounding: Rounding, generator: torch.Generator) -> Tensor:
-    """The sorted rows of a table with their rounded cells drawn anew from a model."""
-    seed = int(torch.randint(2**62, (), generator=generator))
-    return redrawn_rows(model, table.x, table.missing, rounding, seed, mix64(table.order))
 
 
 def filled(model: GaussianFamily, x: Tensor, missing: Tensor, seed: int) -> Tensor:

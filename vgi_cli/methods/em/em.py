@@ -45,7 +45,7 @@ from vgi_cli.methods.start import INITIAL_ROWS, gaussian_draws
 from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily, Sums, em_table
 from vgi_cli.models.gaussian.gaussians import Penalty
-from vgi_cli.models.gaussian.rounded import SWEEPS, redrawn_rows
+from vgi_cli.models.gaussian.rounded import SWEEPS, redrawn_table
 from vgi_cli.ranges import Epochs, Positive, PseudoRows, Redraws
 from vgi_cli.ranks import Ranks
 
@@ -99,8 +99,8 @@ class Nearness:
 
 def redraws_of(config: EmConfig, model: GaussianFamily, table: TensorTable) -> int:
     """How often the rounded cells of a table are drawn anew while a model is fitted to it: as the settings say, where
-    there are such cells; a pure function of sizes. A table in files keeps its cells as they are."""
-    if table.rounding is None or table.scratch is not None:
+    there are such cells; a pure function of sizes."""
+    if table.rounding is None:
         return 0
     if config.redraws is not None:
         return config.redraws
@@ -154,9 +154,7 @@ class EmState(State):
         assert self.redrawing is not None
         self.rounds += 1
         seed = int(mix64(torch.tensor(self.redrawing.seed + self.rounds)))
-        keys = mix64(self.table.order)
-        x = redrawn_rows(self.model, self.table.x, self.table.missing, self.redrawing.rounding, seed, keys)
-        self.table = self.table.at(x)
+        self.table = redrawn_table(self.model, self.table, self.redrawing.rounding, seed)
         self.objective = torch.full_like(self.objective, -torch.inf)
         self.nearness = Nearness(self.tolerance)
         self.converged = False
@@ -189,7 +187,7 @@ class EmState(State):
         self.begun = _begun(parts["state"])
         if self.redrawing is not None and "rounds" in parts["state"]:
             self.rounds = int(parts["state"]["rounds"])
-            x = self.table.x.clone()
+            x = self.table.x if self.table.scratch is not None else self.table.x.clone()
             x[:, self.redrawing.rounding.dims] = parts["state"]["rounded"].to(x)
             self.table = self.table.at(x)
 
@@ -277,7 +275,7 @@ def climb_rounded(
     for _ in range(redraws_of(config, model, table)):
         assert table.rounding is not None
         seed = int(torch.randint(2**62, (), generator=generator))
-        rows = rows.at(redrawn_rows(model, rows.x, rows.missing, table.rounding, seed, mix64(rows.order)))
+        rows = redrawn_table(model, rows, table.rounding, seed)
         climb(model, rows, penalty, epochs=config.epochs, tolerance=tolerance, each=each)
 
 

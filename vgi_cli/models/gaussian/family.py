@@ -67,11 +67,6 @@ class EmTable(NamedTuple):
         """The sum of all weights."""
         return self.ranks.total(self.weights.sum())[0]
 
-    @property
-    def missing(self) -> Tensor:
-        """[N, D] the holes of the sorted rows."""
-        return self.patterns.missing[self.patterns.of_row]
-
     def at(self, x: Tensor) -> EmTable:
         """The same rows with other observed cells: x [N, D], sorted as these are."""
         return self._replace(x=x, whole=[])

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from vgi_cli.data import Rounding
 from vgi_cli.maths.gaussian import LOG_2PI
-from vgi_cli.maths.noise import KeyedNoise, numbered
+from vgi_cli.maths.noise import KeyedNoise, mix64, numbered
 from vgi_cli.maths.truncated import log_mass, truncated_mixture, truncated_normal
-from vgi_cli.models.gaussian.family import GaussianFamily, NumbersGiven
+from vgi_cli.models.gaussian.family import EmTable, GaussianFamily, NumbersGiven
 
 SWEEPS = 5
 """Gibbs sweeps from cells that are spread evenly: more change nothing on scales of five points."""
@@ -86,17 +86,27 @@ def _limits(bounds: Bounds, j: int, missing: Tensor, x: Tensor) -> tuple[Tensor,
     return torch.where(missing[:, j], -far, low), torch.where(missing[:, j], far, high)
 
 
-def redrawn_rows(
-    model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, seed: int, keys: Tensor | None = None
-) -> Tensor:
-    """The same of all rows of a table [N, D], a part of them at a time; keys [N] of their noise (their numbers)."""
-    keys = torch.arange(len(x)) if keys is None else keys
-    parts, names = [x[:0]], numbered("column", x.shape[1])
+def redrawn_rows(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Rounding, seed: int) -> Tensor:
+    """The same of rows [N, D] that lie in memory, a part of them at a time."""
+    out = x.clone()
+    for rows in torch.arange(len(x)).split(ROWS):
+        out[rows] = redrawn(model, x[rows], missing[rows], rounding, _noise(seed, x, rows))
+    return out
+
+
+def redrawn_table(model: GaussianFamily, table: EmTable, rounding: Rounding, seed: int) -> EmTable:
+    """The same of the sorted rows of a table, in a file where they lie in one."""
+    x, scratch, of_row = table.x, table.scratch, table.patterns.of_row
+    out = torch.empty_like(x) if scratch is None else scratch.zeros(*x.shape, dtype=x.dtype)
     for start in range(0, len(x), ROWS):
         rows = slice(start, start + ROWS)
-        noise = KeyedNoise(seed, names, keys[rows], torch.tensor([0]))
-        parts.append(redrawn(model, x[rows], missing[rows], rounding, noise))
-    return torch.cat(parts)
+        missing = table.patterns.missing[of_row[rows]]
+        out[rows] = redrawn(model, x[rows], missing, rounding, _noise(seed, x, mix64(table.order[rows])))
+    return table.at(out)
+
+
+def _noise(seed: int, x: Tensor, keys: Tensor) -> KeyedNoise:
+    return KeyedNoise(seed, numbered("column", x.shape[1]), keys, torch.tensor([0]))
 
 
 CELLS = 1 << 22
