@@ -215,10 +215,9 @@ def test_calibration_prints_coverage_bias_and_errors(tmp_path: Path, monkeypatch
     monkeypatch.setattr("vgi_cli.fitting.refits.COUNT", 3)
     assert calibration.theory(4000, "mcar", 0) == pytest.approx((0.7333 / 2000 + 0.2667 / 4000) ** 0.5, rel=0.03)
     assert calibration.theory(4000, "mar", 0) > calibration.theory(4000, "mcar", 0)
-    found = calibration.Cell(
-        np.array([[0.1, 0.0, 0.4], [-0.3, 0.0, 0.5]]), np.full((2, 3), 0.2), np.full((2, 3), 0.1), 1
-    )
-    first = "mean: coverage 0.500, bias/se -1.00, se 0.1000, spread 0.2828, theory 0.2000"
+    values, regression = np.array([[0.1, 0.0, 0.4], [-0.3, 0.0, 0.5]]), np.array([[0.1, 0.0, 0.4], [0.2, 0.0, 0.4]])
+    found = calibration.Cell(values, np.full((2, 3), 0.2), np.full((2, 3), 0.1), regression, 1)
+    first = "mean: coverage 0.500, bias/se -1.00, se 0.1000, spread 0.2828, by regression 0.0707, theory 0.2000"
     assert calibration.lines(found, 0.2)[0] == first
     done = script("calibration", tmp_path, "--sizes", 60, "--repetitions", 2, "--models", "fa", "--mechanisms", "mar")
     assert done.code == 0, done.err

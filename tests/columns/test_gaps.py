@@ -112,6 +112,12 @@ def test_bounds_none_lifts_them() -> None:
         assert len(x.gaps) >= 14
 
 
+def test_who_names_the_kind_of_few_values_gets_what_lies_between() -> None:
+    for kind in ("numeric", "bounded:0:9"):
+        few = infer_schema(table_of(np.repeat([0.5, 1.0, 1.5, 7.0], 30)), kinds={"x": kind})[0].encoded[0]
+        assert few.gaps == ()
+
+
 def test_levels_have_none() -> None:
     x = infer_schema(table_of(np.repeat([1, 2, 3, 6], 20)))[0].encoded[0]
     assert x.levels and x.gaps == ()
@@ -137,7 +143,7 @@ def test_they_are_told() -> None:
     assert bound_lines(schema.columns)[1][-1] == (
         "fills of 'x': not in 3 gaps between values that occur again and again, such as 0 to 0.0896"
     )
-    one = infer_schema(table_of(np.repeat([0.5, 1.0, 1.5, 7.0], 30)), kinds={"x": "numeric"})[0]
+    one = infer_schema(table_of(np.repeat([0.5, 1.0, 1.5, 7.0], 30)))[0]
     assert bound_lines(one.columns)[1][-1] == (
         "fills of 'x': not in a gap between values that occur again and again: 1.5 to 7"
     )

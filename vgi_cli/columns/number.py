@@ -30,6 +30,7 @@ from vgi_cli.columns.base import (
 )
 from vgi_cli.columns.bounds import Bound, bounds_of
 from vgi_cli.columns.lattice import (
+    MOST_LEVELS,
     Lattice,
     Spike,
     cell_widths,
@@ -532,6 +533,8 @@ def inferred(
         if spike is not None and not any(one.value == spike for one in spikes):
             spikes = tuple(sorted([*spikes, spike_at(values, spike, resolution)], key=lambda one: one.value))
     lifted = asked.bounds is not None and asked.bounds.rule == "none"
+    few = asked.kind is not None and len(np.unique(every)) <= MOST_LEVELS  # and whoever names the kind wants others too
+    gaps = () if resolution is None or levels or lifted or few else find_gaps(every, resolution)
     zero = measure is None or measure.zero
     lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
     scale = fit_scale(values, asked.transform, resolution, spikes)
@@ -549,7 +552,7 @@ def inferred(
         dequantise=dequantise,
         spikes=spikes,
         levels=levels,
-        gaps=() if resolution is None or levels or lifted else find_gaps(every, resolution),
+        gaps=gaps,
         scale=scale,
         sd=linear.sd if spikes or levels else None,
         decimals=fewest,

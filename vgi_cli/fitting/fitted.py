@@ -145,7 +145,7 @@ def load(run: RunStore, reporter: Reporter) -> FittedTable:
         used = plugins.require(recipe.plugins, names, f"run '{run.name}'", reporter)
         recipe = recipe.replace(plugins=used)
         check_settings(recipe, run.name)
-    if getattr(recipe.method_settings, "redraws", 0) is None:  # an earlier version fitted it
+    if schema.modelled and getattr(recipe.method_settings, "redraws", 0) is None:  # an earlier version fitted it
         recipe = recipe.with_values({"method.redraws": 0})
     maps = recoders(schema, kept_schemas(recipe, run))
     rows = fitted_of(run, recipe, layout_of(recipe, schema.layout))
