@@ -17,6 +17,7 @@ from vgi_cli.data import TensorTable
 from vgi_cli.encoding.missingness import never_together
 from vgi_cli.encoding.recode import NO_RECODERS, Recoder
 from vgi_cli.errors import InputError, Interrupted, RunError, UsageError
+from vgi_cli.evaluation.likelihood.estimate import places_of
 from vgi_cli.fitting import averaged, averaging, contest, pace, plateau, trees
 from vgi_cli.fitting.chains import measured_chains
 from vgi_cli.fitting.choosing import (
@@ -496,7 +497,10 @@ def _validator(job: Job, state: State) -> Validator | None:
         return None
     dtype = next(state.model.parameters()).dtype
     train, held = (rows.table.to(dtype=dtype, device=job.device) for rows in (job.train, job.held))
-    return make_validator(job.recipe, train, job.held._replace(table=held), job.held.log_volume(), state.epochs)
+    places = places_of(state.model, held.rounding)
+    volume = job.held.log_volume(() if places is None else places.rounding.dims)
+    held = held._replace(rounding=None if places is None else places.rounding)
+    return make_validator(job.recipe, train, job.held._replace(table=held), volume, state.epochs)
 
 
 def _plateau(job: Job, state: State) -> Plateau | None:

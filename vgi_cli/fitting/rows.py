@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -93,12 +93,17 @@ class Rows(NamedTuple):
             return None
         return Respread(self.source.table, self.source.schema, seed=seed, keys=self.keys, places=self.places)
 
-    def log_volume(self) -> Tensor:
-        """[N] what turns log p(encoded observed cells) of a row into a log density in data units (add it)."""
+    def log_volume(self, but: Sequence[int] = ()) -> Tensor:
+        """[N] what turns log p(encoded observed cells) of a row into a log density in data units (add it); `but`:
+        dimensions that are left out."""
         if self.source is None:
             return torch.zeros(self.table.N, dtype=torch.float64)
         table, schema = self.source
-        return log_volume(self.table.missing, self.table.x, schema) + log_share(table, schema)[self.places]
+        missing = self.table.missing
+        if but:
+            missing = missing.clone()
+            missing[:, but] = True
+        return log_volume(missing, self.table.x, schema) + log_share(table, schema)[self.places]
 
 
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vgi_cli.completers.base import never
 from vgi_cli.data import TensorTable
-from vgi_cli.evaluation.likelihood.estimate import observed_log_prob
+from vgi_cli.evaluation.likelihood.estimate import PlacesOfCells, observed_log_prob
 from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.fitting.driver import Validator
 from vgi_cli.fitting.rows import Rows
@@ -46,7 +46,8 @@ class LogLikValidator(Validator):
     words = "log-likelihood {:.4f} nats a row"
 
     def __init__(self, table: TensorTable, keys: Tensor, volume: Tensor, every: int, seed: int) -> None:
-        """`volume` [N]: log|det d encoded / d data| over the observed cells of each row (see `log_volume`)."""
+        """`volume` [N]: log|det d encoded / d data| over the observed cells of each row (see `log_volume`), without
+        those that count by their probability (the table's `rounding`)."""
         used = table.used
         index = used[torch.linspace(0, len(used) - 1, min(len(used), ROWS)).long()]
         self._table = table.rows(index)
@@ -59,7 +60,7 @@ class LogLikValidator(Validator):
         table = self._table
         result = observed_log_prob(
             state.model,
-            state.conditionals,
+            state.conditionals if table.rounding is None else PlacesOfCells(table.rounding),
             table.x,
             table.missing,
             budget=BUDGET,

@@ -18,7 +18,7 @@ from vgi_cli.commands.requests import ScoringRequest
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
 from vgi_cli.encoding.rounding import rounding_of
 from vgi_cli.errors import UsageError
-from vgi_cli.evaluation.likelihood.estimate import Cells, prepared, simulated_bracket
+from vgi_cli.evaluation.likelihood.estimate import Cells, places_of, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.ladder import Budget
 from vgi_cli.evaluation.likelihood.loglik import LogLik, Progress, Work
 from vgi_cli.evaluation.likelihood.refit import refit_encoder
@@ -28,7 +28,6 @@ from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.machine.work import OutOfTime, Stop, TimeLimit, TimeUp, giving_up
 from vgi_cli.maths.noise import mix64
-from vgi_cli.models.gaussian.family import GaussianFamily
 from vgi_cli.ranges import MOST_REFIT_EPOCHS, MOST_SAMPLES
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import ENCODER, ENCODING, LIKELIHOOD, Reporter
@@ -133,9 +132,7 @@ def log_likelihood(
     if fitted.marginal:
         model = copy.deepcopy(model).double()
     dtype = next(model.parameters()).dtype
-    rounding = None  # of mixtures of Gaussians: rounded cells count by their probability
-    if isinstance(model, GaussianFamily) and not model.shifted_by_levels:
-        rounding = rounding_of(zip(fitted.schema.layout.slices, fitted.schema.encoded, strict=True))
+    places = places_of(model, rounding_of(zip(fitted.schema.layout.slices, fitted.schema.encoded, strict=True)))
     draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
     count = DEQUANTISATION_DRAWS if rounded else 1
     shares = log_share(table, fitted.schema)
@@ -155,12 +152,12 @@ def log_likelihood(
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
             apart = missing.clone()
-            if rounding is not None:
-                apart[:, rounding.dims] = True
+            if places is not None:
+                apart[:, places.rounding.dims] = True
             volume = log_volume(apart, x, fitted.schema) + shares[order]
             draws.append(Encoded(x.to(device, dtype), volume.to(device)))
     holes = missing.to(device)
-    proposals: Any = None
+    proposals: Any = places
     refit_epochs = None
     if fitted.latent:
         proposals, refit_epochs = _refit(model, draws[0].x, holes, seed, request.refit_epochs, reporter, limit, over)
@@ -193,7 +190,6 @@ def log_likelihood(
                         seed=seed,
                         rows=keys[some],
                         progress=watch(size),
-                        rounding=rounding,
                     )
                 )
             except OutOfTime:

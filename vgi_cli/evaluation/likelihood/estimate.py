@@ -51,7 +51,20 @@ BRACKET_GAP = 0.1
 """... or lower and upper value on simulated rows are this many nats a row apart, beyond three standard errors."""
 
 
-Proposals: TypeAlias = Conditionals | EncoderProposal | Annealer | None
+class PlacesOfCells(NamedTuple):
+    """Of a mixture of Gaussians: rounded cells count by their probability, their places drawn one after the other."""
+
+    rounding: Rounding
+
+
+def places_of(model: Model, rounding: Rounding | None) -> PlacesOfCells | None:
+    """How the rounded cells of a table count under a model; None: as they are spread, or there are none."""
+    if rounding is None or not isinstance(model, GaussianFamily) or model.shifted_by_levels:
+        return None
+    return PlacesOfCells(rounding)
+
+
+Proposals: TypeAlias = Conditionals | EncoderProposal | Annealer | PlacesOfCells | None
 """What an estimate draws with: single-cell conditionals, an encoder, or what `prepared` made of them."""
 
 
@@ -99,17 +112,17 @@ def observed_log_prob(
     seed: int = 0,
     rows: Tensor | None = None,
     progress: Progress = silent,
-    rounding: Rounding | None = None,
 ) -> LogLik:
     """log p(x_obs) of rows x [R, D] (encoded; absent cells hold anything finite) with holes missing [R, D].
 
-    Exact for a Marginal model. For a Latent model the importance-weighted bound, with draws of z from `proposals` where
+    Exact for a Marginal model, with PlacesOfCells but for the probabilities of rounded cells, which one draw of their
+    places estimates. For a Latent model the importance-weighted bound, with draws of z from `proposals` where
     they are an EncoderProposal, else from the model's own encoder. Otherwise exact on complete rows, and annealed
     importance sampling on the others, with single-cell `proposals`, or those of the fitted mixture without any; where
     rows come in pieces, `prepared` makes of them what all pieces have in common. `rows` [R] int64 keys the randomness
     (default: row numbers), so that the same rows meet the same numbers under two models; `progress` is told how much of
-    an estimate is done, and what it raises ends it. `rounding`: of a mixture of Gaussians, whose rounded cells then
-    count by their probability. Raises UsageError when log p is only a bound and no estimator is known for it.
+    an estimate is done, and what it raises ends it. Raises UsageError when log p is only a bound and no estimator is
+    known for it.
     """
     budget = budget or Budget()
     if len(x) == 0:
@@ -122,10 +135,10 @@ def observed_log_prob(
             return importance_weighted(model, proposal, x, missing, noise, budget.batch, progress)
     if not isinstance(model, Marginal):
         return annealed(model, proposals, Cells.plain(x, missing, rows), budget, seed, progress)
-    if rounding is not None:
+    if isinstance(proposals, PlacesOfCells):
         noise = KeyedNoise(seed, _numbered(x), rows, torch.tensor([0], device=x.device), "rounded cells")
         with frozen(model):
-            return LogLik(log_cells(cast(GaussianFamily, model), x, missing, rounding, noise), "exact")
+            return LogLik(log_cells(cast(GaussianFamily, model), x, missing, proposals.rounding, noise), "exact")
     with frozen(model):
         parts = [model.marginal_log_prob(a, m) for a, m in zip(x.split(4096), missing.split(4096), strict=True)]
         return LogLik(torch.cat(parts).double(), "exact")
@@ -155,7 +168,7 @@ def annealed(
             "log p(observed cells) needs an exact log density, this model has a lower bound only",
             "evaluate this model by its own estimator",
         )
-    assert not isinstance(proposals, EncoderProposal)
+    assert not isinstance(proposals, EncoderProposal | PlacesOfCells)
     S, R, D = cells.x.shape
     holes = cells.missing.sum(1)
     values = torch.zeros(S, R, dtype=torch.float64, device=cells.x.device)

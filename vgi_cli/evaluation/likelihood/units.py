@@ -15,7 +15,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vgi_cli.data import Rounding
 from vgi_cli.evaluation.likelihood import importance
 from vgi_cli.evaluation.likelihood.estimate import (
     Cells,
@@ -62,11 +61,10 @@ def data_log_prob(
     seed: int = 0,
     progress: Progress = silent,
     rows: Tensor | None = None,
-    rounding: Rounding | None = None,
 ) -> LogLik:
     """log p(observed cells), nats, data units: the log mean over dequantisation draws of the density in data units.
 
-    `proposals`, `rows`, `rounding`: as in `observed_log_prob` (`log_volume` is then that of the other cells). With
+    `proposals`, `rows`: as in `observed_log_prob` (with PlacesOfCells `log_volume` is that of the other cells). With
     several draws the particles (or draws of the latents) are shared out among them (at least MIN_PARTICLES each): the
     average over both is what is unbiased.
     """
@@ -87,7 +85,6 @@ def data_log_prob(
             seed=seed + i,
             rows=rows,
             progress=_share(progress, i, len(draws)),
-            rounding=rounding,
         )
         for i, draw in enumerate(draws)
     ]

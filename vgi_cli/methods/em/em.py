@@ -53,6 +53,8 @@ BEGUN = "iteration/"
 """What stands before the names of tensors that belong to an iteration under way."""
 REDRAWS = 5
 """Rounds of redrawn cells: what correlations lack falls to about a half in each."""
+ROUGH = 1e-3
+"""Nats a row: a fit whose cells are still to be redrawn goes on with that when an iteration gains less."""
 REDRAWN_WORK = 1e10
 """Multiplications that the redraws of a fit may take: beyond, cells stay spread evenly. Counted, never timed."""
 STARTING_CELLS = 1 << 20
@@ -250,7 +252,7 @@ def run(state: EmState, stop: Callable[[], bool] = never) -> Events:
             raise StepFailed("the objective is no longer finite")
         gain = ((value.objective - state.objective) / rows).item()
         state.nearness.add(gain)
-        state.converged = gain < state.tolerance
+        state.converged = gain < (max(ROUGH, state.tolerance) if state.rounds_to_come else state.tolerance)
         state.objective = value.objective
         state.epoch += 1
         if state.epoch in REFINED:
@@ -271,12 +273,14 @@ def climb_rounded(
     each: Callable[[int], None],
 ) -> None:
     """Climb in place as a fit does, its redraws among that; `rows`: the same table, sorted. `each`: see `climb`."""
-    climb(model, rows, penalty, epochs=config.epochs, tolerance=tolerance, each=each)
-    for _ in range(redraws_of(config, model, table)):
-        assert table.rounding is not None
+    redraws = redraws_of(config, model, table)
+    for to_come in range(redraws, -1, -1):
+        least = max(ROUGH, tolerance) if to_come else tolerance
+        climb(model, rows, penalty, epochs=config.epochs, tolerance=least, each=each)
+        if to_come == 0 or table.rounding is None:
+            return
         seed = int(torch.randint(2**62, (), generator=generator))
         rows = redrawn_table(model, rows, table.rounding, seed)
-        climb(model, rows, penalty, epochs=config.epochs, tolerance=tolerance, each=each)
 
 
 def _iteration(state: EmState) -> Generator[PieceEnd, None, EmValue]:

@@ -338,7 +338,7 @@ class GaussianFamily(Marginal):
 
     @property
     def shifted_by_levels(self) -> bool:
-        """Whether levels move the continuous dimensions within a component."""
+        """Whether levels may move the continuous dimensions within a component."""
         return False
 
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:

@@ -231,7 +231,7 @@ class GaussianMixture(GaussianFamily):
 
     @property
     def shifted_by_levels(self) -> bool:
-        return isinstance(self.gaussians, Shifted) and bool(self.gaussians.places)
+        return isinstance(self.gaussians, Shifted)
 
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         numbers, mixed = super().given_levels(x, missing), self.gaussians
