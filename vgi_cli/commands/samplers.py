@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import torch
 
 from vgi_cli.commands.requests import ImputeRequest
+from vgi_cli.encoding import rounding
 from vgi_cli.encoding.recode import Recoder
-from vgi_cli.encoding.rounding import RoundedCells, rounding_of
 from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import averaged, recipes
 from vgi_cli.fitting.fitted import FittedTable
@@ -182,9 +182,8 @@ def build_imputer(
     return entry.load()(inputs), dtype
 
 
-def rounding_in(fitted: FittedTable, map: Recoder | None) -> RoundedCells | None:
+def rounding_in(fitted: FittedTable, map: Recoder | None) -> rounding.RoundedCells | None:
     """What cells of rounded columns stand for, where the fit has drawn them within that; `map`: see `build_imputer`."""
     if not em_settings(fitted.recipe).redraws:
         return None
-    schema = fitted.schema
-    return rounding_of(zip(schema.layout.slices, schema.encoded, strict=True)) if map is None else map.rounding
+    return rounding.rounding_in(fitted.schema) if map is None else map.rounding

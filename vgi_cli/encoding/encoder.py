@@ -14,7 +14,7 @@ from torch import Tensor
 from vgi_cli.columns.numerals import Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.data import TensorTable, make_table
-from vgi_cli.encoding.rounding import rounding_of
+from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.maths.noise import KeyedNoise, row_keys
 from vgi_cli.scratch import Scratch, pieces
 from vgi_cli.table.base import Table
@@ -69,7 +69,7 @@ def encode(
         if progress is not None:
             progress((i + 1) / len(columns))
     made = make_table(torch.from_numpy(x), torch.from_numpy(missing), layout)
-    return Encoded(made._replace(rounding=rounding_of(zip(layout.slices, columns, strict=True))), keys)
+    return Encoded(made._replace(rounding=rounding_in(schema)), keys)
 
 
 def encode_in_files(
@@ -87,8 +87,7 @@ def encode_in_files(
         x[rows], missing[rows], keys[rows] = part.table.x, part.table.missing, part.keys
         if progress is not None:
             progress(rows.stop / table.N)
-    rounding = rounding_of(zip(layout.slices, schema.encoded, strict=True))
-    return Encoded(TensorTable(x, missing, layout, scratch=scratch, rounding=rounding), keys)
+    return Encoded(TensorTable(x, missing, layout, scratch=scratch, rounding=rounding_in(schema)), keys)
 
 
 class Respread:
@@ -230,9 +229,10 @@ def log_scale(schema: Schema) -> Tensor:
     return torch.tensor([column.unit for column in schema.encoded], dtype=torch.float64)
 
 
-def log_volume(missing: Tensor, x: Tensor, schema: Schema) -> Tensor:
+def log_volume(missing: Tensor, x: Tensor, schema: Schema, but: Sequence[int] = ()) -> Tensor:
     """[N] float64: what turns log p(encoded observed cells) into a log density in data units (add it): the sum over the
-    OBSERVED cells of x [N, D] only."""
+    OBSERVED cells of x [N, D] only; `but`: dimensions that are left out."""
+    missing = missing.index_fill(1, torch.tensor(but, dtype=torch.int64, device=missing.device), True)
     z, absent = x.detach().to("cpu", torch.float64).numpy(), schema.layout.of_columns(missing).cpu().numpy()
     terms = np.zeros(absent.shape)
     for i, (column, dims) in enumerate(zip(schema.encoded, schema.layout.slices, strict=True)):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from vgi_cli.columns.base import ModelledColumn
+from vgi_cli.columns.schema import Schema
 
 WIDE = 0.25
 """Mean width of the cells of a column, in its standard deviations, from which on they count: noise that is spread
@@ -42,6 +43,11 @@ class RoundedCells:
             outside = (own < low[:, place] - slack) | (own > high[:, place] + slack)
             low[outside, place] = high[outside, place] = own[outside]
         return torch.from_numpy(low), torch.from_numpy(high)
+
+
+def rounding_in(schema: Schema) -> RoundedCells | None:
+    """What the cells of the columns of a schema stand for; None where no column has wide cells."""
+    return rounding_of(zip(schema.layout.slices, schema.encoded, strict=True))
 
 
 def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells | None:

@@ -18,7 +18,7 @@ from vgi_cli.data import TensorTable, split_rows
 from vgi_cli.encoding.check import Check, Holes, Unseen, check
 from vgi_cli.encoding.encoder import Respread, RowKeys, encode, encode_in_files, log_share, log_volume
 from vgi_cli.encoding.kinds import column_lines, kind_lines, kinds_of
-from vgi_cli.encoding.rounding import rounding_of
+from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import HolesLeft, InputError, UsageError
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.tables import inferred, row_weights
@@ -99,11 +99,7 @@ class Rows(NamedTuple):
         if self.source is None:
             return torch.zeros(self.table.N, dtype=torch.float64)
         table, schema = self.source
-        missing = self.table.missing
-        if but:
-            missing = missing.clone()
-            missing[:, but] = True
-        return log_volume(missing, self.table.x, schema) + log_share(table, schema)[self.places]
+        return log_volume(self.table.missing, self.table.x, schema, but) + log_share(table, schema)[self.places]
 
 
 def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | None = None) -> Schema:
@@ -251,9 +247,8 @@ def rows_of(
 def kept_rows(run: RunFolder, table: TableInFiles, schema: Schema) -> Rows:
     """The encoded rows of the table that a run keeps, as `rows_of` gave them. RunError where it cannot."""
     found = run.encoded(Scratch(table.folder))
-    rounding = rounding_of(zip(schema.layout.slices, schema.encoded, strict=True))
     scratch = Scratch(table.folder)
-    encoded = TensorTable(found["x"], found["missing"], schema.layout, scratch=scratch, rounding=rounding)
+    encoded = TensorTable(found["x"], found["missing"], schema.layout, scratch=scratch, rounding=rounding_in(schema))
     return Rows(encoded, found["keys"], torch.arange(table.N), EncodedTable(table, schema))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vgi_cli.commands.requests import ScoringRequest
 from vgi_cli.encoding.encoder import RowKeys, log_share, log_volume
-from vgi_cli.encoding.rounding import rounding_of
+from vgi_cli.encoding.rounding import rounding_in
 from vgi_cli.errors import UsageError
 from vgi_cli.evaluation.likelihood.estimate import Cells, places_of, prepared, simulated_bracket
 from vgi_cli.evaluation.likelihood.ladder import Budget
@@ -132,7 +132,8 @@ def log_likelihood(
     if fitted.marginal:
         model = copy.deepcopy(model).double()
     dtype = next(model.parameters()).dtype
-    places = places_of(model, rounding_of(zip(fitted.schema.layout.slices, fitted.schema.encoded, strict=True)))
+    places = places_of(model, rounding_in(fitted.schema))
+    apart = () if places is None else places.rounding.dims
     draws, order, missing, estimated = [], torch.arange(N), torch.zeros(0), False
     count = DEQUANTISATION_DRAWS if rounded else 1
     shares = log_share(table, fitted.schema)
@@ -151,10 +152,7 @@ def log_likelihood(
                 order = rows_in_turn(N, most, estimated or bool(limit), seed, "rows")
                 missing = rows.table.missing[order]
             x = rows.table.x[order]
-            apart = missing.clone()
-            if places is not None:
-                apart[:, places.rounding.dims] = True
-            volume = log_volume(apart, x, fitted.schema) + shares[order]
+            volume = log_volume(missing, x, fitted.schema, apart) + shares[order]
             draws.append(Encoded(x.to(device, dtype), volume.to(device)))
     holes = missing.to(device)
     proposals: Any = places

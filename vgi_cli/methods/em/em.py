@@ -205,13 +205,7 @@ def init(model: Model, table: TensorTable, config: EmConfig, generator: torch.Ge
     return begin(model, table, config, generator, em_step)
 
 
-def begin(
-    model: Model,
-    table: TensorTable,
-    config: EmConfig,
-    generator: torch.Generator,
-    step: Step,
-) -> EmState:
+def begin(model: Model, table: TensorTable, config: EmConfig, generator: torch.Generator, step: Step) -> EmState:
     """EM works in float64, whatever the precision of the model so far; rows that are not used do not enter.
 
     The model starts from rows completed by draws under one Gaussian (of a table in files, from some of its rows: see
