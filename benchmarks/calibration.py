@@ -14,7 +14,7 @@ the tables; beside the latter (`by regression`) the spread, over the same tables
 columns in the complete rows gives, which knows the law: where that is wide too, the tables are unlike each other by
 chance. For the mean also what it is by the formula (`theory`). The standard error of a coverage of 0.95 is 0.015 at
 200 repetitions. More than 1,000 rows have at most 60 repetitions. The CPU seconds of a table (fit, and imputations)
-come last.
+come last. Each table's results are kept in OUT as they come: what was stopped goes on, and more repetitions add to it.
 
 Models: `auto`, what is fitted where nobody names a model (averages included); `fa` and `mixture` with defaults (by EM);
 `mixture-posterior` with posterior draws in place of refits; `fa-vgi` and `mixture-vgi` by vgi, one factor, one
@@ -24,6 +24,7 @@ component; `flow` by vgi, 2 steps of 16 hidden units; `vae` by miwae, 2 latents,
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -85,18 +86,19 @@ def seeds(seed: int, mechanism: str, rows: int, repetition: int) -> np.random.Ge
 
 
 def cell(model: str, mechanism: str, rows: int, repetitions: int, seed: int, out: Path) -> Cell:
-    """Fit, impute and pool so many tables."""
-    found, regression, seconds = [], [], []
-    for repetition in range(repetitions):
+    """Fit, impute and pool so many tables, less those whose results are in `out`."""
+    kept = out / f"{model}-{mechanism}-{rows}-{seed}.jsonl"
+    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    for repetition in range(len(done), repetitions):
         table = simulated(rows, mechanism, seeds(seed, mechanism, rows, repetition))
-        regression.append(by_regression(table))
         begun = time.process_time()
         settings = {"bounds": {"all": "none"}, "out": out / f"run-{model}", "force": True, "threads": 1}
         run = vgi_cli.fit(table, seed=seed + repetition, **settings, **MODELS[model])
-        found.append(pooled(run.impute(m=DRAWS)))
-        seconds.append(time.process_time() - begun)
-    values, halves, errors = (np.array(parts) for parts in zip(*found, strict=True))
-    return Cell(values, halves, errors, np.array(regression), np.array(seconds))
+        found = [np.asarray(part).tolist() for part in pooled(run.impute(m=DRAWS))]
+        done.append([*found, by_regression(table), time.process_time() - begun])
+        with kept.open("a") as file:
+            file.write(json.dumps(done[-1]) + "\n")
+    return Cell(*(np.array(part) for part in zip(*done[:repetitions], strict=True)))
 
 
 def by_regression(table: pd.DataFrame) -> tuple[float, float, float]:
