@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from vgi_cli.columns.lattice import find_spikes, squeezed
 from vgi_cli.columns.scale import STEEPEST, LinearCodec, NormalCodec, Scale, codec, fit_scale
 
 rng = np.random.default_rng(0)
@@ -95,11 +96,38 @@ def test_skewed_columns_become_close_to_normal(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_encoded_values_are_standardised(name: str) -> None:
+    """Wherever in its cell a value stands."""
+    values, resolution = SAMPLES[name], RESOLUTION.get(name)
+    places = (resolution or 0.0) * (np.linspace(0.005, 0.995, 100)[:, None] - 0.5)
     for transform in ("linear", "normal"):
-        scale = fit_scale(SAMPLES[name], transform, RESOLUTION.get(name))
-        z = codec(scale).encode(SAMPLES[name])
-        assert z.mean() == pytest.approx(0, abs=1e-6)
-        assert z.std() == pytest.approx(1, abs=1e-6)
+        z = codec(fit_scale(values, transform, resolution)).encode(values + places)
+        exact = 1e-6 if resolution is None else 0.04
+        assert z.mean() == pytest.approx(0, abs=exact)
+        assert z.std() == pytest.approx(1, abs=exact)
+
+
+@pytest.mark.parametrize(("name", "bent"), [("lognormal", False), ("ceiling", False), ("five values", True)])
+def test_wide_cells_are_bent_by_either_transform(name: str, bent: bool) -> None:
+    """Standardised, a scale of five points ends at 0.5 and 5.5, and draws from a normal have less in its last cells."""
+    values, resolution = SAMPLES[name], RESOLUTION.get(name)
+    scale = fit_scale(values, "linear", resolution)
+    assert bool(scale.knots) == bent
+    assert not bent or scale == fit_scale(values, "normal", resolution)
+
+
+def test_what_lies_beside_a_spike_is_not_blurred_with_it() -> None:
+    """A sixth have no income, next to nobody has less than 5: so have draws from a normal. And the same where some have
+    a minus as large as incomes are."""
+    rng = np.random.default_rng(3)
+    earned = rng.lognormal(3.2, 0.6, 4000).round(1)
+    for sign in (1, rng.choice([-1, 1], 4000)):
+        values = np.where(rng.random(4000) < 0.15, 0.0, sign * earned)
+        spikes = find_spikes(values, 0.1)
+        scale = fit_scale(values, "linear", 0.1, spikes)
+        x = squeezed(codec(scale).decode(np.random.default_rng(0).normal(size=100_000)), spikes)
+        for low, high, tolerance in ((-0.05, 0.05, 0.01), (0.05, 5, 0.004), (-5, -0.05, 0.004), (5, 10, 0.02)):
+            held, drawn = (((low < v) & (v < high)).mean() for v in (values, np.maximum(x, values.min())))
+            assert drawn == pytest.approx(held, abs=tolerance), (low, high)
 
 
 @pytest.mark.parametrize("name", ["zero-inflated", "ceiling", "two values"])

@@ -162,7 +162,7 @@ def test_results_of_arithmetic_beside_a_spike_belong_to_it() -> None:
     (x, missing, *_), _ = encode(table, schema, seed=0)
     assert decode(x[:80], schema)[:, 0].tolist() == [8.46] * 80
     volume = log_volume(missing[:, :1].repeat(1, 2), x, schema)
-    assert torch.allclose(volume[:80], volume[0]) and float(volume[0] - volume[100]) > 5  # the room is theirs too
+    assert float(volume[:80].std()) < 0.3 and float(volume[:80].min() - volume[100]) > 5  # the room is theirs too
 
 
 def test_new_values_beside_a_spike_belong_to_it() -> None:

@@ -138,9 +138,15 @@ def test_without_refits_there_are_no_turns_and_a_line_says_so(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("rows", "settings", "taken"),
-    [(60, {}, "turn"), (110, {}, "none"), (60, {"bootstrap": "none"}, "none"), (60, {"bootstrap": 1}, "none")],
+    [
+        (60, {}, "turn"),
+        (110, {}, "linear"),
+        (110, {"bootstrap": "none"}, "linear"),
+        (60, {"bootstrap": "none"}, "none"),
+        (60, {"bootstrap": 1}, "none"),
+    ],
 )
-def test_where_nobody_says_refits_take_turns_in_few_rows(
+def test_where_nobody_says_levels_shift_the_numbers_and_take_turns_in_few_rows(
     tmp_path: Path, few: None, rows: int, settings: dict[str, Any], taken: str
 ) -> None:
     own = {"model.components": 1, "trees": "none", **settings}
@@ -149,4 +155,4 @@ def test_where_nobody_says_refits_take_turns_in_few_rows(
     assert fitted.recipe.model.settings["dependence"] == taken
     assert run.manifest["chosen"]["model.dependence"] == taken
     turns = [isinstance(model.gaussians, Shifted) and bool(model.gaussians.places) for model in fitted.refits]
-    assert any(turns) == (taken == "turn") and not any(turns[::2])
+    assert not turns or (any(turns[1::2]), any(turns[::2])) == (taken != "none", taken == "linear")

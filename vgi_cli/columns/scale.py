@@ -6,8 +6,9 @@ noise before `encode` and takes it away after `decode`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from pydantic import PositiveFloat
@@ -26,6 +27,14 @@ the map is steep; continued so, a value a little outside of what was seen would 
 The tail is no lighter than that of a normal distribution with the column's own spread."""
 FURTHEST = 4.0
 """Outermost knots, in standard deviations of the normal scores."""
+NEAREST, FARTHER = 5, 2.5
+"""Values between the edge of a spike and the knot beside it, and how many times as many to the next one."""
+HAIR = 1e-9
+"""How near to the edge of a spike, in normal scores, its sides come."""
+COARSE = 0.25
+"""Mean width of the cells of a column, in standard deviations, from which on `linear` bends it too."""
+PLACES = (np.arange(9) + 0.5) / 9 - 0.5
+"""Where in its cell a value stands when encoded values are standardised."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -130,21 +139,26 @@ def codec(scale: Scale) -> LinearCodec:
 def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
+    transform   `linear` bends too where the cells are wide, COARSE on average, or one is that of a spike: standardised,
+                such a column ends at the outer edge of its last cell, and fills have less there than it holds
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     """
     if transform == "none":
         return Scale(0.0, 1.0)
     step = 0.0 if resolution is None else resolution
-    widths = cell_widths(values, spikes, step)
+    widths, rooms = (
+        cell_widths(values, spikes, step),
+        [own for spike in spikes if (own := spike.holds(values, step)).any()],
+    )
     values = stretched(values, 0.5, spikes, step)
     linear = _standard(values)
-    if transform == "linear":
+    if transform == "linear" and not spikes and widths.mean() < COARSE * linear.sd:
         return linear
-    u = (values - linear.mean) / linear.sd
-    knots = _normal_knots(u, widths / linear.sd)
-    bent = Scale(linear.mean, linear.sd, _triples(*knots))
-    scores = NormalCodec(bent).encode(values)
+    u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
+    knots = _normal_knots(u, widths, rooms)
+    bent = Scale(0.0, 1.0, _triples(*knots))
+    scores = NormalCodec(bent).encode(u + PLACES[:, None] * widths if widths.any() else u)
     centre, spread = float(scores.mean()), float(scores.std())
     u_k, z_k, slope = knots
     return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread))
@@ -162,33 +176,84 @@ def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, f
     return tuple(zip(u.tolist(), z.tolist(), slope.tolist(), strict=True))
 
 
-def _normal_knots(u: Floats, widths: Floats) -> tuple[Floats, Floats, Floats]:
+def _normal_knots(u: Floats, widths: Floats, rooms: Sequence[Bools]) -> tuple[Floats, Floats, Floats]:
     """Knots (u, normal score, slope) of a smooth map to the standard normal.
 
     The empirical quantile function (of the dequantised values: each distinct value stands for an interval of its width)
-    is averaged over windows of normal scores around a few equally spaced ones; ties are pulled apart so far that no
-    slope exceeds STEEPEST.
+    is averaged over windows of normal scores around the knots'; ties are pulled apart so far that no slope exceeds
+    STEEPEST. `rooms` [n] each: which values are a spike. Its two edges are knots, and no window lies on both sides of
+    one: what the neighbours of a spike hold is not blurred with what it holds.
     """
     normal = NormalDist()
-    n = len(u)
-    count = int(np.clip(round(1.5 * n ** (1 / 3)), 4, MOST_KNOTS))
-    end = min(normal.inv_cdf(1 - 0.5 / n), FURTHEST)
-    z = np.linspace(-end, end, count)
-    gap = z[1] - z[0]
-    window = np.linspace(-0.5, 0.5, 9) * gap
-    shares = np.vectorize(normal.cdf)(z[:, None] + window)
+    edges = [edge for own in rooms for edge in _edges(u, widths, own) if 0 < edge.share < 1]
+    z, half = _scores(len(u), edges)
+    window = z[:, None] + np.linspace(-1, 1, 9) * half[:, None]
+    for at in (normal.inv_cdf(edge.share) for edge in edges):
+        window = np.where(z[:, None] <= at, np.minimum(window, at - HAIR), np.maximum(window, at + HAIR))
     heights, places = _quantiles(u, widths)
-    knots = np.interp(shares, heights, places).mean(1)
+    knots = np.interp(np.vectorize(normal.cdf)(window), heights, places).mean(1)
+    for edge in edges:
+        knots[z == normal.inv_cdf(edge.share)] = edge.place
     spread = _spread(u)
     apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
-    least = max(gap * spread / STEEPEST, apart)
-    steps = least * np.arange(count)
+    steps = np.append(0.0, np.cumsum(np.maximum(np.diff(z) * spread / STEEPEST, apart)))
     knots = np.maximum.accumulate(knots - steps) + steps
-    secant = gap / np.diff(knots)
+    secant = np.diff(z) / np.diff(knots)
     # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
     slope = np.concatenate([secant[:1], np.sqrt(secant[1:] * secant[:-1]), secant[-1:]])
     slope[[0, -1]] = np.minimum(slope[[0, -1]], TAIL / spread)
     return knots, z, slope
+
+
+class _Edge(NamedTuple):
+    """Of the room of a spike.
+
+    share  of the values that are less
+    place  where it is
+    side   on which its neighbours are
+    """
+
+    share: float
+    place: float
+    side: int
+
+
+def _edges(u: Floats, widths: Floats, own: Bools) -> tuple[_Edge, _Edge]:
+    """The edges of the room of the spike that some values [n] are."""
+    low, high = float((u - 0.5 * widths)[own].min()), float((u + 0.5 * widths)[own].max())
+    return _Edge(float((u < u[own].min()).mean()), low, -1), _Edge(float((u <= u[own].max()).mean()), high, 1)
+
+
+def _scores(n: int, edges: Sequence[_Edge]) -> tuple[Floats, Floats]:
+    """Normal scores of the knots of n values, ascending, and the half widths of their windows: equally spaced ones, and
+    for each edge of a spike itself and a few beside it, in place of those that are near."""
+    normal = NormalDist()
+    count = int(np.clip(round(1.5 * n ** (1 / 3)), 4, MOST_KNOTS))
+    end = min(normal.inv_cdf(1 - 0.5 / n), FURTHEST)
+    z = np.linspace(-end, end, count)
+    gap = z[1] - z[0]
+    half = np.full(count, 0.5 * gap)
+    added = []
+    for share, _, side in edges:
+        edge, left = normal.inv_cdf(share), 1 - share if side > 0 else share
+        added.append((edge, 0.0))
+        beside = NEAREST / n
+        while beside < 0.5 * left:
+            place = normal.inv_cdf(share + side * beside)
+            if abs(place - edge) >= gap:
+                break
+            added.append((place, 0.2 * abs(place - edge)))
+            beside *= FARTHER
+    if added:
+        places, windows = np.array(added).T
+        kept = np.abs(z[:, None] - places).min(1) > 0.25 * gap
+        kept[[0, -1]] = True
+        z, half = np.append(z[kept], places), np.append(half[kept], windows)
+        order = np.argsort(z)
+        z, half = z[order], half[order]
+        distinct = np.append(True, np.diff(z) > 1e-3)
+        z, half = z[distinct], half[distinct]
+    return z, half
 
 
 def _quantiles(u: Floats, widths: Floats) -> tuple[Floats, Floats]:

@@ -43,6 +43,7 @@ from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.trees import settled_dependence
 from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
@@ -582,14 +583,9 @@ def average(league: League, rows: int) -> tuple[Averaged, ...]:
 def _kin(candidate: Candidate, rows: int) -> list[Recipe]:
     """What stands for a candidate in an average. Of a mixture of numbers those with the next larger numbers of
     components too: an average bears more components than one fit, and a score of one fit says little of how many. Of
-    mixed rows larger ones gain nothing; every second refit has the levels shift the numbers instead."""
-    recipe, layout = candidate.recipe, candidate.rows.table.layout
-    if recipe.model.name != "mixture":
-        return [recipe]
-    if layout.discrete:
-        open_one = layout.continuous and recipe.value("model.dependence") is None
-        return [recipe.with_model(dependence="turn") if open_one else recipe]
-    if rows > SIZED_ROWS:
+    mixed rows larger ones gain nothing."""
+    recipe = candidate.recipe
+    if recipe.model.name != "mixture" or candidate.rows.table.layout.discrete or rows > SIZED_ROWS:
         return [recipe]
     config = cast(MixtureConfig, recipe.model_settings)
     path = GaussianMixture.sizes(config.model_copy(update={"components": None}), rows, candidate.rows.table.D)
@@ -612,10 +608,16 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
         shapes += [*full, ("mixture", "mixture of factor models", factored)]
     if not layout.discrete and numbers >= FEWEST_NUMBERS and not full_only:
         shapes.append(("fa", "factor analysis", {}))
+    if recipe.score == "loglik" and layout.discrete and numbers and recipe.value("model.dependence") is None:
+        shapes = [
+            (model, title + words, {**more, "dependence": dependence})
+            for words, dependence in (("", "none"), (" shifted by the levels", "linear"))
+            for model, title, more in shapes
+        ]
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}",
-            recipe.with_model(model, **more).with_table(transform=transform),
+            settled_dependence(recipe.with_model(model, **more), rows.table).with_table(transform=transform),
         )
         for model, title, more in shapes
         for transform in transforms

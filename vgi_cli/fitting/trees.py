@@ -26,7 +26,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.fitting.averaging import recipes
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import TREES as PREFIX
-from vgi_cli.fitting.refits import em_settings, refit_count, refitting
+from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.machine.work import Work
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.trees import Tree, packed, unpacked
@@ -86,13 +86,18 @@ def settled(recipe: Recipe, table: TensorTable) -> Recipe:
 
 
 def settled_dependence(recipe: Recipe, table: TensorTable) -> Recipe:
-    """The recipe with the dependence of numbers on levels decided, where nobody did: in tables of both with fewer rows
-    than trees take, every second refit is shifted by the levels (docs/research/defaults.md); else none is."""
+    """The recipe with the dependence of numbers on levels decided, where nobody did: by EM the levels shift the numbers
+    of tables of both, in tables with fewer rows than trees take those of every second refit
+    (docs/research/defaults.md); by other methods they do not."""
     if "dependence" not in type(recipe.model_settings).model_fields or recipe.value("model.dependence") is not None:
         return recipe
-    layout, refits = table.layout, refit_count(recipe) if refitting(recipe) == "em" else 0
-    few = bool(layout.discrete and layout.continuous) and len(table.used) < FEWEST_ROWS and refits > 1
-    return recipe.with_model(dependence="turn" if few else "none")
+    layout, taken = table.layout, "none"
+    if layout.discrete and layout.continuous and recipe.method.name == "em":
+        if len(table.used) >= FEWEST_ROWS:
+            taken = "linear"
+        elif refit_count(recipe) > 1:
+            taken = "turn"
+    return recipe.with_model(dependence=taken)
 
 
 def learnt(
