@@ -43,7 +43,6 @@ from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
-from vgi_cli.fitting.trees import settled_dependence
 from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
@@ -617,7 +616,7 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
     return [
         (
             f"{title}, {TRANSFORMS.get(transform, UNSCALED)}",
-            settled_dependence(recipe.with_model(model, **more), rows.table).with_table(transform=transform),
+            recipe.with_model(model, **more).with_table(transform=transform),
         )
         for model, title, more in shapes
         for transform in transforms

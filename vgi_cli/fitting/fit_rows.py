@@ -147,10 +147,9 @@ def fit_rows(
     _warn_of_pairs(train.table, reporter)
     reporter.plan(stages(recipe, train))
     require_time(work.limit, "a model had been chosen")
-    recipe = trees.settled_dependence(recipe, train.table)
     size = model_size(recipe, train.table, work)
     open_size = won is not None or recipe.model.settings.get("components") is None
-    recipe = components.in_full(recipe.with_model(**size))
+    recipe = components.in_full(trees.settled_dependence(recipe.with_model(**size), train.table))
     recipe = trees.settled(recipe.replace(device=str(device)), train.table)
     some = len(train.table.used)
     recipe = settled_uncertainty(recipe, train.table.layout, some, chosen=open_size and "model.components" not in said)
