@@ -31,6 +31,8 @@ NEAREST, FARTHER = 5, 2.5
 """Values between the edge of a spike and the knot beside it, and how many times as many to the next one."""
 HAIR = 1e-9
 """How near to the edge of a spike, in normal scores, its sides come."""
+LARGE = 0.1
+"""Share of the values from which on a spike between others is told apart from them by knots at its edges."""
 COARSE = 0.25
 """Mean width of the cells of a column, in standard deviations, from which on `linear` bends it too."""
 PLACES = (np.arange(9) + 0.5) / 9 - 0.5
@@ -139,24 +141,22 @@ def codec(scale: Scale) -> LinearCodec:
 def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
-    transform   `linear` bends too where the cells are wide, COARSE on average, or one is that of a spike: standardised,
-                such a column ends at the outer edge of its last cell, and fills have less there than it holds
+    transform   `linear` bends too where the cells are wide, COARSE on average, or an end is a spike: standardised, such
+                a column stops at the outer edge of its last cell, and fills have less there than it holds
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     """
     if transform == "none":
         return Scale(0.0, 1.0)
     step = 0.0 if resolution is None else resolution
-    widths, rooms = (
-        cell_widths(values, spikes, step),
-        [own for spike in spikes if (own := spike.holds(values, step)).any()],
-    )
+    widths, ends = cell_widths(values, spikes, step), np.array([values.min(), values.max()])
+    own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     values = stretched(values, 0.5, spikes, step)
     linear = _standard(values)
-    if transform == "linear" and not spikes and widths.mean() < COARSE * linear.sd:
+    if transform == "linear" and widths.mean() < COARSE * linear.sd and not any(last for _, last in own):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
-    knots = _normal_knots(u, widths, rooms)
+    knots = _normal_knots(u, widths, [rows for rows, last in own if last or rows.mean() >= LARGE])
     bent = Scale(0.0, 1.0, _triples(*knots))
     scores = NormalCodec(bent).encode(u + PLACES[:, None] * widths if widths.any() else u)
     centre, spread = float(scores.mean()), float(scores.std())
@@ -181,8 +181,8 @@ def _normal_knots(u: Floats, widths: Floats, rooms: Sequence[Bools]) -> tuple[Fl
 
     The empirical quantile function (of the dequantised values: each distinct value stands for an interval of its width)
     is averaged over windows of normal scores around the knots'; ties are pulled apart so far that no slope exceeds
-    STEEPEST. `rooms` [n] each: which values are a spike. Its two edges are knots, and no window lies on both sides of
-    one: what the neighbours of a spike hold is not blurred with what it holds.
+    STEEPEST. `rooms` [n] each: which values are a spike. Its edges are knots, and no window lies on both sides of one:
+    what the neighbours of a spike hold is not blurred with what it holds.
     """
     normal = NormalDist()
     edges = [edge for own in rooms for edge in _edges(u, widths, own) if 0 < edge.share < 1]
