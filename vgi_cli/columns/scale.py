@@ -141,8 +141,9 @@ def codec(scale: Scale) -> LinearCodec:
 def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
-    transform   `linear` bends too where the cells are wide, COARSE on average, or an end is a spike: standardised, such
-                a column stops at the outer edge of its last cell, and fills have less there than it holds
+    transform   `linear` bends too where the cells are wide, COARSE on average, or a spike is at an end or LARGE:
+                standardised, such a column stops at the outer edge of its last cell, and fills have less there than it
+                holds
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     """
@@ -151,12 +152,13 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     step = 0.0 if resolution is None else resolution
     widths, ends = cell_widths(values, spikes, step), np.array([values.min(), values.max()])
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
+    rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
     values = stretched(values, 0.5, spikes, step)
     linear = _standard(values)
-    if transform == "linear" and widths.mean() < COARSE * linear.sd and not any(last for _, last in own):
+    if transform == "linear" and widths.mean() < COARSE * linear.sd and not rooms:
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
-    knots = _normal_knots(u, widths, [rows for rows, last in own if last or rows.mean() >= LARGE])
+    knots = _normal_knots(u, widths, rooms)
     bent = Scale(0.0, 1.0, _triples(*knots))
     scores = NormalCodec(bent).encode(u + PLACES[:, None] * widths if widths.any() else u)
     centre, spread = float(scores.mean()), float(scores.std())
