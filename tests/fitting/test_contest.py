@@ -150,6 +150,16 @@ def skewed(seed: int) -> pd.DataFrame:
     return holes(np.exp(1.5 * normal(240, seed, 0.7)), 0.2, seed)
 
 
+def test_a_transform_that_changes_no_column_is_not_compared(tmp_path: Path) -> None:
+    """Scales of five points are bent by either."""
+    rng = np.random.default_rng(0)
+    trait = rng.normal(size=(200, 1))
+    scales = np.digitize(trait + rng.normal(size=(200, 4)), [-1.5, -0.5, 0.5, 1.5]) + 1.0
+    league, _ = fit(holes(pd.DataFrame(scales, columns=list("abcd")), 0.2, 0), tmp_path / "run")
+    assert {entry["transform"] for entry in league["candidates"]} == {"normal"}
+    assert len(league["candidates"]) > 1
+
+
 @pytest.mark.parametrize(
     ("make", "transform", "score"),
     [pytest.param(clusters, "linear", "cells", marks=pytest.mark.slow), (skewed, "normal", "loglik")],

@@ -664,6 +664,8 @@ class _Contest:
             ask(self._limit.over)
 
         every = self._coded(recipe)
+        if not sized and self._is_repeated(str(recipe.table.transform)):
+            return
         if self.entries and not sized and recipe.model.name == "mixture":
             first = self.entries[0][0].recipe.model.settings
             recipe = recipe.with_model(components=first["components"], outliers=first["outliers"])
@@ -791,6 +793,11 @@ class _Contest:
     def schema(self, transform: str) -> Schema:
         """The columns by a transform that was tried."""
         return self._encoded[transform].source.schema  # type: ignore[union-attr]
+
+    def _is_repeated(self, transform: str) -> bool:
+        """Whether another transform that was entered makes the same of every column (scales of few points, say)."""
+        entered = {str(one.recipe.table.transform) for one, _ in self.entries} - {transform}
+        return any(self.schema(other).columns == self.schema(transform).columns for other in entered)
 
     def _losses(self, i: int) -> Tensor:
         """[R] what decides, less is better."""

@@ -236,7 +236,7 @@ def _obstacle(model: Model, columns: Sequence[Number], levels: Sequence[str]) ->
         return f"column '{levels[0]}' holds levels, so the law is no mixture of Gaussians"
     for column in columns:
         if column.scale.knots:
-            why = "is bent by the normal transform"
+            why = "is bent towards a normal distribution"
             return f"column '{column.name}' {why}, so the density is not Gaussian in data units"
     for column in columns:
         if column.step:
