@@ -63,7 +63,7 @@ def test_a_run_is_a_truth(vgi: Vgi, run: Path) -> None:
     truth = report["truth"]
     assert truth["kl_estimator"] == "monte carlo" and 0 < truth["kl_se"] < 0.1 and truth["kl"] < 0.5
     assert "wasserstein2_squared" not in truth and "rmse" not in truth
-    assert any("column 'a' is bent by the normal transform" in note for note in report["notes"])
+    assert any("column 'a' is bent towards a normal distribution" in note for note in report["notes"])
     assert json.loads(vgi(*ask, "--force").out) == report  # seeded
     other = json.loads(vgi(*ask, "--force", "--seed", "9").out)["truth"]
     assert other["kl"] != truth["kl"] and abs(other["kl"] - truth["kl"]) < 5 * math.hypot(

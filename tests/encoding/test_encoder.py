@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.table.helpers import from_text, save
+from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
 from vgi_cli.encoding.infer import infer_schema
@@ -134,9 +135,9 @@ class TestNoise:
         schema = schema_of("linear")
         i = schema.modelled.index("whole")
         (x, missing, *_), _ = encode(TABLE, schema, seed=0)
-        scale = schema.encoded[i].scale
-        assert scale is not None
-        noise = (x[:, i] * scale.sd + scale.mean).numpy() - TABLE.numeric("whole")
+        column = schema.encoded[i]
+        assert isinstance(column, Number)
+        noise = column.codec.decode(x[:, i].numpy()) - TABLE.numeric("whole")
         noise = noise[~missing[:, i].numpy()]
         assert np.abs(noise).max() < 0.5
         assert stats.kstest(noise, "uniform", (-0.5, 1)).pvalue > 0.01
@@ -194,11 +195,11 @@ class TestLogVolume:
     def test_of_a_dequantised_column_gives_probabilities(self) -> None:
         table = from_text("x\n" + "\n".join("12345") + "\n")
         schema, _ = infer_schema(table, unbounded=["x"])
-        scale = schema.encoded[0].scale
-        assert scale is not None
+        column = schema.encoded[0]
+        assert isinstance(column, Number)
         values = torch.arange(-40, 50, dtype=torch.float64)
         u = (torch.arange(200, dtype=torch.float64) + 0.5) / 200 - 0.5
-        z = ((values[:, None] + u - scale.mean) / scale.sd).reshape(-1, 1)
+        z = torch.from_numpy(column.codec.encode((values[:, None] + u).numpy())).reshape(-1, 1)
         log_p = torch.distributions.Normal(0.0, 1.0).log_prob(z)[:, 0]
         total = torch.exp(log_p + log_volume(torch.zeros_like(z, dtype=torch.bool), z, schema)).reshape(90, 200)
         assert float(total.mean(1).sum()) == pytest.approx(1, abs=1e-6)
@@ -206,11 +207,16 @@ class TestLogVolume:
     def test_with_log_scale_is_a_density_in_standard_deviations(self) -> None:
         """Neither units nor the resolution matter: 1 to 5 and 0.1 to 0.5 are the same column."""
         found = []
+        z = torch.linspace(-8, 8, 2001, dtype=torch.float64)[:, None]
         for digits in ("12345", [f"0.{i}" for i in range(1, 6)]):
             schema, _ = infer_schema(from_text("x\n" + "\n".join(digits) + "\n"), unbounded=["x"])
-            z = torch.zeros(1, 1, dtype=torch.float64)
-            found.append(log_volume(torch.zeros(1, 1, dtype=torch.bool), z, schema) + log_scale(schema))
-        torch.testing.assert_close(torch.stack(found), torch.zeros(2, 1, dtype=torch.float64), rtol=0, atol=1e-12)
+            found.append(log_volume(torch.zeros(2001, 1, dtype=torch.bool), z, schema) + log_scale(schema))
+        torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-9)
+        column = schema.encoded[0]
+        assert isinstance(column, Number) and column.scale is not None
+        u = column.codec.decode(z[:, 0].numpy()) / column.scale.sd
+        density = np.exp(stats.norm.logpdf(z[:, 0].numpy()) + found[0].numpy())
+        assert np.trapezoid(density, u) == pytest.approx(1, abs=1e-4)
 
     def test_counts_observed_cells_only(self) -> None:
         table = from_text("x,y\n1.5,10\n2.25,\n,30\n,\n9.75,20\n")

@@ -248,8 +248,8 @@ def test_a_bent_column_is_estimated_and_not_compared_by_parameters() -> None:
     assert part["kl_estimator"] == "monte carlo" and "wasserstein2_squared" not in part and "rmse" not in part
     for what in ("wasserstein2_squared", "rmse"):
         assert (
-            f"truth: {what} is left out: column 'a' is bent by the normal transform, so the density is not Gaussian "
-            "in data units (the run)" in notes
+            f"truth: {what} is left out: column 'a' is bent towards a normal distribution, so the density is not "
+            "Gaussian in data units (the run)" in notes
         )
     bent = codec(BENT)
     mean, sd = float(model.mean[0].detach()), math.exp(0.5 * float(model.log_psi[0].detach()))
