@@ -59,7 +59,7 @@ class PlacesOfCells(NamedTuple):
 
 def places_of(model: Model, rounding: Rounding | None) -> PlacesOfCells | None:
     """How the rounded cells of a table count under a model; None: as they are spread, or there are none."""
-    if rounding is None or not isinstance(model, GaussianFamily) or model.shifted_by_levels:
+    if rounding is None or not isinstance(model, GaussianFamily):
         return None
     return PlacesOfCells(rounding)
 

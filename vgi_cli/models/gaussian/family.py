@@ -336,16 +336,17 @@ class GaussianFamily(Marginal):
         """The laws of single cells given the rest of their row, in float64."""
         return CellLaws(Components(*(part.to(torch.float64) for part in self.components())))
 
-    @property
-    def shifted_by_levels(self) -> bool:
-        """Whether levels may move the continuous dimensions within a component."""
-        return False
-
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         """The continuous dimensions of completed rows x [R, D] given their observed levels, in float64; where levels
         shift them, given all levels. missing [R, D]."""
         parts = Components(*(part.to(torch.float64) for part in self.components()))
         return NumbersGiven(list(range(x.shape[1])), parts._replace(log_weights=parts.log_weights.expand(len(x), -1)))
+
+    def given_combinations(self, x: Tensor, missing: Tensor) -> tuple[Tensor, NumbersGiven]:
+        """Rows x [R, D], each once for every combination of the levels that shift numbers which agrees with what is
+        observed of it: which row each of them is [E], and their continuous dimensions, as of `given_levels`. p of a row
+        is the sum over its combinations."""
+        return torch.arange(len(x), device=x.device), self.given_levels(x, missing)
 
     def components(self) -> Components:
         """The mixture in dense form; of mixed rows the Gaussians of their continuous dimensions alone."""

@@ -229,10 +229,6 @@ class GaussianMixture(GaussianFamily):
             return MixedCellLaws(copy.deepcopy(self.gaussians).double(), self.log_weights().double())
         return super().cell_laws()
 
-    @property
-    def shifted_by_levels(self) -> bool:
-        return isinstance(self.gaussians, Shifted)
-
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
         numbers, mixed = super().given_levels(x, missing), self.gaussians
         if not isinstance(mixed, Mixed):
@@ -242,6 +238,20 @@ class GaussianMixture(GaussianFamily):
         parts, levels = numbers.components, mixed.level_log_prob(x, unknown).to(torch.float64)
         weighted = parts._replace(log_weights=parts.log_weights + levels)
         return NumbersGiven(mixed.continuous.tolist(), weighted, None if shift is None else shift.to(torch.float64))
+
+    def given_combinations(self, x: Tensor, missing: Tensor) -> tuple[Tensor, NumbersGiven]:
+        mixed = self.gaussians
+        if not isinstance(mixed, Shifted) or not mixed.places:
+            return super().given_combinations(x, missing)
+        of_row, place = (
+            mixed.agreeing(torch.where(missing[:, mixed.discrete], -1, mixed.levels_of(x))).nonzero().unbind(1)
+        )
+        shifting = mixed.discrete[list(mixed.places)]
+        rows, unknown = x[of_row], missing[of_row]
+        rows[:, shifting], unknown[:, shifting] = mixed.combinations[place].to(x.dtype), False
+        numbers, levels = super().given_levels(rows, unknown), mixed.level_log_prob(rows, unknown).to(torch.float64)
+        parts = numbers.components._replace(log_weights=numbers.components.log_weights + levels)
+        return of_row, NumbersGiven(mixed.continuous.tolist(), parts, mixed.shifts()[place].to(torch.float64))
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()

@@ -119,23 +119,25 @@ def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Round
     draw of the noise, of which the average over draws of p is without bias (the sampler of Geweke 1991, Hajivassiliou
     and McFadden 1998, and Keane 1994, for mixtures of normals).
 
-    x, missing [R, D]; a model whose numbers are shifted by levels has no such estimate: ValueError.
+    x, missing [R, D]. Where levels shift the numbers, a row counts once for each combination of them that agrees with
+    what is observed of it.
     """
-    if model.shifted_by_levels:
-        raise ValueError("levels shift the numbers")
-    low, high = (ends.to(x.device) for ends in rounding.ends(x))
-    given = model.given_levels(x, missing)
-    (log_weights, mean, precision, _), R = given.components, len(x)
+    of_row, given = model.given_combinations(x, missing)
+    (log_weights, mean, precision, _), shift = given.components, given.shift
     wide = [j for j in given.dims if j in set(rounding.dims)]
     order = [j for j in given.dims if j not in set(wide)] + wide
     place = torch.tensor([given.dims.index(j) for j in order], dtype=torch.int64, device=x.device)
     covariance = torch.linalg.inv(precision)[:, place][:, :, place]
     mean, first = mean[:, place], len(order) - len(wide)
-    values, absent = x[:, order].to(torch.float64), missing[:, order]
-    own = [rounding.dims.index(j) for j in wide]
-    u, choice = noise.uniform()[0][:, order], noise.at("component").uniform()[0][:, order]
+    values, absent = x[of_row][:, order].to(torch.float64), missing[of_row][:, order]
+    low, high = (ends.to(x.device)[of_row][:, [rounding.dims.index(j) for j in wide]] for ends in rounding.ends(x))
+    if shift is not None:
+        values, low, high = values - shift[:, place], low - shift[:, place[first:]], high - shift[:, place[first:]]
+    u, choice = (part[of_row][:, order] for part in (noise.uniform()[0], noise.at("component").uniform()[0]))
     parts = [log_weights.new_empty(0)]
-    for rows in torch.arange(R, device=x.device).split(max(1, CELLS // (len(mean) * max(len(order), 1) ** 2))):
+    for rows in torch.arange(len(of_row), device=x.device).split(
+        max(1, CELLS // (len(mean) * max(len(order), 1) ** 2))
+    ):
         known = ~absent[rows]
         both = known[:, None, :, None] & known[:, None, None, :]
         filled = torch.where(both, covariance, 0.0) + torch.diag_embed((~known).to(torch.float64))[:, None]
@@ -147,7 +149,7 @@ def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Round
         weight = log_weights[rows] + torch.where(known[:, None, :first], density, 0.0).sum(-1)
         total = torch.logsumexp(weight, -1)
         steps = list(begun.unbind(-1))
-        for i, at in enumerate(own, first):
+        for at, i in enumerate(range(first, len(order))):
             before = torch.stack(steps, -1) if steps else weight.new_empty(*weight.shape, 0)
             centre, width = mean[:, i] + (triangle[:, :, i, :i] * before).sum(-1), widths[..., i]
             a = (low[rows, at][:, None] - centre) / width
@@ -161,4 +163,10 @@ def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Round
             weight = weight + torch.where(known[:, i, None], -0.5 * step.square() - width.log(), 0.0)
             steps.append(step)
         parts.append(total)
-    return torch.cat(parts)
+    return _added(torch.cat(parts), of_row, len(x))
+
+
+def _added(log_p: Tensor, of_row: Tensor, R: int) -> Tensor:
+    """[R] the logarithm of the sum of p over what stands for each row."""
+    most = log_p.new_full((R,), -torch.inf).scatter_reduce(0, of_row, log_p, "amax")
+    return most + log_p.new_zeros(R).index_add(0, of_row, (log_p - most[of_row]).exp()).log()

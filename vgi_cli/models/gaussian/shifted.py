@@ -112,8 +112,7 @@ class Shifted(Mixed):
 
     def _expanded(self, rows: Incomplete) -> _Expanded:
         levels, places = self.observed_levels(rows), list(self.places)
-        known = levels[:, None, places]
-        agrees = ((known < 0) | (known == self.combinations)).all(-1)
+        agrees = self.agreeing(levels)
         of_row, place = agrees.nonzero().unbind(1)
         full = levels[of_row]
         full[:, places] = self.combinations[place]
@@ -121,6 +120,11 @@ class Shifted(Mixed):
         holes = Patterns(numbers.patterns.missing, numbers.patterns.of_row[of_row])
         numbers = Incomplete(numbers.x[of_row], holes, again=rows.again)
         return _Expanded(agrees, of_row, place, numbers, self.distinct(full))
+
+    def agreeing(self, levels: Tensor) -> Tensor:
+        """[R, J] whether a combination agrees with observed levels [R, n] (int64, -1 where they are missing)."""
+        known = levels[:, None, list(self.places)]
+        return ((known < 0) | (known == self.combinations)).all(-1)
 
     def expansion(self) -> float:
         """How many combinations agree with a row, on average where MISSING of its cells are; before it is known which
