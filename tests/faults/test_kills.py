@@ -33,7 +33,7 @@ def trial(program: Program, ready: Path, tmp_path_factory: pytest.TempPathFactor
     return Trial(program, "fit em", ready, tmp_path_factory.mktemp("em") / "work")
 
 
-@pytest.mark.parametrize("part", [0.1, 0.45, 0.9])
+@pytest.mark.parametrize("part", [0.1, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.45, 0.9))])
 def test_a_fit_that_loses_power_goes_on_from_its_last_checkpoint(trial: Trial, part: float) -> None:
     trial.begin()
     done = trial.run(Fault(round(part * trial.calls), Action.POWER))

@@ -54,7 +54,11 @@ def test_a_model_scores_alike_by_a_whole_fit_and_by_a_short_climb() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "method", "settings"), [("flow", "vgi", {"steps": 1, "hidden": 4}), ("vae", "miwae", {"latents": 1})]
+    ("model", "method", "settings"),
+    [
+        ("flow", "vgi", {"steps": 1, "hidden": 4}),
+        pytest.param("vae", "miwae", {"latents": 1}, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_fitted_by_gradients_has_the_scores_of_its_density(
     model: str, method: str, settings: dict, monkeypatch: pytest.MonkeyPatch
