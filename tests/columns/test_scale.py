@@ -20,12 +20,13 @@ SAMPLES = {
     "ceiling": np.minimum(rng.normal(5, 1, 500).round(1), 5.5),
     "five values": rng.integers(1, 6, 500).astype(float),
     "two values": np.repeat([0.0, 1.0], [3, 400]),
+    "thin ends": rng.binomial(12, 0.5, 500).astype(float),
     "two rows": np.array([1.0, 7.0]),
     "one outlier": np.append(rng.normal(size=99), 1e6),
     "huge": rng.normal(size=50) * 1e200,
     "tiny": 1 + rng.normal(size=50) * 1e-9,
 }
-RESOLUTION = {"zero-inflated": 0.01, "ceiling": 0.1, "five values": 1.0, "two values": 1.0}
+RESOLUTION = {"zero-inflated": 0.01, "ceiling": 0.1, "five values": 1.0, "two values": 1.0, "thin ends": 1.0}
 
 
 def fitted(name: str) -> NormalCodec:
@@ -106,7 +107,9 @@ def test_encoded_values_are_standardised(name: str) -> None:
         assert z.std() == pytest.approx(1, abs=exact)
 
 
-@pytest.mark.parametrize(("name", "bent"), [("lognormal", False), ("ceiling", False), ("five values", True)])
+@pytest.mark.parametrize(
+    ("name", "bent"), [("lognormal", False), ("ceiling", False), ("five values", True), ("thin ends", False)]
+)
 def test_wide_cells_are_bent_by_either_transform(name: str, bent: bool) -> None:
     """Standardised, a scale of five points ends at 0.5 and 5.5, and draws from a normal have less in its last cells."""
     values, resolution = SAMPLES[name], RESOLUTION.get(name)

@@ -33,8 +33,9 @@ HAIR = 1e-9
 """How near to the edge of a spike, in normal scores, its sides come."""
 LARGE = 0.1
 """Share of the values from which on a spike between others is told apart from them by knots at its edges."""
-COARSE = 0.25
-"""Mean width of the cells of a column, in standard deviations, from which on `linear` bends it too."""
+COARSE, HELD = 0.25, 0.05
+"""Mean width of the cells of a column, in standard deviations, and share of the values in the first or the last of
+them, from which on `linear` bends it too."""
 PLACES = (np.arange(9) + 0.5) / 9 - 0.5
 """Where in its cell a value stands when encoded values are standardised."""
 
@@ -141,9 +142,9 @@ def codec(scale: Scale) -> LinearCodec:
 def fit_scale(values: Floats, transform: Transform, resolution: float | None, spikes: tuple[Spike, ...] = ()) -> Scale:
     """The codec state for observed values [n] that are not all equal.
 
-    transform   `linear` bends too where the cells are wide, COARSE on average, or a spike is at an end or LARGE:
-                standardised, such a column stops at the outer edge of its last cell, and fills have less there than it
-                holds
+    transform   `linear` bends too where the cells are wide, COARSE on average, and one at an end holds much, HELD, or
+                a spike is at an end or LARGE: standardised, such a column stops at the outer edge of its last cell, and
+                fills have less there than it holds
     resolution  width of the dequantisation noise, None where the column is not dequantised
     spikes      values that are spread wider
     """
@@ -153,9 +154,10 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     widths, ends = cell_widths(values, spikes, step), np.array([values.min(), values.max()])
     own = [(spike.holds(values, step), bool(spike.holds(ends, step).any())) for spike in spikes]
     rooms = [rows for rows, last in own if last or rows.mean() >= LARGE]
+    held = max(float((np.abs(values - end) <= 0.5 * step).mean()) for end in ends)
     values = stretched(values, 0.5, spikes, step)
     linear = _standard(values)
-    if transform == "linear" and widths.mean() < COARSE * linear.sd and not rooms:
+    if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
     knots = _normal_knots(u, widths, rooms)

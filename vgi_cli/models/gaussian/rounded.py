@@ -168,5 +168,5 @@ def log_cells(model: GaussianFamily, x: Tensor, missing: Tensor, rounding: Round
 
 def _added(log_p: Tensor, of_row: Tensor, R: int) -> Tensor:
     """[R] the logarithm of the sum of p over what stands for each row."""
-    most = log_p.new_full((R,), -torch.inf).scatter_reduce(0, of_row, log_p, "amax")
+    most = log_p.new_full((R,), torch.finfo(log_p.dtype).min).scatter_reduce(0, of_row, log_p, "amax")
     return most + log_p.new_zeros(R).index_add(0, of_row, (log_p - most[of_row]).exp()).log()
