@@ -12,6 +12,7 @@ from torch import Tensor
 from vgi_cli.layout import Layout
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb, iteration
+from vgi_cli.models.gaussian import shifted as shifted_components
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.gaussians import within
 from vgi_cli.models.gaussian.mixed import Mixed
@@ -223,3 +224,11 @@ def test_tables_without_numbers_or_levels_have_nothing_to_shift() -> None:
         (0, 2): {},
     }
     assert not MixtureConfig().idle(Layout.of("ab", levels=(2, 3)), 20)
+
+
+def test_of_many_rows_fewer_combinations_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = rows_of(400)
+    assert len(shifted(started(x)).combinations) == 6  # three levels of a, two of b
+    monkeypatch.setattr(shifted_components, "MANY_ROWS", 400)
+    monkeypatch.setattr(shifted_components, "FEW_CELLS", 3)
+    assert len(shifted(started(x)).combinations) in (2, 3)

@@ -4,9 +4,9 @@
 
 d are the indicators of the levels of the columns that shift, less their shares; one B serves all components, the broad
 one too. Not all columns shift: from those that explain the numbers best (within clusters, see `choose`), one after the
-other, as long as their levels have at most CELLS combinations. So a component of an incomplete row is a mixture over
-the combinations that agree with what is observed, in each of which the Gaussian is known and the forest's levels are:
-every marginal, conditional and draw is exact.
+other, as long as their levels have at most CELLS combinations (of many rows fewer, which bounds the time). So a
+component of an incomplete row is a mixture over the combinations that agree with what is observed, in each of which the
+Gaussian is known and the forest's levels are: every marginal, conditional and draw is exact.
 
 EM ties those expanded components: weights, tables and Gaussians are learnt from sums over the combinations, and B after
 them, given the means and covariances just learnt (a conditional maximisation, Meng and Rubin 1993). A ridge of SHIFT
@@ -30,8 +30,8 @@ from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Observed, Pe
 from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
-CELLS = 32
-"""Combinations of levels that the columns which shift may have."""
+CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
+"""Combinations of levels that the columns which shift may have, and of more than so many rows."""
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 MISSING = 0.4
@@ -180,7 +180,8 @@ class Shifted(Mixed):
         Numbers and indicators are taken less their means within the cluster. One after the other that dimension shifts
         which leaves the least of the numbers' variance (a ridge regression on the indicators of all dimensions so far;
         the mean over the numbers, each in units of its variance; adjusted for the coefficients), while that falls and
-        the combinations of levels are at most CELLS. The coefficients are those of the last regression.
+        the combinations of levels are at most CELLS, of MANY_ROWS and more FEW_CELLS. The coefficients are those of the
+        last regression.
         """
         levels = self.categories.forest.levels
         starts = list(accumulate(levels, initial=0))
@@ -200,9 +201,10 @@ class Shifted(Mixed):
             return rows, B, left / max(free - sum(levels[i] - 1 for i in places), 1)
 
         chosen: list[int] = []
+        most = CELLS if len(x) < MANY_ROWS else FEW_CELLS
         least, cells = total / max(free, 1), 1
         while free > 0 and total > 0:
-            room = [i for i, n in enumerate(levels) if i not in chosen and 1 < n <= CELLS // cells]
+            room = [i for i, n in enumerate(levels) if i not in chosen and 1 < n <= most // cells]
             room = [i for i in room if sum(levels[j] for j in [*chosen, i]) < free]
             best = min(((regression([*chosen, i])[2], i) for i in room), default=(least, -1))
             if best[0] >= least:
