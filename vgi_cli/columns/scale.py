@@ -160,11 +160,9 @@ def fit_scale(values: Floats, transform: Transform, resolution: float | None, sp
     if transform == "linear" and not rooms and (held < HELD or widths.mean() < COARSE * linear.sd):
         return linear
     u, widths = (values - linear.mean) / linear.sd, widths / linear.sd
-    knots = _normal_knots(u, widths, rooms)
-    bent = Scale(0.0, 1.0, _triples(*knots))
-    scores = NormalCodec(bent).encode(u + PLACES[:, None] * widths if widths.any() else u)
-    centre, spread = float(scores.mean()), float(scores.std())
-    u_k, z_k, slope = knots
+    cells = _Cells.of(u, widths) if widths.any() else None
+    u_k, z_k, slope = knots = _normal_knots(u, cells, [_edges(u, widths, own) for own in rooms])
+    centre, spread = _moments(NormalCodec(Scale(0.0, 1.0, _triples(*knots))), u, cells)
     return Scale(linear.mean, linear.sd, _triples(u_k, (z_k - centre) / spread, slope / spread))
 
 
@@ -180,24 +178,47 @@ def _triples(u: Floats, z: Floats, slope: Floats) -> tuple[tuple[float, float, f
     return tuple(zip(u.tolist(), z.tolist(), slope.tolist(), strict=True))
 
 
-def _normal_knots(u: Floats, widths: Floats, rooms: Sequence[Bools]) -> tuple[Floats, Floats, Floats]:
+class _Cells(NamedTuple):
+    """Dequantised values, each distinct one once: it stands for an interval of its width, and for so many values."""
+
+    values: Floats
+    widths: Floats
+    counts: Ints
+
+    @classmethod
+    def of(cls, u: Floats, widths: Floats) -> _Cells:
+        values, first, counts = np.unique(u, return_index=True, return_counts=True)
+        return cls(values, widths[first], counts)
+
+
+def _moments(map_: NormalCodec, u: Floats, cells: _Cells | None) -> tuple[float, float]:
+    """Mean and standard deviation of encoded values, wherever in their cells they stand."""
+    if cells is None:
+        scores = map_.encode(u)
+        return float(scores.mean()), float(scores.std())
+    scores = map_.encode(cells.values + PLACES[:, None] * cells.widths)
+    centre = np.average(scores.mean(0), weights=cells.counts)
+    return float(centre), float(np.sqrt(np.average(np.square(scores - centre).mean(0), weights=cells.counts)))
+
+
+def _normal_knots(u: Floats, cells: _Cells | None, rooms: Sequence[Sequence[_Edge]]) -> tuple[Floats, Floats, Floats]:
     """Knots (u, normal score, slope) of a smooth map to the standard normal.
 
     The empirical quantile function (of the dequantised values: each distinct value stands for an interval of its width)
     is averaged over windows of normal scores around the knots'; ties are pulled apart so far that no slope exceeds
-    STEEPEST. `rooms` [n] each: which values are a spike. Its edges are knots, and no window lies on both sides of one:
-    what the neighbours of a spike hold is not blurred with what it holds.
+    STEEPEST. `rooms`: the edges of spikes. These are knots, and no window lies on both sides of one: what the
+    neighbours of a spike hold is not blurred with what it holds.
     """
-    normal = NormalDist()
-    edges = [edge for own in rooms for edge in _edges(u, widths, own) if 0 < edge.share < 1]
+    edges = [edge for room in rooms for edge in room]
     z, half = _scores(len(u), edges)
     window = z[:, None] + np.linspace(-1, 1, 9) * half[:, None]
-    for at in (normal.inv_cdf(edge.share) for edge in edges):
-        window = np.where(z[:, None] <= at, np.minimum(window, at - HAIR), np.maximum(window, at + HAIR))
-    heights, places = _quantiles(u, widths)
-    knots = np.interp(np.vectorize(normal.cdf)(window), heights, places).mean(1)
     for edge in edges:
-        knots[z == normal.inv_cdf(edge.share)] = edge.place
+        below, above = np.minimum(window, edge.score - HAIR), np.maximum(window, edge.score + HAIR)
+        window = np.where(z[:, None] <= edge.score, below, above)
+    heights, places = _quantiles(u, cells)
+    knots = np.interp(np.vectorize(NormalDist().cdf)(window), heights, places).mean(1)
+    for edge in edges:
+        knots[z == edge.score] = edge.place
     spread = _spread(u)
     apart = 4 * float(np.spacing(np.abs(knots).max()))  # of neighbouring float64 numbers there
     steps = np.append(0.0, np.cumsum(np.maximum(np.diff(z) * spread / STEEPEST, apart)))
@@ -213,19 +234,23 @@ class _Edge(NamedTuple):
     """Of the room of a spike.
 
     share  of the values that are less
+    score  the normal score of that
     place  where it is
     side   on which its neighbours are
     """
 
     share: float
+    score: float
     place: float
     side: int
 
 
-def _edges(u: Floats, widths: Floats, own: Bools) -> tuple[_Edge, _Edge]:
-    """The edges of the room of the spike that some values [n] are."""
+def _edges(u: Floats, widths: Floats, own: Bools) -> list[_Edge]:
+    """The edges of the room of the spike that some values [n] are, those with values on both sides."""
+    least, most = u[own].min(), u[own].max()
     low, high = float((u - 0.5 * widths)[own].min()), float((u + 0.5 * widths)[own].max())
-    return _Edge(float((u < u[own].min()).mean()), low, -1), _Edge(float((u <= u[own].max()).mean()), high, 1)
+    both = (float((u < least).mean()), low, -1), (float((u <= most).mean()), high, 1)
+    return [_Edge(share, NormalDist().inv_cdf(share), place, side) for share, place, side in both if 0 < share < 1]
 
 
 def _scores(n: int, edges: Sequence[_Edge]) -> tuple[Floats, Floats]:
@@ -238,21 +263,20 @@ def _scores(n: int, edges: Sequence[_Edge]) -> tuple[Floats, Floats]:
     gap = z[1] - z[0]
     half = np.full(count, 0.5 * gap)
     added = []
-    for share, _, side in edges:
-        edge, left = normal.inv_cdf(share), 1 - share if side > 0 else share
+    for share, edge, _, side in edges:
         added.append((edge, 0.0))
-        beside = NEAREST / n
+        beside, left = NEAREST / n, 1 - share if side > 0 else share
         while beside < 0.5 * left:
-            place = normal.inv_cdf(share + side * beside)
-            if abs(place - edge) >= gap:
+            score = normal.inv_cdf(share + side * beside)
+            if abs(score - edge) >= gap:
                 break
-            added.append((place, 0.2 * abs(place - edge)))
+            added.append((score, 0.2 * abs(score - edge)))
             beside *= FARTHER
     if added:
-        places, windows = np.array(added).T
-        kept = np.abs(z[:, None] - places).min(1) > 0.25 * gap
+        scores, windows = np.array(added).T
+        kept = np.abs(z[:, None] - scores).min(1) > 0.25 * gap
         kept[[0, -1]] = True
-        z, half = np.append(z[kept], places), np.append(half[kept], windows)
+        z, half = np.append(z[kept], scores), np.append(half[kept], windows)
         order = np.argsort(z)
         z, half = z[order], half[order]
         distinct = np.append(True, np.diff(z) > 1e-3)
@@ -260,16 +284,15 @@ def _scores(n: int, edges: Sequence[_Edge]) -> tuple[Floats, Floats]:
     return z, half
 
 
-def _quantiles(u: Floats, widths: Floats) -> tuple[Floats, Floats]:
+def _quantiles(u: Floats, cells: _Cells | None) -> tuple[Floats, Floats]:
     """The distribution function of the (dequantised) values as a polygon: (shares, places)."""
-    if not widths.any():
+    if cells is None:
         ordered = np.sort(u)
         return (np.arange(len(u)) + 0.5) / len(u), ordered
-    values, first, counts = np.unique(u, return_index=True, return_counts=True)
-    half = 0.5 * widths[first]
-    above = np.cumsum(counts) / len(u)
+    half = 0.5 * cells.widths
+    above = np.cumsum(cells.counts) / len(u)
     below = np.concatenate([[0.0], above[:-1]])
-    return np.stack([below, above], 1).ravel(), np.stack([values - half, values + half], 1).ravel()
+    return np.stack([below, above], 1).ravel(), np.stack([cells.values - half, cells.values + half], 1).ravel()
 
 
 def _spread(u: Floats) -> float:
