@@ -43,6 +43,8 @@ import pandas as pd
 import statsmodels.api as sm
 from mixed import METHODS
 
+from vgi_cli.pooling.rubin import combine
+
 TEXTS, DRAWS, TRUTH_ROWS = ("sex", "smoking", "disease"), 20, 1_000_000
 HOLES = ("smoking", "education", "bmi", "pressure", "visits", "income", "disease")
 Estimates = dict[str, tuple[float, float]]
@@ -131,12 +133,9 @@ def analyses(table: pd.DataFrame) -> Estimates:
 def pooled(tables: Sequence[pd.DataFrame]) -> dict[str, tuple[float, float]]:
     """By name the estimate and its standard error (Rubin 1987)."""
     found = [analyses(table) for table in tables]
-    out = {}
-    for name in found[0]:
-        values, squares = np.array([one[name] for one in found]).T
-        between = (1 + 1 / len(found)) * values.var(ddof=1) if len(found) > 1 else 0.0
-        out[name] = float(values.mean()), float(np.sqrt(squares.mean() + between))
-    return out
+    values, squares = np.array([list(one.values()) for one in found]).transpose(2, 0, 1)
+    total = combine(values, squares).total if len(found) > 1 else squares[0]
+    return dict(zip(found[0], zip(values.mean(0).tolist(), np.sqrt(total).tolist(), strict=True), strict=True))
 
 
 class Results:

@@ -32,6 +32,7 @@ import pandas as pd
 from scipy import stats
 
 import vgi_cli
+from vgi_cli.pooling.rubin import combine
 
 COVARIANCE = np.array([[1.0, 0.6, 0.5], [0.6, 1.0, 0.4], [0.5, 0.4, 1.0]])
 TRUTH = {"mean y": 0.0, "log var y": 0.0, "slope y ~ x": 0.6}
@@ -50,15 +51,10 @@ def pooled(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray, np.n
     """Estimates, half widths of their 95 % intervals and standard errors.
 
     Rubin 1987; degrees of freedom of Barnard and Rubin 1999."""
-    found = [estimates(table) for table in tables]
-    values, within = np.array([f[0] for f in found]), np.mean([f[1] for f in found], 0)
-    m, n = len(tables), len(tables[0])
-    between = (1 + 1 / m) * values.var(0, ddof=1)
-    total = within + between
-    share = between / total
-    observed = n / (n + 2) * (n - 1) * (1 - share)
-    freedom = 1 / (share**2 / (m - 1) + 1 / observed)
-    return values.mean(0), stats.t.ppf(0.975, freedom) * np.sqrt(total), np.sqrt(total)
+    values, squares = (np.array(part) for part in zip(*map(estimates, tables), strict=True))
+    pooled = combine(values, squares, len(tables[0]) - 1)
+    error = np.sqrt(pooled.total)
+    return pooled.estimate, stats.t.ppf(0.975, pooled.df) * error, error
 
 
 def observed_range(out: Path, model: str, repetitions: int) -> None:

@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 import vgi_cli
+from vgi_cli.pooling.rubin import combine
 
 DRAWS = 20
 NAMES = ("intercept", "x", "z", "g", "share of g")
@@ -62,8 +63,8 @@ def estimates(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def pooled(tables: Sequence[pd.DataFrame]) -> tuple[np.ndarray, np.ndarray]:
     """Estimates and standard errors by Rubin's rules."""
     values, squares = (np.array(part) for part in zip(*map(estimates, tables), strict=True))
-    between = values.var(0, ddof=1)
-    return values.mean(0), np.sqrt(squares.mean(0) + (1 + 1 / len(values)) * between)
+    pooled = combine(values, squares)
+    return pooled.estimate, np.sqrt(pooled.total)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -82,8 +82,11 @@ class Mixed(Gaussians):
 
     def observed_levels(self, rows: Incomplete) -> Tensor:
         """The discrete dimensions of rows, as numbers of levels [R, n] (int64), -1 where they are missing."""
-        missing = rows.patterns.missing[rows.patterns.of_row][:, self.discrete]
-        return torch.where(missing, -1, self.levels_of(rows.x))
+        return self.seen_levels(rows.x, rows.patterns.missing[rows.patterns.of_row])
+
+    def seen_levels(self, x: Tensor, missing: Tensor) -> Tensor:
+        """The same of rows x [R, D] with missing [R, D]."""
+        return torch.where(missing[:, self.discrete], -1, self.levels_of(x))
 
     def distinct(self, levels: Tensor) -> DistinctLevels:
         """Levels [R, n] (int64, -1 where they are missing), each set of them once."""
@@ -93,7 +96,7 @@ class Mixed(Gaussians):
 
     def level_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
         """[R, K] log probability of the observed levels of rows x [R, D] in each component; missing [R, D]."""
-        seen = self.distinct(torch.where(missing[:, self.discrete], -1, self.levels_of(x)))
+        seen = self.distinct(self.seen_levels(x, missing))
         return self.categories.see(seen.evidence).log_prob[seen.of_row]
 
     def footprint(self) -> Footprint:
@@ -138,8 +141,7 @@ class Mixed(Gaussians):
         marginals, pairs = [], []
         for rows in torch.arange(len(x)).split(COUNTED):
             own = torch.nn.functional.pad(weight[rows], (0, self.categories.K - weight.shape[1]))
-            levels = torch.where(missing[rows][:, self.discrete], -1, self.levels_of(x[rows]))
-            one_hot = self.one_hot(levels, x.dtype)
+            one_hot = self.one_hot(self.seen_levels(x[rows], missing[rows]), x.dtype)
             marginals.append(own.mT @ one_hot)
             pairs.append(torch.stack([(one_hot * w[:, None]).mT @ one_hot for w in own.unbind(1)]))
         single, double = ranks.total(torch.stack(marginals).sum(0), torch.stack(pairs).sum(0))

@@ -230,28 +230,26 @@ class GaussianMixture(GaussianFamily):
         return super().cell_laws()
 
     def given_levels(self, x: Tensor, missing: Tensor) -> NumbersGiven:
-        numbers, mixed = super().given_levels(x, missing), self.gaussians
-        if not isinstance(mixed, Mixed):
-            return numbers
-        shift = mixed.moved(mixed.levels_of(x)) if isinstance(mixed, Shifted) and mixed.places else None
-        unknown = missing if shift is None else torch.zeros_like(missing)
-        parts, levels = numbers.components, mixed.level_log_prob(x, unknown).to(torch.float64)
-        weighted = parts._replace(log_weights=parts.log_weights + levels)
-        return NumbersGiven(mixed.continuous.tolist(), weighted, None if shift is None else shift.to(torch.float64))
+        mixed = self.gaussians
+        if isinstance(mixed, Shifted) and mixed.places:
+            return self._weighted(mixed, x, torch.zeros_like(missing), mixed.moved(mixed.levels_of(x)))
+        return self._weighted(mixed, x, missing) if isinstance(mixed, Mixed) else super().given_levels(x, missing)
 
     def given_combinations(self, x: Tensor, missing: Tensor) -> tuple[Tensor, NumbersGiven]:
         mixed = self.gaussians
         if not isinstance(mixed, Shifted) or not mixed.places:
             return super().given_combinations(x, missing)
-        of_row, place = (
-            mixed.agreeing(torch.where(missing[:, mixed.discrete], -1, mixed.levels_of(x))).nonzero().unbind(1)
-        )
+        of_row, place = mixed.agreeing(mixed.seen_levels(x, missing)).nonzero().unbind(1)
         shifting = mixed.discrete[list(mixed.places)]
         rows, unknown = x[of_row], missing[of_row]
         rows[:, shifting], unknown[:, shifting] = mixed.combinations[place].to(x.dtype), False
-        numbers, levels = super().given_levels(rows, unknown), mixed.level_log_prob(rows, unknown).to(torch.float64)
-        parts = numbers.components._replace(log_weights=numbers.components.log_weights + levels)
-        return of_row, NumbersGiven(mixed.continuous.tolist(), parts, mixed.shifts()[place].to(torch.float64))
+        return of_row, self._weighted(mixed, rows, unknown, mixed.shifts()[place])
+
+    def _weighted(self, mixed: Mixed, x: Tensor, missing: Tensor, shift: Tensor | None = None) -> NumbersGiven:
+        """The numbers given the levels of rows x [R, D] that are not missing [R, D], moved by shift [R, D']."""
+        parts, levels = super().given_levels(x, missing).components, mixed.level_log_prob(x, missing).to(torch.float64)
+        weighted = parts._replace(log_weights=parts.log_weights + levels)
+        return NumbersGiven(mixed.continuous.tolist(), weighted, None if shift is None else shift.to(torch.float64))
 
     def free_parameters(self) -> int:
         return self.logits.shape[0] - 1 + self.gaussians.free_parameters()

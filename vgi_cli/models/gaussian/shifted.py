@@ -31,7 +31,7 @@ from vgi_cli.models.gaussian.incomplete import Incomplete
 from vgi_cli.models.gaussian.mixed import DistinctLevels, Mixed, MixedCellLaws, MixedObserved
 
 CELLS, FEW_CELLS, MANY_ROWS = 32, 8, 5_000
-"""Combinations of levels that the columns which shift may have, and of more than so many rows."""
+"""Combinations of levels that the columns which shift may have; fewer from so many rows on."""
 SHIFT = 5.0
 """Pseudo-rows of no shift, for each coefficient."""
 MISSING = 0.4
