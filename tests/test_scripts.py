@@ -325,3 +325,23 @@ def test_a_row_with_one_hole_is_integrated_on_a_grid() -> None:
     exact = torch.stack([gaussian_marginal_log_prob(model, each, missing) + v for each, v in draws])
     found = likelihood.integrated(model, draws, missing, n=1001)
     torch.testing.assert_close(found, exact.logsumexp(0) - np.log(2.0), rtol=0, atol=1e-6)
+
+
+def test_estimates_go_on_where_they_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Draws from the columns alone: shares are kept, relations are not."""
+    estimates = module("estimates")
+    monkeypatch.setattr(estimates, "TRUTH_ROWS", 20_000)
+    ask = [str(tmp_path), "--rows", "800", "--methods", "marginal", "--each", "--seed", "3", "--repetitions"]
+    estimates.main([*ask, "1"])
+    (kept,) = tmp_path.glob("*/marginal.jsonl")
+    first = kept.read_text()
+    capsys.readouterr()
+    estimates.main([*ask, "2"])
+    assert kept.read_text().startswith(first) and len(kept.read_text().splitlines()) == 2
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split(" | ") for line in lines if ": " in line.split(" | ")[0]]
+    bias = {name[2:]: float(marginal.split(",")[0]) for name, _, _, marginal in rows}
+    assert abs(bias["mean: bmi over 30"]) < 2 and bias["correlation: pressure, bmi"] < -3
+    assert lines[-2].startswith("| complete |") and lines[-1].startswith("| marginal |")
