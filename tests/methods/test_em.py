@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.methods.base import EpochEnd, PieceEnd
 from vgi_cli.methods.em.em import METHOD, EmConfig, EmState
 from vgi_cli.methods.em.steps import ascend, climb, iteration, settle
+from vgi_cli.methods.start import gaussian_draws
 from vgi_cli.models.gaussian.fa import FaConfig, FactorAnalysis
 from vgi_cli.models.gaussian.family import GaussianFamily, em_table
 from vgi_cli.models.gaussian.gaussians import within
@@ -269,3 +271,23 @@ def test_toy_factor_analysis_reaches_the_published_divergence(share: float, publ
     gap = model.mean.detach() - mean
     kl = 0.5 * ((precision * S).sum() - 6 + gap @ precision @ gap + logdet - torch.logdet(S)).item()
     assert published / 3 < kl < 2.5 * published
+
+
+def test_what_is_never_observed_together_does_not_run_away() -> None:
+    """Questions that are asked after a yes only: nothing says how a no goes with them, and an extrapolation may come to
+    covariances of 1e10, at which the likelihood is rounding errors."""
+    for seed in (38, 39):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(60, 400))
+        z = rng.standard_normal((n, 4))
+        a = (rng.random(n) < 0.8).astype(float)
+        b = (z[:, 0] + 0.3 * rng.standard_normal(n) > 1.2).astype(float)
+        t, s = z[:, 1] * 0.9 + 0.3 * rng.standard_normal(n), z[:, 0] + 0.3 * rng.standard_normal(n)
+        x = np.column_stack([a, t, b, s, z])
+        missing = rng.random(x.shape) < 0.3
+        missing[:, 1] |= a == 0
+        missing[:, 3] |= b == 0
+        layout = Layout.of("atbsuvwx", levels=(2, 0, 2, 0, 0, 0, 0, 0))
+        table = make_table(torch.from_numpy(x), torch.from_numpy(missing), layout)
+        draws = gaussian_draws(table, 1, torch.Generator().manual_seed(seed))
+        assert float(draws.abs().max()) < 10

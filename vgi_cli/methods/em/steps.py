@@ -21,6 +21,11 @@ def em_step(model: GaussianFamily, table: EmTable, penalty: Penalty, begun: Sums
     return model.em_step_in_pieces(table, penalty, begun)
 
 
+FARTHEST = 100.0
+"""Times the largest parameter that an extrapolation may come to: where two columns are never observed together nothing
+holds it back, and it may run to covariances of 1e10, whose likelihood is no number any more."""
+
+
 class Begun(NamedTuple):
     """An iteration that was interrupted between two pieces of the rows.
 
@@ -79,7 +84,8 @@ def iteration_in_pieces(
         _unflatten(model, ahead)
         now = Begun((before, once, twice, ahead), value)
     assert now.value is not None, "two steps were taken"
-    reached = yield from _from(now, _evaluated(model, step(model, table, penalty, now.sums)))
+    ended = _evaluated(model, step(model, table, penalty, now.sums), _farthest(now.points[2]))
+    reached = yield from _from(now, ended)
     if reached is not None and bool(reached.objective >= now.value.objective):
         return reached
     _unflatten(model, now.points[2])
@@ -199,7 +205,7 @@ def ascend(
             share = torch.linalg.lstsq(change, residual[:, None], driver="gelsd").solution[:, 0]
             ahead = reached - (torch.stack(moves, 1) + change) @ share
         _unflatten(model, ahead)
-        new = at_once(_evaluated(model, model.em_step_in_pieces(table, penalty)))
+        new = at_once(_evaluated(model, model.em_step_in_pieces(table, penalty), _farthest(reached)))
         taken += 1
         if new is None or bool(new.objective < max(values) - SLACK):
             moves, changes, ahead = [], [], reached
@@ -218,13 +224,19 @@ def ascend(
     return False
 
 
-def _evaluated(model: GaussianFamily, step: InPieces[EmValue]) -> InPieces[EmValue | None]:
-    """A step from the present parameters; None where they are no parameters."""
+def _evaluated(model: GaussianFamily, step: InPieces[EmValue], most: float) -> InPieces[EmValue | None]:
+    """A step from the present parameters; None where they are no parameters, or one is larger than `most` after it:
+    then they are such that the objective is rounding errors."""
     try:
         value = yield from step
     except torch.linalg.LinAlgError:  # extrapolated out of the positive definite matrices
         return None
-    return value if bool(torch.isfinite(value.objective)) and bool(torch.isfinite(_flat(model)).all()) else None
+    return value if bool(torch.isfinite(value.objective)) and float(_flat(model).abs().max()) <= most else None
+
+
+def _farthest(values: Tensor) -> float:
+    """How large a parameter may become beside the present ones."""
+    return FARTHEST * (1 + float(values.abs().max()))
 
 
 def _flat(model: GaussianFamily) -> Tensor:
