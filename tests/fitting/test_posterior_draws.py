@@ -66,6 +66,13 @@ def test_a_fit_keeps_draws_and_imputes_from_each() -> None:
         pd.testing.assert_frame_equal(a, b)
 
 
+def test_of_rows_enough_for_trees_the_draws_have_these_too() -> None:
+    """A fit of a hundred rows was refused as damaged: the trees were learnt for models of the size of the fit."""
+    run = fit(data=frame(120), out="trees", set={"model.components": 1, "posterior_components": 3})
+    assert load_run(run.path, Silent()).recipe.trees == "held-out"
+    assert not any(table.isna().any(axis=None) for table in run.impute(m=3))
+
+
 def test_more_draws_are_those_that_a_fit_of_more_would_have_kept() -> None:
     size = {"model.components": 1, "posterior_components": 3}
     run, told = fit(set=size), fit("told", set={**size, "bootstrap": 4})

@@ -40,6 +40,7 @@ from vgi_cli.fitting.refits import (
     TRAINING_SHARE,
     Fit,
     check_kinds,
+    of_draws,
     refit,
     refit_count,
     settled_uncertainty,
@@ -604,7 +605,8 @@ def _trees(job: Job, recipe: Recipe, refits: Mapping[str, Tensor]) -> dict[str, 
     """The trees of the refits, under their names in the run."""
     table = job.train.table
     _, parameters = split_bootstrap(refits)
-    own = averaging.recipes(recipe, range(len(parameters)))
+    drawn = of_draws(recipe) if recipe.uncertainty == "posterior" else recipe
+    own = averaging.recipes(drawn, range(len(parameters)))
     models = [build_model(one, table.layout, tensors, "") for one, tensors in zip(own, parameters, strict=True)]
     return trees.named(trees.learnt(recipe, models, table, range(len(models)), job.work, job.recoders))
 

@@ -19,7 +19,7 @@ from vgi_cli.errors import RunError, UsageError
 from vgi_cli.fitting.averaged import kept_schemas
 from vgi_cli.fitting.averaging import recipes, recoders
 from vgi_cli.fitting.choosing import layout_of
-from vgi_cli.fitting.refits import posterior_config, split_bootstrap
+from vgi_cli.fitting.refits import of_draws, split_bootstrap
 from vgi_cli.fitting.rows import Rows, rows_of
 from vgi_cli.fitting.trees import trees_in
 from vgi_cli.layout import Layout
@@ -168,8 +168,8 @@ def fitted_of(run: RunStore, recipe: Recipe, layout: Layout) -> Fitted:
     model = build_model(recipe, layout, tensors, run.name)
     conditionals = _conditionals(recipe, layout, model, run)
     drawn = recipe
-    if run.record.bootstrap_by == "posterior":  # of another number of components than the fit
-        drawn = recipe.with_model(**posterior_config(recipe).model_dump(mode="json"))
+    if run.record.bootstrap_by == "posterior":
+        drawn = of_draws(recipe)
     own = recipes(drawn, range(len(refits)))
     models = tuple(build_model(one, layout, tensors, run.name) for one, tensors in zip(own, refits, strict=True))
     return Fitted(run, recipe, layout, model, models, conditionals, trees_in(kept))

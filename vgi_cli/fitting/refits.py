@@ -202,6 +202,11 @@ def posterior_config(recipe: Recipe) -> MixtureConfig:
     return config.model_copy(update={"components": recipe.posterior_components})
 
 
+def of_draws(recipe: Recipe) -> Recipe:
+    """The recipe of the models that are drawn from a posterior: of another number of components than the fit."""
+    return recipe.with_model(**posterior_config(recipe).model_dump(mode="json"))
+
+
 def check_kinds(recipe: Recipe, layout: Layout) -> None:
     """UsageError for posterior draws of a table that does not hold numbers alone, or whose rows have weights."""
     if recipe.uncertainty == "posterior" and recipe.table.weight is not None:
