@@ -2,8 +2,8 @@
 
 A column takes one dimension or several (a number takes one). A dimension is continuous, or discrete: then it holds the
 number of one of its levels, 0 to levels - 1, as a float. What is missing is missing by column, so that the
-dimensions of a column are missing together, and a block holds whole columns. Everything that pairs names with
-dimensions asks the layout. Nothing here needs torch.
+dimensions of a column are missing together, but for `tails` that have no value, and a block holds whole columns.
+Everything that pairs names with dimensions asks the layout. Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -156,6 +156,18 @@ class Layout:
         return tuple(slice(end - width, end) for end, width in zip(ends, self.widths, strict=True))
 
     @cached_property
+    def tails(self) -> tuple[tuple[int, int], ...]:
+        """The continuous dimensions of columns that begin with a discrete one, which have a value only where that is 0:
+        pairs of both, (continuous, discrete)."""
+        return tuple(
+            (i, dims.start)
+            for dims in self.slices
+            if self.level_counts[dims.start]
+            for i in range(dims.start + 1, dims.stop)
+            if not self.level_counts[i]
+        )
+
+    @cached_property
     def units(self) -> tuple[slice, ...]:
         """What is missing, and may start, as a whole: the dimensions of each column, then each latent."""
         return (*self.slices, *(slice(i, i + 1) for i in range(self.d, self.D)))
@@ -200,8 +212,8 @@ class Layout:
         return of_columns if self.d == len(self.columns) else of_columns[..., list(self.column_of)]
 
     def of_columns(self, of_dimensions: Tensor) -> Tensor:
-        """[.., columns]: what holds for each column, from a value for each dimension [.., d] or [.., D] that is the
-        same for all of a column, as a mask is."""
+        """[.., columns]: what holds for each column, from a value for each dimension [.., d] or [.., D], as a mask is:
+        that of the first one, which is missing where the column is."""
         if len(self.columns) == self.D:
             return of_dimensions
         return of_dimensions[..., [dimensions.start for dimensions in self.slices]]

@@ -181,3 +181,28 @@ def test_rows_that_are_outside_are_swept_and_counted() -> None:
 def test_no_model_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one model"):
         ExactImputer([])
+
+
+def test_a_tail_that_has_no_value_need_not_lie_in_the_box() -> None:
+    """A level, the tail that has a value at level 0 only, and b, which goes with the tail by 0.9; the tail lies over 1.
+    Where the row is known to have no tail, b has its law whatever the box of the tail is; where the level is missing
+    too, both levels stay as likely as they were."""
+    layout = Layout.of("xb", (2, 1), (2, 0, 0))
+    assert layout.tails == ((1, 0),)
+    model = GaussianMixture.build(MixtureConfig(components=1, outliers=False, dependence="none"), layout).double()
+    numbers = torch.randn(4000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    start = torch.cat([(torch.arange(4000) % 2).double()[:, None], numbers], 1)
+    model.initialise(start, torch.Generator().manual_seed(1))
+    model.gaussians.numbers.set_moments(  # type: ignore[union-attr, operator]
+        torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[[1.0, 0.9], [0.9, 1.0]]], dtype=torch.float64)
+    )
+    box = Box(torch.tensor([0.0, 1.0, -torch.inf]).double(), torch.tensor([1.0, torch.inf, torch.inf]).double())
+    known = torch.tensor([False, True, True]).repeat(ROW_BLOCK, 1)
+    x = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(ROW_BLOCK, 1)
+    imputer = ExactImputer([model], tails=layout.tails)
+    b = imputer.sample(x, known, noise(20, ROW_BLOCK), box)[..., 2]
+    assert abs(float(b.mean())) < 0.06 and float(b.std()) == pytest.approx(1.0, abs=0.05)
+    everything = torch.ones_like(known)
+    draws = imputer.sample(x, everything, noise(20, ROW_BLOCK), box)
+    assert bool((draws[..., 1] >= 1).all()) and float(draws[..., 0].mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(draws[..., 2].mean()) == pytest.approx(0.9 * 1.525, abs=0.05)

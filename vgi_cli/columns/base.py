@@ -21,6 +21,8 @@ from vgi_cli.columns.numerals import Bools, Floats, Ints, Moments, Numbers, Spel
 
 Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
+Spikes = Literal["room", "split"]
+"""How values that pile up at an end of a column of numbers are encoded: as a part of the same line, or as a level."""
 Point = Literal["mean", "median", "mode"]
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """How the dataclass of a kind is read from JSON: nothing unknown, no NaN."""
@@ -222,6 +224,7 @@ class Request(NamedTuple):
     detail     what follows the word and a colon; None where nothing does
     bounds     the limits of its fills; None where nothing was said
     transform  that of the table
+    spikes     how values that pile up are encoded
     rows       [N] which rows statistics come from; None: all
     """
 
@@ -230,6 +233,7 @@ class Request(NamedTuple):
     transform: Transform
     rows: Bools | None
     detail: str | None = None
+    spikes: Spikes = "room"
 
 
 class Finding(NamedTuple):
@@ -406,6 +410,11 @@ class ModelledColumn(Column):
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         """[n, width] encoded values of codes [n]; any value where a code is NaN. u [n, width] uniform on (0, 1), where
         the column is `noisy`."""
+
+    def valueless(self, codes: Floats) -> Bools | None:
+        """[n, width]: which dimensions have no value in cells of codes [n] (how much was spent, where nothing was): a
+        model sees them as missing, though the cell is observed. Only dimensions after the first. None: nowhere."""
+        return None
 
     @abstractmethod
     def decode(self, z: Floats) -> Floats:

@@ -28,7 +28,7 @@ from vgi_cli.columns.base import (
     Scores,
     Transform,
 )
-from vgi_cli.columns.bounds import Bound, bounds_of
+from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of
 from vgi_cli.columns.lattice import (
     MOST_LEVELS,
     Lattice,
@@ -73,6 +73,8 @@ FURTHEST = 1e15
 COARSEST, FINEST = 1e8, 1e-8
 """Greatest size and least range of a column that is modelled as it is (`table.transform=none`)."""
 
+FEWEST_OFF = 20
+"""Observed cells off a pile from which on it is split off."""
 NAMED = 3
 """So many bounded columns are named where no detail was asked for."""
 FAR = 100.0
@@ -105,17 +107,20 @@ class Measure(NamedTuple):
 @dataclass(frozen=True, config=STRICT)
 class Number(ModelledColumn):
     """A column of numbers; of kind `integer` where all are whole. Its encoded value is a smooth increasing function of
-    the number, in one dimension.
+    the number, in one dimension. Where values `pile` up at an end (nothing spent, no rain) and this is split off, there
+    is a discrete dimension before that: 1 where a cell is that value, else 0; the smooth function is then one of the
+    other values alone, and a cell on the pile has no value there.
 
     low, high   least and greatest observed value, data units
     lower, upper  bounds of the fills, None where there is none
     lattice     the values of a rounded column, None where nothing is rounded
     dequantise  whether noise of one resolution is spread around each value before it is modelled
     spikes      values that are spread wider, smallest first
+    pile        the value at an end that is a level of its own (see below), None where there is none
     levels      the values that alone can occur, smallest first: their numbers are modelled
     gaps        between which values no fill lies, smallest first (columns/lattice.py)
-    scale       codec state (of the values with room for the spikes, of the levels' numbers)
-    sd          standard deviation of the observed values where there are spikes or levels; else that of the scale
+    scale       codec state (of the values with room for the spikes, of the levels' numbers; without those on the pile)
+    sd          standard deviation of the observed values where there are spikes, levels or a pile; else the scale's
     decimals    fewest decimals with which the table spells a number (`2.0`: 1, `1.50`: 2)
     digits      significant digits of all but a few values, for fills of a column without lattice
 
@@ -133,6 +138,7 @@ class Number(ModelledColumn):
     lattice: Lattice | None = None
     dequantise: bool = False
     spikes: tuple[Spike, ...] = ()
+    pile: float | None = None
     levels: tuple[float, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
     scale: Scale
@@ -143,6 +149,8 @@ class Number(ModelledColumn):
     def __post_init__(self) -> None:
         if self.ends[0] > self.ends[1] or list(self.levels) != sorted(set(self.levels)):
             raise ValueError("columns do not fit together")
+        if self.pile is not None and (self.lattice is None or self.levels or self.pile not in self.ends):
+            raise ValueError("the pile does not fit its column")
         ends = [end for gap in self.gaps for end in gap]
         if ends != sorted(ends) or any(low >= high for low, high in self.gaps):
             raise ValueError("gaps do not fit together")
@@ -221,6 +229,26 @@ class Number(ModelledColumn):
         low = -np.inf if self.lower is None else self.lower.value
         return low, np.inf if self.upper is None else self.upper.value
 
+    @property
+    def width(self) -> int:
+        return 1 if self.pile is None else 2
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        return (0,) if self.pile is None else (2, 0)
+
+    @property
+    def tail_ends(self) -> tuple[float, float]:
+        """The least and the greatest admissible fill off the pile: the next value that it can take, beyond a gap where
+        there is one beside the pile."""
+        least, most = self.ends
+        if self.pile is None or self.lattice is None:
+            return least, most
+        side = 1 if self.pile == least else -1
+        beside = [end for gap in self.gaps for end in gap[::side][1:] if self.on_pile(np.array(gap[::side][0]))]
+        away = beside[0] if beside else self.pile + side * self.lattice.resolution
+        return (away, most) if side > 0 else (least, away)
+
     @cached_property
     def codec(self) -> LinearCodec:
         """The map between its values (or the levels' numbers) and encoded ones."""
@@ -244,25 +272,42 @@ class Number(ModelledColumn):
     def codes(self, cells: Cells) -> Floats:
         return cells.numbers.values
 
+    def on_pile(self, values: Floats) -> Bools:
+        """[..] which values lie on the pile."""
+        if self.pile is None or self.lattice is None:
+            return np.zeros(values.shape, bool)
+        return np.asarray(np.abs(values - self.pile) <= 0.5 * self.lattice.resolution)
+
+    def valueless(self, codes: Floats) -> Bools | None:
+        if self.pile is None:
+            return None
+        on = self.on_pile(codes)
+        return np.stack([np.zeros_like(on), on], 1)
+
     def encode(self, codes: Floats, u: Floats | None) -> Floats:
         values = np.where(np.isnan(codes), self.low, codes)
-        if u is not None and self.levels:
-            values = numbers_of(values, self.levels) + (u[:, 0] - 0.5) * WIDTH
-        elif u is not None:
-            values = stretched(values, u[:, 0], self.spikes, self.step) + (u[:, 0] - 0.5) * (WIDTH * self.step)
-        return self.codec.encode(values)[:, None]
+        on = self.on_pile(values)
+        values = np.where(on, self.high if self.pile == self.low else self.low, values)
+        place = None if u is None else u[:, -1]
+        if place is not None and self.levels:
+            values = numbers_of(values, self.levels) + (place - 0.5) * WIDTH
+        elif place is not None:
+            values = stretched(values, place, self.spikes, self.step) + (place - 0.5) * (WIDTH * self.step)
+        z = self.codec.encode(values)
+        return z[:, None] if self.pile is None else np.stack([on.astype(np.float64), z], 1)
 
     def decode(self, z: Floats) -> Floats:
         """The exact inverse of `encode` on values of a lattice, up to float64 rounding elsewhere. What lies in the box
         up to the rounding of float32 decodes into the bounds; what lies further out is not touched."""
-        z = z[..., 0]
+        on, z = z[..., 0], z[..., -1]
         values = self._cell(z)
         if self.levels:
             return values
         values = off_gaps(values, self.gaps)
-        low, high = self.box()[:, 0].tolist()
+        low, high = self.box()[:, -1].tolist()
         inside = (z >= low - ROUNDING * (1 + abs(low))) & (z <= high + ROUNDING * (1 + abs(high)))
-        return np.where(inside, np.clip(values, *self.ends), values)
+        values = np.where(inside, np.clip(values, *self.tail_ends), values)
+        return values if self.pile is None else np.where(np.rint(on) == 1, self.pile, values)
 
     def _cell(self, z: Floats) -> Floats:
         """The value of the column that an encoded one z [..] rounds to, a fill or not."""
@@ -272,18 +317,26 @@ class Number(ModelledColumn):
     def cell_ends(self, z: Floats) -> tuple[Floats, Floats]:
         if not self.noisy:
             return z, z
-        values = self._cell(z[:, 0])
+        values = self._cell(z[:, -1])
         low, high = (self.encode(values, np.full(z.shape, u)) for u in (0.0, 1.0))
+        if self.pile is not None:
+            low[:, 0] = high[:, 0] = z[:, 0]
         return low, high
 
     def recoded(self, z: Floats, other: ModelledColumn) -> Floats | None:
-        spread = ("lattice", "dequantise", "spikes", "levels")  # what a cell is before it is scaled
+        spread = ("lattice", "dequantise", "spikes", "pile", "levels")  # what a cell is before it is scaled
         if not isinstance(other, Number) or any(getattr(self, name) != getattr(other, name) for name in spread):
             return None
-        return other.codec.encode(self.codec.decode(z))
+        if self.pile is None:
+            return other.codec.encode(self.codec.decode(z))
+        return np.stack([z[..., 0], other.codec.encode(self.codec.decode(z[..., 1]))], -1)
 
     def log_volume(self, z: Floats) -> Floats:
-        z = z[:, 0]
+        """0 on the pile: what a model gives it is its probability."""
+        out = self._log_volume(z[:, -1])
+        return out if self.pile is None else np.where(np.rint(z[:, 0]) == 1, 0.0, out)
+
+    def _log_volume(self, z: Floats) -> Floats:
         out = self.codec.log_det(z)
         if not self.noisy:
             return out
@@ -298,12 +351,12 @@ class Number(ModelledColumn):
         if self.levels:
             both[:, 0] = self.codec.encode(np.array([-0.5, len(self.levels) - 0.5]))
             return both
-        ends = np.array(self.ends)
+        ends = np.array(self.tail_ends)
         half = 0.0 if self.lattice is None else 0.5 * self.lattice.resolution
         places = stretched(ends + np.array([-half, half]), 0.0, self.spikes, 0.0)
         bounded = np.isfinite(ends)
         both[bounded, 0] = self.codec.encode(places[bounded])
-        return both
+        return both if self.pile is None else np.concatenate([np.array([[0.0], [1.0]]), both], 1)
 
     def snap(self, codes: Floats) -> Floats:
         """Values at the resolution of the column, or on a spike; whole for integers; levels where these alone occur.
@@ -315,6 +368,8 @@ class Number(ModelledColumn):
         snapped = self.lattice.snap(codes)
         for spike in self.spikes:  # which need not be on a lattice that stands in for none
             snapped = np.where(spike.holds(codes, self.lattice.resolution), spike.value, snapped)
+        if self.pile is not None:
+            snapped = np.where(self.on_pile(codes), self.pile, snapped)
         half, (least, most) = 0.5 * self.lattice.resolution, self.ends
         inside = (codes >= least - half) & (codes <= most + half)
         return np.where(inside, np.clip(snapped, least, most), snapped)
@@ -524,6 +579,7 @@ def inferred(
         lattice, dequantise = stand_in(linear.sd), True
     resolution = lattice.resolution if lattice is not None and dequantise else None
     spikes: tuple[Spike, ...] = ()
+    pile: float | None = None
     levels: tuple[float, ...] = ()
     if resolution is not None and asked.transform != "none":
         free = asked.bounds is None or asked.bounds.rule == "observed" or not asked.bounds.named
@@ -537,6 +593,13 @@ def inferred(
     gaps = () if resolution is None or levels or lifted or few else find_gaps(every, resolution)
     zero = measure is None or measure.zero
     lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
+    split = asked.spikes == "split" and asked.transform != "none" and measure is None
+    if resolution is not None and not levels and split:
+        pile = _pile(every, [bound.value for bound in (lower, upper) if bound is not None], resolution, spike)
+    if pile is not None and resolution is not None:
+        off = [some[np.abs(some - pile) > 0.5 * resolution] for some in (values, every)]
+        values = off[0] if len(np.unique(off[0])) > 1 else off[1]
+        spikes = find_spikes(values, resolution)
     scale = fit_scale(values, asked.transform, resolution, spikes)
     if levels:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
@@ -551,13 +614,25 @@ def inferred(
         lattice=lattice,
         dequantise=dequantise,
         spikes=spikes,
+        pile=pile,
         levels=levels,
         gaps=gaps,
         scale=scale,
-        sd=linear.sd if spikes or levels else None,
+        sd=linear.sd if spikes or levels or pile is not None else None,
         decimals=fewest,
         digits=max(digits, 6),
     )
+
+
+def _pile(every: Floats, ends: Sequence[float], resolution: float, spike: float | None) -> float | None:
+    """The largest of the spikes among observed values [n] that is one of the admissible ends of the column, where
+    enough values lie off it to have a law of their own; None without one. `spike`: a value that is one in any case."""
+    found = []
+    for value in {one.value for one in find_spikes(every, resolution)} | ({spike} if spike is not None else set()):
+        off = np.abs(every - value) > 0.5 * resolution
+        if value in ends and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
+            found.append((int(len(every) - off.sum()), value))
+    return max(found)[1] if found else None
 
 
 def _refuse_magnitudes(cells: Cells, values: Floats, transform: Transform) -> None:

@@ -128,7 +128,7 @@ def dry_run(request: FitRequest, reporter: Reporter) -> DryRun:
     raises of settings and tables."""
     settings, table = request.settings, request.table
     _check_plugins(settings, reporter)
-    recipe = _choose_transform(make_plan(settings, from_memory=table is not None))
+    recipe = _choose_encoding(make_plan(settings, from_memory=table is not None))
     check_free(request.folder, request.force)
     require_files(request.max_memory, table)
     reporter.plan([READING, TRYING])
@@ -166,7 +166,7 @@ def _fit(request: FitRequest, keep: Keep, work: Work, ceiling: Ceiling) -> RunSt
             table = place(recipe, _placing(recipe, request.max_memory, work.folder), ceiling, work.reporter)
         check_same_table(table, work.ranks)
         stage(READ)
-        recipe = _choose_transform(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
+        recipe = _choose_encoding(recipe.replace(device="cpu") if isinstance(table, TableInFiles) else recipe)
         schema = new_schema(table, recipe, work.reporter)
         if recipe.holdout_cells is None or not schema.modelled:
             rows, held = _encode(recipe, table, schema, stage, work.reporter)
@@ -376,7 +376,11 @@ def _check_plugins(settings: Settings, reporter: Reporter) -> None:
     plugins.require(recorded, names, recipe, reporter)
 
 
-def _choose_transform(recipe: Recipe) -> Recipe:
-    """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule."""
-    own = "normal" if recipe.model.name == "auto" else recipe.model.entry.traits.transform
-    return recipe.with_table(transform=recipe.table.transform or own)
+def _choose_encoding(recipe: Recipe) -> Recipe:
+    """Name the transform of the columns: the model's, and `normal` where the model is chosen by the rule; and how
+    values that pile up are encoded: as levels for a mixture by EM, which needs no chain for what has no value there."""
+    model, method = recipe.model.name, recipe.method.name
+    transform = "normal" if model == "auto" else recipe.model.entry.traits.transform
+    by_em = model in ("auto", "mixture") and method in (None, "em") and recipe.uncertainty != "posterior"
+    spikes = "split" if by_em else "room"
+    return recipe.with_table(transform=recipe.table.transform or transform, spikes=recipe.table.spikes or spikes)

@@ -38,7 +38,7 @@ def fit_plan(
     compared = recipe.model.name == "auto" and contest.wanted(chosen, rows.table)
     found = f"{chosen.model.name} by {chosen.method.named}"
     table = train.table
-    share = float(table.missing[table.used].double().mean())
+    share = float(table.layout.of_columns(table.missing[table.used]).double().mean())
     lines = [
         ("model", f"{found}, after a comparison of several models on hidden cells" if compared else found),
         ("rows", f"{len(table.used):,} of {rows.table.N:,}, {share:.1%} of their modelled cells missing"),

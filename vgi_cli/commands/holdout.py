@@ -96,7 +96,8 @@ def first_fit(recipe: Recipe, table: Table, schema: Schema, fit: First, work: Wo
     work.reporter.say(in_words(values))
     chosen = fitted.recipe
     recipe = recipe.replace(model=chosen.model, posterior_components=chosen.posterior_components)
-    recipe = recipe.with_method(chosen.method.name).with_table(transform=chosen.table.transform)
+    encoding = {"transform": chosen.table.transform, "spikes": chosen.table.spikes}
+    recipe = recipe.with_method(chosen.method.name).with_table(**encoding)
     recipe = recipe.replace(average=chosen.average, compare=())
     league = {CONTEST: fitted.run.text(CONTEST)} if fitted.run.holds(CONTEST) else {}
     return Held(recipe, {HOLDOUT: json_bytes(values).decode(), **league})

@@ -65,6 +65,9 @@ def encode(
             u = noise.uniform()[0].numpy()
         codes = column.codes(cells)
         missing[:, dims] = (cells.missing | np.isnan(codes))[:, None]  # a level that the fit has not seen says nothing
+        valueless = column.valueless(codes)
+        if valueless is not None:
+            missing[:, dims] |= valueless
         x[:, dims] = column.encode(codes, u)
         if progress is not None:
             progress((i + 1) / len(columns))

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Transform
+from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Spikes, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, several_note
@@ -36,6 +36,7 @@ def infer_schema(
     unbounded: Sequence[str] = (),
     bounds: Mapping[str, str] | None = None,
     transform: Transform = "linear",
+    spikes: Spikes = "room",
     rows: Bools | None = None,
 ) -> tuple[Schema, list[str]]:
     """The schema of a table to fit, and what the user should know about it, one line each.
@@ -46,6 +47,8 @@ def infer_schema(
     bounds        limits of the fills by column (`all`: of every one, unless one is called that): see columns/bounds.py
     unbounded     columns (or `all`) without any limit: the same as `none` there
     transform     `linear` standardises; `normal` also bends each column towards a normal distribution
+    spikes        `split`: a value that piles up at an end of a column is a level of its own (columns/number.py);
+                  `room`: it has room on the line of the others
     rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); None: all
 
     What a column is comes from all rows: its kind, its levels and bounds, and how its numbers are written (whole,
@@ -73,7 +76,7 @@ def infer_schema(
         if name in ids:
             role = "id"
         kind, detail = said.get(name, (None, None))
-        request = Request(kind, asked.get(name), transform, rows, detail)
+        request = Request(kind, asked.get(name), transform, rows, detail, spikes)
         column = infer_column(table.column(name), role, request)
         columns.append(replace(column, stored=table.stored(name)))
     schema = Schema(tuple(columns), transform)
@@ -112,8 +115,10 @@ def _check_flags(
 
 def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
     """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
-    values = table.numeric(column.name)[~table.missing(column.name)] if column.spikes else np.empty(0)
-    shares = [(spike.value, float(spike.holds(values, column.resolution or 0.0).mean())) for spike in column.spikes]
+    found = {spike.value for spike in column.spikes} | ({column.pile} if column.pile is not None else set())
+    values = table.numeric(column.name)[~table.missing(column.name)] if found else np.empty(0)
+    half = 0.5 * (column.resolution or 0.0)
+    shares = [(value, float((np.abs(values - value) <= half).mean())) for value in sorted(found)]
     return [(value, share) for value, share in shares if share >= PILE]
 
 

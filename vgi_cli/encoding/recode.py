@@ -36,12 +36,14 @@ class Recoder:
         return torch.from_numpy(np.where(finite, out, z)).to(x)
 
     def dimension(self, z: Tensor, j: int) -> Tensor:
-        """[n] values z [n] of dimension j, where columns have a dimension each or leave it as it is."""
+        """[n] values z [n] of dimension j."""
         for dims, column, other in self.columns:
-            if dims.start <= j < dims.stop and dims.stop - dims.start == 1:
-                found = column.recoded(z.detach().to("cpu", torch.float64).numpy()[:, None], other)
-                return torch.from_numpy(np.asarray(found)[:, 0]).to(z)
-        return z
+            if dims.start <= j < dims.stop:
+                own = np.zeros((len(z), column.width))
+                own[:, j - dims.start] = z.detach().to("cpu", torch.float64).numpy()
+                found = np.asarray(column.recoded(own, other))
+                return torch.from_numpy(found[:, j - dims.start].copy()).to(z)
+        raise IndexError(f"no dimension {j}")
 
     @property
     def rounding(self) -> RoundedCells | None:

@@ -23,23 +23,24 @@ SLACK = 4e-6
 
 @dataclass(frozen=True)
 class RoundedCells:
-    """The columns whose cells are wide, each with its dimension."""
+    """The columns whose cells are wide, each with its dimensions, of which the last one holds its numbers."""
 
-    columns: tuple[tuple[int, ModelledColumn], ...]
+    columns: tuple[tuple[slice, ModelledColumn], ...]
 
     @property
     def dims(self) -> Sequence[int]:
-        """Their dimensions, ascending."""
-        return [dim for dim, _ in self.columns]
+        """The dimensions that hold their numbers, ascending."""
+        return [dims.stop - 1 for dims, _ in self.columns]
 
     def ends(self, x: Tensor, /) -> tuple[Tensor, Tensor]:
         """The least and the greatest value [R, n] that is read back as each cell of rows x [R, D]."""
         z = x.detach().to("cpu", torch.float64).numpy()
         low, high = (np.empty((len(z), len(self.columns))) for _ in range(2))
-        for place, (dim, column) in enumerate(self.columns):
-            least, most = column.cell_ends(z[:, dim : dim + 1])
-            low[:, place], high[:, place] = least[:, 0], most[:, 0]
-            own, slack = z[:, dim], SLACK * (1 + np.abs(z[:, dim]))
+        for place, (dims, column) in enumerate(self.columns):
+            least, most = column.cell_ends(z[:, dims])
+            low[:, place], high[:, place] = least[:, -1], most[:, -1]
+            own = z[:, dims.stop - 1]
+            slack = SLACK * (1 + np.abs(own))
             outside = (own < low[:, place] - slack) | (own > high[:, place] + slack)
             low[outside, place] = high[outside, place] = own[outside]
         return torch.from_numpy(low), torch.from_numpy(high)
@@ -55,10 +56,12 @@ def rounding_of(columns: Iterable[tuple[slice, ModelledColumn]]) -> RoundedCells
     z = torch.special.ndtri((torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES).numpy()
     found = []
     for dims, column in columns:
-        if not column.noisy or column.width != 1:
+        if not column.noisy or sum(not levels for levels in column.level_counts) != 1:
             continue
-        low, high = column.box()[:, 0]
-        least, most = column.cell_ends(np.clip(z, low, high)[:, None])
-        if (most - least).mean() >= WIDE:
-            found.append((dims.start, column))
+        low, high = column.box()[:, -1]
+        grid = np.zeros((QUANTILES, column.width))
+        grid[:, -1] = np.clip(z, low, high)
+        least, most = column.cell_ends(grid)
+        if (most - least)[:, -1].mean() >= WIDE:
+            found.append((dims, column))
     return RoundedCells(tuple(found)) if found else None

@@ -84,10 +84,11 @@ def choose_model(recipe: Recipe, table: TensorTable, said: Settings, reporter: R
     """Name the model and the method, by the rule of `auto` where nobody did, and say which and why."""
     model, method = recipe.model.name, recipe.method.name
     if model == "auto":
-        missing = table.missing
+        missing = table.layout.of_columns(table.missing)
         partial = int((missing.any(1) & ~missing.all(1)).sum())
         share = int(missing.sum()) / missing.numel()
-        choice = choose(len(table.used), table.D, share, partial, len(table.layout.discrete))
+        numbers, columns = len(table.layout.continuous), len(table.layout.columns)
+        choice = choose(len(table.used), columns, share, partial, columns - numbers)
         model = choice.model
         needs = registry.METHODS[method].needs if method is not None else frozenset()
         why = choice.why
@@ -132,6 +133,8 @@ def check_discrete(recipe: Recipe, layout: Layout) -> None:
         models = [name for name, entry in registry.MODELS.items() if "discrete" in entry.provides]
         message, others = f"--model {model} {what}", f"--model {' or '.join(models)}"
     rest = "--carry-others carries them as they are, --column NAME=numeric takes levels that are numbers as numbers"
+    if layout.tails:
+        rest += ", and `--set table.spikes=room` models columns of numbers in which a value piles up"
     raise UsageError(message, f"{others} takes them; {rest}")
 
 
@@ -241,8 +244,9 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
         )
     elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
+        columns = len(table.layout.columns)
         reporter.say(
-            f"{table.N} row{'s' * (table.N != 1)} say little about how {table.D} columns go together: "
+            f"{table.N} row{'s' * (table.N != 1)} say little about how {columns} columns go together: "
             "a fill leans on what is seen of its own column"
         )
     return dict(sizing.config.model_dump(mode="json"))

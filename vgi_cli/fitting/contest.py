@@ -183,7 +183,7 @@ class Scores(NamedTuple):
 
 
 class Folds(NamedTuple):
-    """What candidates of one transform have in common.
+    """What candidates of one encoding have in common.
 
     coded_by  fold -> the rows, encoded by the statistics of the other folds
     starts    fold -> the rows of the other folds, completed, and the state of the random stream after that
@@ -191,6 +191,18 @@ class Folds(NamedTuple):
 
     coded_by: dict[int, Rows]
     starts: dict[int, tuple[Tensor, Tensor]]
+
+
+class Encoding(NamedTuple):
+    """How the columns of a table are encoded."""
+
+    transform: str
+    spikes: str
+
+
+def encoding(recipe: Recipe) -> Encoding:
+    """What a recipe says of it."""
+    return Encoding(str(recipe.table.transform), str(recipe.table.spikes))
 
 
 class Column(NamedTuple):
@@ -208,7 +220,7 @@ def columns_of(rows: Rows) -> list[Column]:
     found = []
     for i, column in enumerate(schema.encoded):
         cells = codes[observed[:, i], i]
-        levels = max(column.level_counts)
+        levels = column.level_counts[0] if all(column.level_counts) else 0
         if levels:
             shares = torch.bincount(cells.long(), minlength=levels) + SMOOTHING
             shares = shares / shares.sum()
@@ -243,7 +255,7 @@ def fit_by_em(recipe: Recipe, rows: Rows, number: int, starts: dict[int, tuple[T
     model.initialise(start, generator)
     penalty = model.penalty(em.pooling, em.floor)
     climb(model, em_table(train.x, train.missing, train.relative_weight), penalty, epochs=EPOCHS, tolerance=TOLERANCE)
-    imputer = ExactImputer([model.for_fills()])
+    imputer = ExactImputer([model.for_fills()], tails=train.layout.tails)
     return Judge(lambda x, m, _: model.marginal_log_prob(x, m), imputer, torch.float64, model.free_parameters())
 
 
@@ -333,11 +345,10 @@ def score(
         limits = Box(*(end.to(judge.dtype) for end in box(schema)))
         truth = torch.from_numpy(decode(held.x, schema))
         layout = coded.table.layout
-        dims = torch.tensor([part.start for part in layout.slices])
-        absent = held.missing[:, dims]
+        absent = layout.of_columns(held.missing)
         for part in range(HIDDEN_PARTS):
             hidden = (parts[out] == part) & ~absent
-            missing = _of_dimensions(absent | hidden, layout.slices, held.missing)
+            missing = held.missing | layout.of_dimensions(hidden)
             noise = KeyedNoise(recipe.seed, layout.names, coded.keys[out], torch.arange(DRAWS), f"contest/{part}")
             x = torch.where(missing, 0.0, held.x).to(judge.dtype)
             drawn = impute_rows(judge.imputer, x, missing, noise, limits)
@@ -393,14 +404,6 @@ def _drawn(errors: Sequence[tuple[int, Tensor]], levels: Sequence[tuple[int, Ten
         truth,
         weight,
     )
-
-
-def _of_dimensions(holes: Tensor, slices: Sequence[slice], like: Tensor) -> Tensor:
-    """Holes [R, D] of dimensions from those [R, columns] of columns."""
-    out = torch.zeros_like(like)
-    for i, dims in enumerate(slices):
-        out[:, dims] = holes[:, i : i + 1]
-    return out
 
 
 def _losses(draws: Tensor, truth: Tensor, levels: int) -> Tensor:
@@ -486,7 +489,7 @@ def by_em(recipe: Recipe) -> bool:
 
 def wanted(recipe: Recipe, table: TensorTable) -> bool:
     """Whether the choice of a model matters: some row has a hole beside an observed cell, and EM fits."""
-    missing = table.missing
+    missing = table.layout.of_columns(table.missing)
     return recipe.method.name == "em" and bool((missing.any(1) & ~missing.all(1)).any())
 
 
@@ -558,7 +561,7 @@ def hold(recipe: Recipe, rows: Rows, held: Rows | None, said: Container[str], fi
             "together they fill hidden cells best"
         )
     found = winner.recipe.replace(average=members or "none", compare=())
-    schemas = {name: contest.schema(name) for name in other_transforms(found)}
+    schemas = {name: contest.schema(found.with_table(transform=name)) for name in other_transforms(found)}
     if held is not None and held.source is not None:
         schema = winner.rows.source.schema  # type: ignore[union-attr]
         held = rows_of(held.source.table, schema, recipe.seed).at(held.places)
@@ -626,12 +629,13 @@ def candidates(recipe: Recipe, rows: Rows, transforms: Sequence[str]) -> list[tu
 def compared(recipe: Recipe, name: str, transformed: bool) -> tuple[str, Recipe]:
     """A model that is compared beside the others, by its own method, with words for it.
 
-    transformed  whether somebody said the transform of the columns; else it is the model's own
+    transformed  whether somebody said the transform of the columns; else it is the model's own, and values that pile up
+                 have room, since no chain is to stand for what has no value
     """
     traits = registry.MODELS[name].traits
     own = recipe.replace(model=ModelChoice(name), method=MethodChoice(traits.method), compare=())
     if not transformed:
-        own = own.with_table(transform=traits.transform)
+        own = own.with_table(transform=traits.transform, spikes="room")
     title = re.split("[,:]| for ", registry.MODELS[name].about)[0]
     return f"{title}, {TRANSFORMS.get(str(own.table.transform), UNSCALED)}", own
 
@@ -650,8 +654,8 @@ class _Contest:
         self._fold = torch.randperm(len(self._some), generator=generator) % FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
         self._parts = torch.randint(PARTS, shape, generator=generator)
-        self._encoded: dict[str, Rows] = {str(recipe.table.transform): rows}
-        self._by_fold: dict[str, Folds] = {}
+        self._encoded: dict[Encoding, Rows] = {encoding(recipe): rows}
+        self._by_fold: dict[Encoding, Folds] = {}
         self.entries: list[tuple[Candidate, Scores]] = []
         self.refused: list[str] = []
 
@@ -664,7 +668,7 @@ class _Contest:
             ask(self._limit.over)
 
         every = self._coded(recipe)
-        if not sized and self._is_repeated(str(recipe.table.transform)):
+        if not sized and self._is_repeated(recipe):
             return
         if self.entries and not sized and recipe.model.name == "mixture":
             first = self.entries[0][0].recipe.model.settings
@@ -691,7 +695,7 @@ class _Contest:
         """Score a candidate and enter it."""
         recipe, every = candidate.recipe, candidate.rows
         some = candidate._replace(rows=every.at(self._some))
-        known = self._by_fold.setdefault(str(recipe.table.transform), Folds({}, {}))
+        known = self._by_fold.setdefault(encoding(recipe), Folds({}, {}))
         for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known, fit):
             if isinstance(scores, Scores):
                 self.entries.append((candidate, scores))
@@ -773,12 +777,12 @@ class _Contest:
             return league
         if self._recipe.uncertainty == "posterior":
             return league
-        own = str(league.entries[league.winner][0].recipe.table.transform)
+        own = league.entries[league.winner][0].recipe
         best = min(float(scores.cells.mean()) for one, scores in league.entries if by_em(one.recipe))
         able = [
             by_em(candidate.recipe)
             and float(scores.cells.mean()) <= (1 + FAR) * best
-            and self._can_be_recoded(own, str(candidate.recipe.table.transform))
+            and self._can_be_recoded(own, candidate.recipe)
             for candidate, scores in league.entries
         ]
         drawn = [scores.drawn for (_, scores), can in zip(league.entries, able, strict=True) if can]
@@ -787,17 +791,17 @@ class _Contest:
         found = iter(selected(errors.double(), apart.double()).tolist())
         return league._replace(weights=tuple(round(next(found), 4) if can else 0.0 for can in able))
 
-    def _can_be_recoded(self, own: str, other: str) -> bool:
-        return own == other or recoder(self.schema(own), self.schema(other)) is not None
+    def _can_be_recoded(self, own: Recipe, other: Recipe) -> bool:
+        return encoding(own) == encoding(other) or recoder(self.schema(own), self.schema(other)) is not None
 
-    def schema(self, transform: str) -> Schema:
-        """The columns by a transform that was tried."""
-        return self._encoded[transform].source.schema  # type: ignore[union-attr]
+    def schema(self, recipe: Recipe) -> Schema:
+        """The columns as a recipe that was tried encodes them."""
+        return self._encoded[encoding(recipe)].source.schema  # type: ignore[union-attr]
 
-    def _is_repeated(self, transform: str) -> bool:
+    def _is_repeated(self, recipe: Recipe) -> bool:
         """Whether another transform that was entered makes the same of every column (scales of few points, say)."""
-        entered = {str(one.recipe.table.transform) for one, _ in self.entries} - {transform}
-        return any(self.schema(other).columns == self.schema(transform).columns for other in entered)
+        others = [one.recipe for one, _ in self.entries if encoding(one.recipe) != encoding(recipe)]
+        return any(self.schema(other).columns == self.schema(recipe).columns for other in others)
 
     def _losses(self, i: int) -> Tensor:
         """[R] what decides, less is better."""
@@ -811,8 +815,8 @@ class _Contest:
         return bool(mean <= NOISE * error)
 
     def _coded(self, recipe: Recipe) -> Rows:
-        """The rows by the transform of a recipe."""
-        name = str(recipe.table.transform)
+        """The rows as a recipe encodes them."""
+        name = encoding(recipe)
         if name not in self._encoded:
             source = self._rows.source
             assert source is not None

@@ -112,7 +112,7 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
     schema, notes = inferred(table, settings, rows=some)
     if settings.carry_others:
         taken = takes_levels(recipe.model.name, recipe.method.name)
-        others = [] if taken else [c.name for c in schema.encoded if any(c.level_counts)]
+        others = [] if taken else [c.name for c in schema.encoded if all(c.level_counts)]
         others = [name for name in others if name not in settings.columns]
         if others:
             kinds = {**settings.columns, **dict.fromkeys(others, "carry")}
@@ -136,14 +136,15 @@ def new_schema(table: Table, recipe: Recipe, reporter: Reporter, rows: Tensor | 
 
 def refitted(schema: Schema, table: Table, recipe: Recipe, rows: Tensor) -> Schema:
     """The same columns with the statistics of some rows [n] of the table alone; a column that does not vary among them
-    keeps those that it has."""
+    keeps those that it has, and so does one that would have other dimensions."""
     some = new_schema(table, recipe, Silent(), rows)
 
-    def varies(column: Column) -> bool:
-        return isinstance(column, ModelledColumn)
+    def refitted(old: Column, new: Column) -> Column:
+        if not isinstance(old, ModelledColumn) or not isinstance(new, ModelledColumn):
+            return old
+        return new if new.level_counts == old.level_counts else old
 
-    pairs = zip(schema.columns, some.columns, strict=True)
-    return replace(schema, columns=tuple(new if varies(old) and varies(new) else old for old, new in pairs))
+    return replace(schema, columns=tuple(map(refitted, schema.columns, some.columns)))
 
 
 def match(

@@ -52,6 +52,7 @@ def inferred(
         unbounded=settings.unbounded,
         bounds=settings.bounds,
         transform=settings.transform or "linear",
+        spikes=settings.spikes or "room",
         rows=rows,
     )
 

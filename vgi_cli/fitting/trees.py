@@ -124,9 +124,11 @@ def learnt(
         return []
     gains = [gain_of([one.scores[j] for one in every], counts[j] > 0) for j in range(table.D)]
     better = [gain.mean > (0 if levels else gain.error) for gain, levels in zip(gains, counts, strict=False)]
-    columns = [table.layout.label(j) for j in range(table.D) if better[j]]
+    columns = list(dict.fromkeys(table.layout.label(j) for j in range(table.D) if better[j]))
     words = ": " + ", ".join(columns) if columns else ""
-    work.reporter.detail(f"trees predict held-out cells of {len(columns)} of {table.D} columns better{words}")
+    work.reporter.detail(
+        f"trees predict held-out cells of {len(columns)} of {len(table.layout.columns)} columns better{words}"
+    )
     return chosen(every, better) if columns else []
 
 

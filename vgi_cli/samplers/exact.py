@@ -33,10 +33,17 @@ class ExactImputer(Imputer):
     """
 
     def __init__(
-        self, models: Sequence[Marginal], attempts: int = 12, sweeps: int = 10, rounding: Rounding | None = None
+        self,
+        models: Sequence[Marginal],
+        attempts: int = 12,
+        sweeps: int = 10,
+        rounding: Rounding | None = None,
+        tails: Sequence[tuple[int, int]] = (),
     ) -> None:
+        """tails: as of `Layout`: in a cell that is known to have no value there, the box does not count."""
         if not models:
             raise ValueError("ExactImputer needs at least one model")
+        self._tails = tails
         self._models, self._rounding = list(models), rounding
         self._attempts, self._sweeps = attempts, sweeps
         self._cells = self._redrawn = self._swept = 0
@@ -70,7 +77,7 @@ class ExactImputer(Imputer):
             result = model.conditional(x, missing).sample(noise)
         else:
             result = torch.stack([self._placed(model, x, missing, noise, i) for i in range(len(noise.draws))])
-        outside = missing & ~box.contains(result)  # [n, R, D]
+        outside = self._outside(box, missing, result)  # [n, R, D]
         self._cells += int(missing.sum()) * len(noise.draws)
         self._redrawn += int(outside.sum())
         again = outside.any(-1)
@@ -85,6 +92,14 @@ class ExactImputer(Imputer):
                 result[i, rows] = redrawn[: len(rows)]
         return result
 
+    def _outside(self, box: Box, missing: Tensor, x: Tensor) -> Tensor:
+        """[.., D] which missing cells of completed rows lie outside the box. Where the level before a tail is drawn too,
+        the tail counts at either level: else it would make the other level likelier to leave less of one out."""
+        outside = missing & ~box.contains(x)
+        for tail, level in self._tails:
+            outside[..., tail] &= missing[..., level]
+        return outside
+
     def _placed(self, model: Marginal, x: Tensor, missing: Tensor, noise: KeyedNoise, i: int) -> Tensor:
         """[R, D] draw i, with its rounded cells."""
         one = noise.select(draws=torch.tensor([i]))
@@ -96,11 +111,11 @@ class ExactImputer(Imputer):
         """REDRAWN rows [., D] of one draw that lie outside (the last ones repeat row `count - 1`), brought inside."""
         conditional = model.conditional(x, missing)
         for attempt in range(1, self._attempts + 1):
-            rows = (missing & ~box.contains(x)).any(-1, keepdim=True)
+            rows = self._outside(box, missing, x).any(-1, keepdim=True)
             if not bool(rows.any()):
                 return x
             x = torch.where(rows, conditional.sample(noise.at(f"attempt{attempt}"))[0], x)
-        rows = (missing & ~box.contains(x)).any(-1, keepdim=True)
+        rows = self._outside(box, missing, x).any(-1, keepdim=True)
         if not bool(rows.any()):
             return x
         self._swept += int(rows[:count].sum())
@@ -130,4 +145,5 @@ class ExactImputer(Imputer):
 
 def build(fitted: SamplerInput) -> ExactImputer:
     """The sampler `exact`."""
-    return ExactImputer([cast(Marginal, model).for_fills() for model in fitted.models], rounding=fitted.rounding)
+    models = [cast(Marginal, model).for_fills() for model in fitted.models]
+    return ExactImputer(models, rounding=fitted.rounding, tails=fitted.layout.tails)

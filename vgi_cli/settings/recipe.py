@@ -46,6 +46,8 @@ class TableSettings(BaseModel):
     unseen     what becomes of levels in other tables that the fitted one does not have: an error; they count as missing
                and are filled; they are carried and say nothing to the model
     transform  of the columns; None: the model's own (see registry)
+    spikes     values that pile up at an end of a column: a level of its own, or room on the line of the others; None:
+               as suits model and method
     carry_others  whether columns that the model cannot take are carried: those of levels, by a model of numbers
     blocks     columns that are redrawn together; `auto`: those that are missing together; None: what the method does by
                itself
@@ -65,6 +67,7 @@ class TableSettings(BaseModel):
     decimal: Literal[".", ","] | None = None
     unseen: Literal["error", "missing", "carry"] = "error"
     transform: Literal["linear", "normal", "none"] | None = None
+    spikes: Literal["room", "split"] | None = None
     blocks: tuple[tuple[str, ...], ...] | Literal["auto"] | None = None
 
     @property

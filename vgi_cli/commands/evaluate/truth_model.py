@@ -72,8 +72,9 @@ def _refuse_spikes(fitted: FittedTable) -> None:
             continue
         if not isinstance(column, Number):
             what = f"column '{column.name}' of {run} holds no numbers"
-        elif column.spikes:
-            what = f"{run} gives {column.spikes[0].value:g} in column '{column.name}' a probability of its own"
+        elif column.spikes or column.pile is not None:
+            value = column.spikes[0].value if column.pile is None else column.pile
+            what = f"{run} gives {value:g} in column '{column.name}' a probability of its own"
         elif column.levels:
             what = f"{run} fills column '{column.name}' with the few values that occur"
         else:
