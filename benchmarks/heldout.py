@@ -30,6 +30,7 @@ from scipy import stats
 from torch import Tensor
 
 import vgi_cli
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands.requests import source
 from vgi_cli.data import TensorTable, split_rows
@@ -129,13 +130,13 @@ def compare_sizes(rows: int, seed: int) -> tuple[float, float, bool, float]:
     frame = clustered(rows + TEST, seed)
     table, fresh = source(frame.iloc[:rows])[0], source(frame.iloc[rows:])[0]
     assert table is not None and fresh is not None
-    everything = infer_schema(table, transform="normal")[0]
+    everything = infer_schema(table, encoding=Encoding("normal"))[0]
     whole, test = Encoded(table, everything), Encoded(fresh, everything)
     fold = torch.randperm(rows, generator=torch.Generator().manual_seed(seed)) % FOLDS
     leaky, clean = dict.fromkeys(COMPONENTS, 0.0), dict.fromkeys(COMPONENTS, 0.0)
     for number in range(FOLDS):
         kept = fold != number
-        apart = Encoded(table, infer_schema(table, transform="normal", rows=kept.numpy())[0])
+        apart = Encoded(table, infer_schema(table, encoding=Encoding("normal"), rows=kept.numpy())[0])
         for K in COMPONENTS:
             leaky[K] += whole.score(fitted(whole.table.rows(kept), K, seed), ~kept) / rows
             clean[K] += apart.score(fitted(apart.table.rows(kept), K, seed), ~kept) / rows

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.bounds import Bound
 from vgi_cli.columns.number import Constant, Number, bound_lines
 from vgi_cli.columns.scale import Scale
@@ -197,7 +198,7 @@ def kind_can(kind: pa.DataType, value: float) -> bool:
 
 @pytest.mark.parametrize("transform", ["linear", "normal", "none"])
 def test_a_bound_on_one_side_leaves_the_other_open(transform: str) -> None:
-    x = column(np.round(np.exp(NORMAL), 2), transform=transform)
+    x = column(np.round(np.exp(NORMAL), 2), encoding=Encoding(transform))  # type: ignore[arg-type]
     low, high = box(Schema((x,)))
     assert torch.isfinite(low).all() and torch.isinf(high).all()
     far = torch.cat([low, low + 1e-7, torch.tensor([50.0], dtype=torch.float64)])[:, None]
@@ -325,7 +326,7 @@ def test_whatever_is_drawn_in_the_box_is_written_within_the_bounds(
     values: list[float], transform: str, asked: str | None, side: int
 ) -> None:
     values = [side * v + 0.0 for v in values]
-    x = column(values, transform=transform, bounds={} if asked is None else {"x": asked})
+    x = column(values, encoding=Encoding(transform), bounds={} if asked is None else {"x": asked})
     if not isinstance(x, Number):
         return
     schema = Schema((x,))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.columns.test_levels import table_of
 from tests.table.helpers import from_text
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.lattice import MOST_GAPS, find_gaps, off_gaps
 from vgi_cli.columns.number import Number, bound_lines
@@ -80,7 +81,7 @@ def gauge() -> np.ndarray:
 @pytest.mark.parametrize("transform", ["linear", "normal", "none"])
 def test_fills_leave_them_out_and_observed_cells_are_read_back(transform: str) -> None:
     table = table_of(gauge())
-    schema = infer_schema(table, transform=transform)[0]  # type: ignore[arg-type]
+    schema = infer_schema(table, encoding=Encoding(transform))[0]  # type: ignore[arg-type]
     x = schema.encoded[0]
     assert isinstance(x, Number) and len(x.gaps) >= 14 and schema == Schema.from_json(schema.to_json())
     encoded, missing = encode(table, schema, seed=1).table[:2]
@@ -96,7 +97,7 @@ def test_fills_leave_them_out_and_observed_cells_are_read_back(transform: str) -
 
 def test_they_are_drawn_as_often_as_they_occur() -> None:
     values = gauge()
-    schema = infer_schema(table_of(values), transform="normal")[0]
+    schema = infer_schema(table_of(values), encoding=Encoding("normal"))[0]
     z = torch.randn(20_000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     fills = decode(z.clamp(*box(schema)), schema)[:, 0]
     for value in GAUGE[6:14]:

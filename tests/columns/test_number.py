@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.table.helpers import from_text
-from vgi_cli.columns.base import Transform
+from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.scale import fit_scale
 from vgi_cli.encoding.check import check
 from vgi_cli.encoding.encoder import decode, encode
@@ -51,7 +51,7 @@ CARRY = "`--column x=carry` to carry the column as it is"
 )
 def test_refused_at_fit(cells: list[str], transform: Transform, message: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:
-        infer_schema(from_text("\n".join(["x", *cells, ""])), transform=transform)
+        infer_schema(from_text("\n".join(["x", *cells, ""])), encoding=Encoding(transform))
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
@@ -79,7 +79,7 @@ def test_what_is_near_the_limits_is_encoded(values: list[float], transform: Tran
     scale = fit_scale(cells, "linear", None)
     assert scale.sd > 0 and min(values) <= scale.mean <= max(values)
     table = from_text("\n".join(["x", *map(repr, cells.tolist()), ""]))
-    schema, _ = infer_schema(table, kinds={"x": "numeric"}, transform=transform)
+    schema, _ = infer_schema(table, kinds={"x": "numeric"}, encoding=Encoding(transform))
     x = encode(table, schema, seed=0).table.x
     assert torch.isfinite(x).all() and x.abs().max() < 10
     assert np.allclose(decode(x, schema)[:, 0], cells, rtol=1e-12, atol=1e-12 * np.abs(cells).max())

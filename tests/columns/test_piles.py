@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import vgi_cli
 from tests.table.helpers import from_text
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import FEWEST_OFF, Number
 from vgi_cli.columns.schema import Schema
@@ -35,7 +36,7 @@ def of(values: object, transform: str = "linear", **options: object) -> Number:
     """The column x of a table of texts."""
     lines = "\n".join(f"{value},{i}.5" for i, value in enumerate(values))  # type: ignore[var-annotated, arg-type]
     table = from_text(f"x,y\n{lines}\n")
-    return infer_schema(table, transform=transform, spikes="split", **options)[0].encoded[0]  # type: ignore[arg-type,return-value]
+    return infer_schema(table, encoding=Encoding(transform, "split"), **options)[0].encoded[0]  # type: ignore[arg-type,return-value]
 
 
 def spent(N: int = 300, zeros: float = 0.3, seed: int = 0) -> np.ndarray:
@@ -71,7 +72,7 @@ def test_what_is_none(values: np.ndarray, options: dict[str, object]) -> None:
 def test_days_have_room_and_so_has_every_column_unasked() -> None:
     days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.maximum(spent() - 10, 0).round(), unit="D")
     table = from_frame(pd.DataFrame({"x": days, "y": spent()}))
-    moment, number = infer_schema(table, spikes="split")[0].encoded
+    moment, number = infer_schema(table, encoding=Encoding(spikes="split"))[0].encoded
     assert isinstance(moment, Moment) and moment.number.pile is None and moment.number.spikes
     assert isinstance(number, Number) and number.pile == 0
     plain = infer_schema(table)[0].encoded[1]
@@ -99,7 +100,7 @@ def test_every_cell_is_read_back_exactly(seed: int, transform: str, upper: bool)
     units = np.concatenate([rng.choice(10**4, 60, replace=False) + 1, np.zeros(rng.integers(10, 60))])
     cells = [f"{-unit / 100 if upper else unit / 100:.2f}" for unit in rng.permutation(units).astype(int)]
     table = from_text("x\n" + "\n".join(cells) + "\n")
-    schema = infer_schema(table, transform=transform, spikes="split")[0]  # type: ignore[arg-type]
+    schema = infer_schema(table, encoding=Encoding(transform, "split"))[0]  # type: ignore[arg-type]
     if schema.layout.D == 1:  # too near: no spike
         return
     assert Schema.from_json(schema.to_json()) == schema
@@ -115,7 +116,7 @@ def test_every_cell_is_read_back_exactly(seed: int, transform: str, upper: bool)
 def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
     """0 with probability 0.3, else N(0, 1) encoded; over many draws of the noise."""
     table = from_text("x\n" + "\n".join(f"{v:.1f}" for v in np.minimum(spent(), 60)) + "\n")
-    schema = infer_schema(table, transform=transform, spikes="split")[0]  # type: ignore[arg-type]
+    schema = infer_schema(table, encoding=Encoding(transform, "split"))[0]  # type: ignore[arg-type]
     every = from_text("x\n" + "\n".join(f"{v / 10:.1f}" for v in range(601)) + "\n")
     total = []
     for draw in range(200):
@@ -129,7 +130,7 @@ def test_the_probabilities_of_all_values_sum_to_one(transform: str) -> None:
 
 
 def test_a_damaged_pile_is_refused() -> None:
-    schema = infer_schema(from_text("x\n" + "\n".join(map(str, spent())) + "\n"), spikes="split")[0]
+    schema = infer_schema(from_text("x\n" + "\n".join(map(str, spent())) + "\n"), encoding=Encoding(spikes="split"))[0]
     raw = json.loads(schema.to_json())
     raw["columns"][0]["pile"] = 3.0
     with pytest.raises(RunError, match=r"the pile does not fit its column"):
@@ -138,7 +139,7 @@ def test_a_damaged_pile_is_refused() -> None:
 
 def test_rows_are_recoded_between_transforms() -> None:
     table = from_frame(pd.DataFrame({"x": spent(), "y": spent(seed=1) ** 0.5}))
-    coded = {t: infer_schema(table, transform=t, spikes="split")[0] for t in TRANSFORMS}  # type: ignore[arg-type]
+    coded = {t: infer_schema(table, encoding=Encoding(t, "split"))[0] for t in TRANSFORMS}  # type: ignore[arg-type]
     rows = {name: encode(table, schema, seed=3).table for name, schema in coded.items()}
     there = recoder(coded["linear"], coded["normal"])
     assert there is not None and there.rounding == rounding_in(coded["normal"])

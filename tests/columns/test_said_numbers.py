@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.table.helpers import from_text
-from vgi_cli.columns.base import Column
+from vgi_cli.columns.base import Column, Encoding
 from vgi_cli.columns.bounded import Bounded
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.schema import Schema
@@ -126,7 +126,7 @@ def test_statistics_of_rows_without_a_zero() -> None:
 )
 def test_what_is_not_zero_inflated_is_refused(cells: list[str], transform: str, words: str) -> None:
     with pytest.raises(InputError, match=f"--column x=zero-inflated, but .*{words}"):
-        column(cells, "zero-inflated", transform=transform)
+        column(cells, "zero-inflated", encoding=Encoding(transform))  # type: ignore[arg-type]
 
 
 def test_one_number_is_a_constant_of_any_kind() -> None:

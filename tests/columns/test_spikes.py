@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.table.helpers import from_text
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.lattice import Spike, find_spikes, squeezed, stretched
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
@@ -68,7 +69,7 @@ def rainy(N: int = 400) -> Table:
 
 
 def schema_of(transform: str, table: Table, **options: object) -> Schema:
-    return infer_schema(table, transform=transform, **options)[0]  # type: ignore[arg-type]
+    return infer_schema(table, encoding=Encoding(transform), **options)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("transform", ["linear", "normal"])

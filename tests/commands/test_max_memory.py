@@ -20,6 +20,7 @@ from tests.program import Vgi
 from tests.program import vgi as vgi
 from tests.scripts import script
 from vgi_cli import data
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.commands import memory
 from vgi_cli.encoding import encoder
@@ -93,7 +94,7 @@ def test_columns_and_codes_are_those_of_the_table_in_memory(vgi: Vgi, in_files: 
     tokens = ["count=3", "red", "never"]
     held = read_table([path], mask=mask, na_values=tokens)
     spread = TableInFiles(open_table([path], mask=mask, na_values=tokens), Path())
-    (one, notes), (other, same) = (infer_schema(t, transform="normal") for t in (held, spread))
+    (one, notes), (other, same) = (infer_schema(t, encoding=Encoding("normal")) for t in (held, spread))
     assert one == other
     assert notes == same
     assert any("never" in note for note in notes)
@@ -115,7 +116,7 @@ def test_cells_are_spread_anew_from_one_file_whatever_the_number_of_columns(vgi:
     numbers = np.random.default_rng(2).normal(size=(40, 30)).round(1)
     path = write(pd.DataFrame(numbers, columns=[f"c{i}" for i in range(30)]), "wide.csv")
     held, spread = read_table([path]), TableInFiles(open_table([path]), Path())
-    schema, _ = infer_schema(held, transform="normal")
+    schema, _ = infer_schema(held, encoding=Encoding("normal"))
     keys, places = encode(held, schema, seed=5).keys, torch.arange(40)
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc").exists() else 0
     one, other = (Respread(table, schema, seed=5, keys=keys, places=places) for table in (held, spread))

@@ -12,7 +12,7 @@ import torch
 
 from tests.table.helpers import from_text, write_imputed
 from tests.test_extending import EXAMPLES as PLUGINS
-from vgi_cli.columns.base import Column, ConstantColumn, ModelledColumn, Transform
+from vgi_cli.columns.base import Column, ConstantColumn, Encoding, ModelledColumn, Transform
 from vgi_cli.columns.datetime import Moment
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.numerals import Floats
@@ -83,7 +83,7 @@ def table(name: str, holes: int = 1) -> Table:
 def fitted(name: str, transform: Transform = "linear") -> tuple[Table, Schema, Column]:
     rows = table(name)
     kinds = {"x": ASKED[name]} if name in ASKED else None
-    schema = infer_schema(rows, kinds=kinds, transform=transform)[0]
+    schema = infer_schema(rows, kinds=kinds, encoding=Encoding(transform))[0]
     return rows, schema, schema.columns[0]
 
 

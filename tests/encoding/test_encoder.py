@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.table.helpers import from_text, save
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.encoder import box, decode, encode, log_scale, log_volume
@@ -47,7 +48,7 @@ TABLE = example()
 
 
 def schema_of(transform: str, **options: object) -> Schema:
-    return infer_schema(TABLE, ids=["id"], transform=transform, **options)[0]  # type: ignore[arg-type]
+    return infer_schema(TABLE, ids=["id"], encoding=Encoding(transform), **options)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -79,7 +80,7 @@ def test_any_rounded_column_survives_exactly(decimals: int, units: list[int], tr
     table = from_text("x\n" + "\n".join(cells) + "\n")
     whole = all(float(cell).is_integer() for cell in cells)
     kinds = {"x": "integer" if whole else "numeric"}  # two values are levels otherwise
-    schema, _ = infer_schema(table, kinds=kinds, transform=transform, bounds={"x": "observed"})  # type: ignore[arg-type]
+    schema, _ = infer_schema(table, kinds=kinds, encoding=Encoding(transform), bounds={"x": "observed"})  # type: ignore[arg-type]
     (x, _, *_), _ = encode(table, schema, seed=seed)
     assert decode(x, schema)[:, 0].tolist() == [float(c) for c in cells]
     low, high = box(schema)
@@ -185,7 +186,7 @@ class TestLogVolume:
         values = rng.lognormal(1, 0.7, 2000)
         table = from_text("x\n" + "\n".join(map(repr, values.tolist())) + "\n")
         for transform in TRANSFORMS:
-            schema, _ = infer_schema(table, transform=transform, unbounded=["x"])  # type: ignore[arg-type]
+            schema, _ = infer_schema(table, encoding=Encoding(transform), unbounded=["x"])  # type: ignore[arg-type]
             z = torch.linspace(-9, 9, 40001, dtype=torch.float64)[:, None]
             x = decode(z, schema)[:, 0]
             log_p = torch.distributions.Normal(0.0, 1.0).log_prob(z)[:, 0]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.table.helpers import from_text, save
-from vgi_cli.columns.base import Transform
+from vgi_cli.columns.base import Encoding, Transform
 from vgi_cli.columns.number import Number
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.check import check
@@ -211,7 +211,7 @@ def test_no_numeric_column() -> None:
             {"exclude": ["t"], "ids": ["t"]},
             "--id t disagrees with --exclude t | an id is carried already: drop --exclude",
         ),
-        ({"transform": "norml"}, "unknown transform 'norml' | did you mean 'normal'?"),
+        ({"encoding": Encoding("norml")}, "unknown transform 'norml' | did you mean 'normal'?"),
     ],
 )
 def test_flags_that_cannot_be_meant(options: dict[str, object], expected: str) -> None:
@@ -318,7 +318,7 @@ class TestJson:
         rows = "\n".join(
             f"{a!r},{b}" for a, b in zip(rng.lognormal(size=50).tolist(), rng.integers(0, 5, 50), strict=True)
         )
-        schema, _ = infer_schema(from_text(f"x,y\n{rows}\n"), transform=transform)  # type: ignore[arg-type]
+        schema, _ = infer_schema(from_text(f"x,y\n{rows}\n"), encoding=Encoding(transform))  # type: ignore[arg-type]
         assert Schema.from_json(schema.to_json()) == schema
         assert Schema.from_json(self.schema.to_json().encode()) == self.schema
 
@@ -379,13 +379,13 @@ def some_rows(held: float) -> str:
 @pytest.mark.parametrize("transform", ["linear", "normal"])
 def test_statistics_come_from_the_rows_that_are_named(transform: Transform) -> None:
     tables = [from_text(some_rows(held)) for held in (0, 37, 71)]
-    schemas = [infer_schema(table, transform=transform, rows=ROWS)[0] for table in tables]
+    schemas = [infer_schema(table, encoding=Encoding(transform), rows=ROWS)[0] for table in tables]
     assert schemas[0] == schemas[1] == schemas[2] == Schema.from_json(schemas[1].to_json())
-    everything = [infer_schema(table, transform=transform)[0] for table in tables]
+    everything = [infer_schema(table, encoding=Encoding(transform))[0] for table in tables]
     assert everything[0] != everything[1] != everything[2]
     assert all(column.spikes for column in schemas[0].encoded[2:])
     fitted = from_text("\n".join(line for i, line in enumerate(some_rows(0).splitlines()) if i == 0 or ROWS[i - 1]))
-    assert infer_schema(fitted, transform=transform)[0] == schemas[0]  # as if the others were not there
+    assert infer_schema(fitted, encoding=Encoding(transform))[0] == schemas[0]  # as if the others were not there
 
 
 def test_what_a_column_is_comes_from_all_rows() -> None:

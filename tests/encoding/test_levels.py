@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.table.helpers import from_text
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.levelled import Levelled
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
@@ -94,7 +95,7 @@ def test_whoever_limits_the_numbers_of_a_column_means_numbers() -> None:
     assert inferred(cells, bounds={"x": "0:10"})[0].columns[0].kind == "integer"
     assert inferred(cells, unbounded=["x"])[0].columns[0].kind == "integer"
     assert inferred(cells, unbounded=["all"])[0].columns[0].kind == "boolean"
-    assert inferred(cells, transform="none")[0].columns[0].kind == "integer"
+    assert inferred(cells, encoding=Encoding("none"))[0].columns[0].kind == "integer"
     assert inferred(cells, kinds={"x": "integer"})[0].columns[0].kind == "integer"
     with pytest.raises(InputError, match="holds an infinity"):
         inferred(["inf", 1] * 20)

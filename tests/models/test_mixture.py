@@ -255,7 +255,7 @@ def test_no_fill_is_absurd() -> None:
     model.gaussians.set_broad(torch.zeros(2, dtype=torch.float64), tight)
     x = torch.linspace(-2, 2, R, dtype=torch.float64)[:, None].expand(R, 2).clone()
     missing = torch.tensor([[False, True]]).expand(R, 2)
-    imputer = build_exact(SimpleNamespace(models=[model], rounding=None))  # type: ignore[arg-type]
+    imputer = build_exact(SimpleNamespace(models=[model], rounding=None, layout=Layout.plain(2)))  # type: ignore[arg-type]
     noise = KeyedNoise(0, numbered("column", 2), torch.arange(R), torch.arange(200), "test")
     wide = torch.full((2,), torch.inf, dtype=torch.float64)
     drawn = imputer.sample(x, missing, noise, Box(-wide, wide))

@@ -23,6 +23,15 @@ Role = Literal["data", "id", "exclude", "index"]
 Transform = Literal["linear", "normal", "none"]
 Spikes = Literal["room", "split"]
 """How values that pile up at an end of a column of numbers are encoded: as a part of the same line, or as a level."""
+
+
+class Encoding(NamedTuple):
+    """How the columns of a table are encoded."""
+
+    transform: Transform = "linear"
+    spikes: Spikes = "room"
+
+
 Point = Literal["mean", "median", "mode"]
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """How the dataclass of a kind is read from JSON: nothing unknown, no NaN."""
@@ -223,17 +232,15 @@ class Request(NamedTuple):
     kind       the word after `--column NAME=`; None where nothing was said
     detail     what follows the word and a colon; None where nothing does
     bounds     the limits of its fills; None where nothing was said
-    transform  that of the table
-    spikes     how values that pile up are encoded
+    encoding   that of the table
     rows       [N] which rows statistics come from; None: all
     """
 
     kind: str | None
     bounds: Asked | None
-    transform: Transform
+    encoding: Encoding
     rows: Bools | None
     detail: str | None = None
-    spikes: Spikes = "room"
 
 
 class Finding(NamedTuple):

@@ -19,6 +19,7 @@ from vgi_cli.columns.base import (
     Column,
     ConstantColumn,
     Empty,
+    Encoding,
     EnsembleScores,
     Finding,
     Limits,
@@ -455,7 +456,7 @@ def doubt(cells: Cells) -> str | None:
     if not cells.textual or not (some := _some(cells)) or not any(map(_plausible, some)):
         return None
     carried = f"column '{cells.name}' is carried"
-    found = _formats(cells, Request(None, None, "linear", None), some)
+    found = _formats(cells, Request(None, None, Encoding(), None), some)
     if len(found) > 1:
         return f"{carried}: {_either(cells, found)}; {_flags(cells, found)} says which"
     formats = like(some)

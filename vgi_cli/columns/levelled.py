@@ -97,7 +97,7 @@ def unnamed_levels(cells: Cells, asked: Request) -> dict[str, Level] | None:
         if number[seen].all():
             limited = asked.bounds is not None and asked.bounds.named and asked.bounds.rule != "observed"
             values = cells.numbers.values[seen]
-            if limited or asked.transform == "none" or len(np.unique(values[:GLANCE])) > MOST_LEVELS:
+            if limited or asked.encoding.transform == "none" or len(np.unique(values[:GLANCE])) > MOST_LEVELS:
                 return None
             if not (np.abs(values) < EXACT).all():
                 return None

@@ -561,7 +561,7 @@ def inferred(
     low, high = float(values.min()), float(values.max())
     if low == high:
         return Constant(cells.name, "constant", low=low, high=high, lattice=lattice, decimals=fewest, digits=digits)
-    _refuse_magnitudes(cells, values, asked.transform)
+    _refuse_magnitudes(cells, values, asked.encoding.transform)
     if asked.bounds is not None and asked.bounds.moments is not None:  # of no number: a Moment has read its own
         if asked.bounds.named:
             message = f"{asked.bounds.flag} {asked.bounds.said}: column '{cells.name}' holds numbers"
@@ -581,7 +581,7 @@ def inferred(
     spikes: tuple[Spike, ...] = ()
     pile: float | None = None
     levels: tuple[float, ...] = ()
-    if resolution is not None and asked.transform != "none":
+    if resolution is not None and asked.encoding.transform != "none":
         free = asked.bounds is None or asked.bounds.rule == "observed" or not asked.bounds.named
         if integer and asked.kind is None and free:
             levels = find_levels(every, resolution)
@@ -593,17 +593,17 @@ def inferred(
     gaps = () if resolution is None or levels or lifted or few else find_gaps(every, resolution)
     zero = measure is None or measure.zero
     lower, upper = bounds_of(every, integer, lattice, asked.bounds, cells.limits, zero=zero)
-    split = asked.spikes == "split" and asked.transform != "none" and measure is None
+    split = asked.encoding.spikes == "split" and asked.encoding.transform != "none" and measure is None
     if resolution is not None and not levels and split:
         pile = _pile(every, [bound.value for bound in (lower, upper) if bound is not None], resolution, spike)
     if pile is not None and resolution is not None:
         off = [some[np.abs(some - pile) > 0.5 * resolution] for some in (values, every)]
         values = off[0] if len(np.unique(off[0])) > 1 else off[1]
         spikes = find_spikes(values, resolution)
-    scale = fit_scale(values, asked.transform, resolution, spikes)
+    scale = fit_scale(values, asked.encoding.transform, resolution, spikes)
     if levels:
         lower, upper = Bound(levels[0], "levels"), Bound(levels[-1], "levels")
-        scale = fit_scale(numbers_of(values, levels), asked.transform, 1.0)
+        scale = fit_scale(numbers_of(values, levels), asked.encoding.transform, 1.0)
     return Number(
         cells.name,
         "integer" if integer else "numeric",

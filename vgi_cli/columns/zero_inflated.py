@@ -40,7 +40,7 @@ class ZeroInflated(Number):
         if asked.kind not in cls.words:
             return None
         where = f"{cells.label}: --column {cells.name}=zero-inflated"
-        if asked.transform == "none":
+        if asked.encoding.transform == "none":
             raise InputError(
                 f"{where}, but table.transform=none leaves numbers as they are: zero gets no room of its own",
                 "`--set table.transform=linear` standardises every column",

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from vgi_cli.columns.base import Carried, Column, Empty, Request, Role, Spikes, Transform
+from vgi_cli.columns.base import Carried, Column, Empty, Encoding, Request, Role, Transform
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, several_note
@@ -23,6 +23,7 @@ from vgi_cli.errors import InputError, UsageError, nearest
 from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data
 
+PLAIN = Encoding()
 PILE = 0.2
 """Share of a column's cells from which on a value that is given room is named to the user."""
 
@@ -35,8 +36,7 @@ def infer_schema(
     kinds: Mapping[str, str] | None = None,
     unbounded: Sequence[str] = (),
     bounds: Mapping[str, str] | None = None,
-    transform: Transform = "linear",
-    spikes: Spikes = "room",
+    encoding: Encoding = PLAIN,
     rows: Bools | None = None,
 ) -> tuple[Schema, list[str]]:
     """The schema of a table to fit, and what the user should know about it, one line each.
@@ -46,8 +46,8 @@ def infer_schema(
                   `carry`, `ordinal:low,mid,high`)
     bounds        limits of the fills by column (`all`: of every one, unless one is called that): see columns/bounds.py
     unbounded     columns (or `all`) without any limit: the same as `none` there
-    transform     `linear` standardises; `normal` also bends each column towards a normal distribution
-    spikes        `split`: a value that piles up at an end of a column is a level of its own (columns/number.py);
+    encoding      transform `linear` standardises, `normal` also bends each column towards a normal distribution; spikes
+                  `split`: a value that piles up at an end of a column is a level of its own (columns/number.py),
                   `room`: it has room on the line of the others
     rows          [N] which rows the statistics come from (range, scale, knots, spikes, repeats); None: all
 
@@ -60,6 +60,7 @@ def infer_schema(
     Raises UsageError for names and kinds that cannot be meant, InputError for columns that cannot be used.
     """
     kinds = dict(kinds or {})
+    transform = encoding.transform
     if transform not in get_args(Transform):
         raise UsageError(f"unknown transform '{transform}'", nearest(transform, get_args(Transform)))
     asked = asked_for(table.names, bounds or {}, unbounded)
@@ -76,7 +77,7 @@ def infer_schema(
         if name in ids:
             role = "id"
         kind, detail = said.get(name, (None, None))
-        request = Request(kind, asked.get(name), transform, rows, detail, spikes)
+        request = Request(kind, asked.get(name), encoding, rows, detail)
         column = infer_column(table.column(name), role, request)
         columns.append(replace(column, stored=table.stored(name)))
     schema = Schema(tuple(columns), transform)

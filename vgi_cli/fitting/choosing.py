@@ -244,9 +244,9 @@ def model_size(recipe: Recipe, table: TensorTable, work: Work) -> dict[str, Any]
             f"{searched}the columns are modelled as independent, so nothing observed in a row informs its holes"
         )
     elif table.D > 1 and max(FEWEST_ROWS, FEWEST * table.D) > table.N:
-        columns = len(table.layout.columns)
+        together = len(table.layout.columns)
         reporter.say(
-            f"{table.N} row{'s' * (table.N != 1)} say little about how {columns} columns go together: "
+            f"{table.N} row{'s' * (table.N != 1)} say little about how {together} columns go together: "
             "a fill leans on what is seen of its own column"
         )
     return dict(sizing.config.model_dump(mode="json"))

@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.schema import Schema
 from vgi_cli.completers.base import GivenUp, ask
 from vgi_cli.data import TensorTable
@@ -43,6 +44,7 @@ from vgi_cli.fitting.fitted import Fitted
 from vgi_cli.fitting.plan import stream
 from vgi_cli.fitting.refits import em_settings, refit_count
 from vgi_cli.fitting.rows import Rows, held_out, new_schema, rows_of
+from vgi_cli.fitting.tables import encoding_of
 from vgi_cli.machine.device import set_threads
 from vgi_cli.machine.work import OutOfTime, TimeLimit, TimeUp, Work, giving_up
 from vgi_cli.maths.noise import KeyedNoise
@@ -191,18 +193,6 @@ class Folds(NamedTuple):
 
     coded_by: dict[int, Rows]
     starts: dict[int, tuple[Tensor, Tensor]]
-
-
-class Encoding(NamedTuple):
-    """How the columns of a table are encoded."""
-
-    transform: str
-    spikes: str
-
-
-def encoding(recipe: Recipe) -> Encoding:
-    """What a recipe says of it."""
-    return Encoding(str(recipe.table.transform), str(recipe.table.spikes))
 
 
 class Column(NamedTuple):
@@ -654,7 +644,7 @@ class _Contest:
         self._fold = torch.randperm(len(self._some), generator=generator) % FOLDS
         shape = (len(self._some), len(rows.table.layout.columns))
         self._parts = torch.randint(PARTS, shape, generator=generator)
-        self._encoded: dict[Encoding, Rows] = {encoding(recipe): rows}
+        self._encoded: dict[Encoding, Rows] = {encoding_of(recipe.table): rows}
         self._by_fold: dict[Encoding, Folds] = {}
         self.entries: list[tuple[Candidate, Scores]] = []
         self.refused: list[str] = []
@@ -695,7 +685,7 @@ class _Contest:
         """Score a candidate and enter it."""
         recipe, every = candidate.recipe, candidate.rows
         some = candidate._replace(rows=every.at(self._some))
-        known = self._by_fold.setdefault(encoding(recipe), Folds({}, {}))
+        known = self._by_fold.setdefault(encoding_of(recipe.table), Folds({}, {}))
         for scores in score(some, columns_of(every.at(self._used)), self._parts, self._fold, known, fit):
             if isinstance(scores, Scores):
                 self.entries.append((candidate, scores))
@@ -792,15 +782,18 @@ class _Contest:
         return league._replace(weights=tuple(round(next(found), 4) if can else 0.0 for can in able))
 
     def _can_be_recoded(self, own: Recipe, other: Recipe) -> bool:
-        return encoding(own) == encoding(other) or recoder(self.schema(own), self.schema(other)) is not None
+        return (
+            encoding_of(own.table) == encoding_of(other.table)
+            or recoder(self.schema(own), self.schema(other)) is not None
+        )
 
     def schema(self, recipe: Recipe) -> Schema:
         """The columns as a recipe that was tried encodes them."""
-        return self._encoded[encoding(recipe)].source.schema  # type: ignore[union-attr]
+        return self._encoded[encoding_of(recipe.table)].source.schema  # type: ignore[union-attr]
 
     def _is_repeated(self, recipe: Recipe) -> bool:
         """Whether another transform that was entered makes the same of every column (scales of few points, say)."""
-        others = [one.recipe for one, _ in self.entries if encoding(one.recipe) != encoding(recipe)]
+        others = [one.recipe for one, _ in self.entries if encoding_of(one.recipe.table) != encoding_of(recipe.table)]
         return any(self.schema(other).columns == self.schema(recipe).columns for other in others)
 
     def _losses(self, i: int) -> Tensor:
@@ -816,7 +809,7 @@ class _Contest:
 
     def _coded(self, recipe: Recipe) -> Rows:
         """The rows as a recipe encodes them."""
-        name = encoding(recipe)
+        name = encoding_of(recipe.table)
         if name not in self._encoded:
             source = self._rows.source
             assert source is not None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vgi_cli.columns.base import Encoding
 from vgi_cli.columns.numerals import Bools, Floats
 from vgi_cli.columns.schema import Schema
 from vgi_cli.encoding.infer import infer_schema
@@ -38,6 +39,11 @@ def open_blocks(data: Sequence[str], mask: str | None, settings: TableSettings) 
     )
 
 
+def encoding_of(settings: TableSettings) -> Encoding:
+    """How the columns of a table are encoded."""
+    return Encoding(settings.transform or "linear", settings.spikes or "room")
+
+
 def inferred(
     table: Table, settings: TableSettings, kinds: Mapping[str, str] | None = None, rows: Bools | None = None
 ) -> tuple[Schema, list[str]]:
@@ -51,8 +57,7 @@ def inferred(
         kinds=settings.columns if kinds is None else kinds,
         unbounded=settings.unbounded,
         bounds=settings.bounds,
-        transform=settings.transform or "linear",
-        spikes=settings.spikes or "room",
+        encoding=encoding_of(settings),
         rows=rows,
     )
 

@@ -93,8 +93,8 @@ class ExactImputer(Imputer):
         return result
 
     def _outside(self, box: Box, missing: Tensor, x: Tensor) -> Tensor:
-        """[.., D] which missing cells of completed rows lie outside the box. Where the level before a tail is drawn too,
-        the tail counts at either level: else it would make the other level likelier to leave less of one out."""
+        """[.., D] which missing cells of completed rows lie outside the box. Where the level before a tail is drawn
+        too, the tail counts at either level: else it would make the other level likelier to leave less of one out."""
         outside = missing & ~box.contains(x)
         for tail, level in self._tails:
             outside[..., tail] &= missing[..., level]
