@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -60,7 +61,7 @@ from vgi_cli.methods.optimisation import AscentConfig
 from vgi_cli.models.base import built
 from vgi_cli.ranks import Ranks
 from vgi_cli.registry import plugins
-from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter
+from vgi_cli.reporting import CONTEST, POSTERIOR, REFITS, SAVING, SIZE, TRAINING, TREES, Reporter, Silent
 from vgi_cli.runs.manifest import HINT, new_manifest
 from vgi_cli.runs.store import CHAINS, RECIPE, SCHEMA, RunInMemory, RunStore
 from vgi_cli.runs.store import CONTEST as CONTEST_FILE
@@ -555,7 +556,9 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
         def keep(made: dict[str, Tensor]) -> None:
             run.save({"model": {**tensors, **made}}, {})
 
-        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, job.recoders)
+        early = drive.plateau is not None and drive.plateau.satisfied and work.ranks.alone
+        anew = partial(_anew, job, recipe) if early else None
+        fit = Fit(model, job.train.table, drive.state, parameters, kept, keep, anew, job.recoders)
         refits = refit(recipe, fit, work)
         if refits.tensors and not work.ranks.rank and trees.wanted(recipe, job.train.table):
             grown = _trees(job, recipe, refits.tensors)
@@ -595,6 +598,19 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     fitted = fitted_of(run, recipe, job.train.table.layout)
     run.save({CHAINS: measured_chains(fitted, job.train, outcome.steps, work)}, {"status": "finished"})
     return fitted
+
+
+def _anew(job: Job, recipe: Recipe, weight: Tensor, random: torch.Generator) -> dict[str, Tensor]:
+    """The parameters of the model of a recipe, fitted anew to rows with weights [N], as the fit was; `random` gives its
+    seed."""
+    seed = int(torch.randint(1 << 31, (), generator=random))
+    own = recipe.replace(seed=seed, bootstrap="none", trees="none", average="none", val=None)
+    own = own.with_table(weight=None)
+    try:
+        fitted = fit_rows(job.train.weighted(weight), own, work=replace(job.work, reporter=Silent()))
+    except Interrupted as error:
+        raise Interrupted(f"stopped{error.message[error.message.rindex(' by ') :]}", error.exit_code) from None
+    return {name: value.detach().cpu().clone() for name, value in fitted.model.state_dict().items()}
 
 
 def _phase(recipe: Recipe) -> str:

@@ -25,7 +25,7 @@ from vgi_cli.fitting.driver import CHECKPOINT_SECONDS
 from vgi_cli.fitting.plan import stream
 from vgi_cli.layout import Layout
 from vgi_cli.machine.device import one_thread
-from vgi_cli.machine.work import Work
+from vgi_cli.machine.work import TimeUp, Work
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.base import EpochEnd
 from vgi_cli.methods.em.bootstrap import Refit, refits, size_of
@@ -76,6 +76,7 @@ class Fit(NamedTuple):
     parameters    tensors of the fitted model and of its conditionals, by file stem
     kept          refits that an earlier process made
     keep          saves refits on the way, under their names in the run
+    anew          (weights of the rows [N], random stream) -> parameters of the model, fitted anew; None: not to be done
     recoders      by transform, to the rows of the models that it averages over
     """
 
@@ -85,6 +86,7 @@ class Fit(NamedTuple):
     parameters: Mapping[str, dict[str, Tensor]]
     kept: Sequence[dict[str, Tensor]]
     keep: Callable[[dict[str, Tensor]], None]
+    anew: Callable[[Tensor, torch.Generator], dict[str, Tensor]] | None = None
     recoders: Mapping[str, Recoder] = NO_RECODERS
 
 
@@ -278,6 +280,8 @@ def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
             f"include the uncertainty of the parameters. --set bootstrap={COUNT} makes them all the same"
         )
         return NO_REFITS
+    if fit.anew is not None and reweighted.anew(state.effort, size.refits):
+        return _anew(recipe, fit, fit.anew, there, size.refits, work)
     fewer = "" if size.rows == len(there) else f" (of {len(there):,})"
     reporter.say(
         f"the uncertainty of the fit: {size.refits} refits by {method} to {size.rows:,} reweighted rows{fewer}, "
@@ -289,6 +293,47 @@ def _by_own_method(recipe: Recipe, fit: Fit, work: Work) -> Refitted:
         tensors |= named(done, made)
         done += 1
     return _enough(Refitted(tensors, method, work=round(relative, 3)), done, size.refits, work)
+
+
+def _anew(
+    recipe: Recipe,
+    fit: Fit,
+    fitted: Callable[[Tensor, torch.Generator], dict[str, Tensor]],
+    there: Tensor,
+    count: int,
+    work: Work,
+) -> Refitted:
+    """Fits of their own to reweighted rows; those that were kept first."""
+    method = recipe.method.named
+    work.reporter.say(
+        f"the uncertainty of the fit: {count} fits by {method} to {len(there):,} reweighted rows, each anew: held-out "
+        "rows ended this one early"
+    )
+    made = dict(_all_named(fit.kept[:count]))
+    done, saved = min(len(fit.kept), count), time.monotonic()
+    with work.reporter.stage(REFITS, "refits", work.limit.end) as stage:
+        for number in range(done, count):
+            stage(number / count, number, count)
+            weight = torch.zeros(fit.table.N, dtype=torch.float64)
+            weight[there] = exponential_weights(len(there), stream(recipe.seed, f"bootstrap/{number}"))
+            if fit.table.weight is not None:
+                weight = weight * fit.table.weight.to("cpu", torch.float64)
+            try:
+                own = fitted(weight, stream(recipe.seed, f"bootstrap/{number}/anew"))
+            except TimeUp:
+                break
+            except FitError as error:
+                raise FitError(
+                    f"refit {number + 1} by {method}: {error.message}; the fit itself is saved", error.hint
+                ) from None
+            if work.limit.over():
+                break
+            made |= named(number, own)
+            done = number + 1
+            if time.monotonic() - saved >= CHECKPOINT_SECONDS:
+                fit.keep(made)
+                saved = time.monotonic()
+    return _enough(Refitted(made, method), done, count, work)
 
 
 def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work) -> Iterator[dict[str, Tensor]]:

@@ -12,6 +12,10 @@ reference, climbs with equal weights, all else the same, random numbers included
 
 where m of the N rows were taken (the m out of n bootstrap, for large tables; Bickel, Goetze and van Zwet 1997).
 
+A flexible model whose fit held-out rows ended early has not come to a top: where it ended is a matter of chance, which
+refits that begin there do not tell. Where it is small, it is fitted anew for each set of weights, by whatever the fit
+did, with random numbers of its own (`ANEW`); that is also what the draws of several fits are averages of.
+
 How long. EPOCHS passes at the model's own learning rate, STEPS steps at least, the parameters averaged over the second
 half. Measured against exact refits of a Gaussian with the same weights, spreads have stopped growing by then
 (docs/research/benchmarks.md). Each row brings one of its chains, where a fit has K: what the other K - 1 would add is
@@ -42,6 +46,8 @@ COMMON = 20
 that all may take together."""
 FEWEST_AFFORDABLE = 5
 """Of fewer refits than this none are made, where nobody said how many."""
+ANEW = 3.0
+"""Fits anew are made where all of them take no more than so many times what refits may take."""
 STEP = 100
 """What a step takes beside its rows, in rows."""
 
@@ -84,7 +90,7 @@ def size_of(n: int, scarcest: int, fit: float, count: int, *, stated: bool, long
     longer    how many times the usual length (at most MOST_LONGER)
     """
     longer = min(max(longer, 1.0), MOST_LONGER)
-    allowed = max(fit, (COMMON + 1) * _each(FEWEST_ROWS, longer).work)
+    allowed = _allowed(fit, longer)
     rows = min(n, MOST_ROWS)
     while rows > FEWEST_ROWS and (COMMON + 1) * _each(rows, longer).work > allowed:
         rows = max(int(0.9 * rows), FEWEST_ROWS)
@@ -94,6 +100,16 @@ def size_of(n: int, scarcest: int, fit: float, count: int, *, stated: bool, long
         affordable = min(count, int(allowed / each.work) - 1)
         count = affordable if affordable >= min(FEWEST_AFFORDABLE, count) else 0
     return each._replace(refits=count, work=(count + 1) * each.work)
+
+
+def anew(fit: float, count: int) -> bool:
+    """Whether so many fits like one of that work are made instead of refits that go on from it."""
+    return count * fit <= ANEW * _allowed(fit, 1.0)
+
+
+def _allowed(fit: float, longer: float) -> float:
+    """The work that the refits of a fit may take."""
+    return max(fit, (COMMON + 1) * _each(FEWEST_ROWS, longer).work)
 
 
 def _each(rows: int, longer: float) -> Size:
