@@ -13,8 +13,9 @@ import torch
 import vgi_cli
 from tests.tensors import same_tensors
 from vgi_cli.errors import FitError, Interrupted, UsageError
-from vgi_cli.fitting import refits
+from vgi_cli.fitting import fit_rows, plateau, refits
 from vgi_cli.fitting.refits import split_bootstrap
+from vgi_cli.machine.work import TimeUp
 from vgi_cli.maths.noise import KeyedNoise
 from vgi_cli.methods import reweighted
 from vgi_cli.methods.loop import LoopState
@@ -65,8 +66,8 @@ def test_beyond_the_usual_number_refits_serve_again(tmp_path: Path, monkeypatch:
     run.impute(m=3, say=said.append)
     assert run.manifest["bootstrap"] == 2
     assert said[0] == (
-        "warning: draws 3 to 3 use the 2 bootstrap refits again: refits by vgi go on from the end of its fit, and are "
-        "made there; a fit with --set bootstrap=3 has one for each"
+        "warning: draws 3 to 3 use the 2 bootstrap refits again: refits by vgi are made with the fit; "
+        "a fit with --set bootstrap=3 has one for each"
     )
 
 
@@ -103,6 +104,77 @@ def test_a_kill_in_the_refits_resumes_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert len(made) == 4 and resumed.manifest["bootstrap"] == 3
     assert same_tensors(parameters(tmp_path / "run"), parameters(tmp_path / "whole"))
     assert all(a.equals(b) for a, b in zip(whole.impute(m=1), resumed.impute(m=1), strict=True))
+
+
+def early(out: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> vgi_cli.Run:
+    """A fit that held-out rows end as soon as they may."""
+    monkeypatch.setattr(plateau, "GAIN", 10.0)
+    said = {**FLOW, **WARM, "bootstrap": 3, **options.pop("set", {})}
+    return vgi_cli.fit(frame(), model="flow", threads=1, out=out, set=said, **options)
+
+
+def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    run = early(tmp_path / "run", monkeypatch, say=said.append)
+    assert (
+        "the uncertainty of the fit: 3 fits by vgi to 60 reweighted rows, each anew: held-out rows ended this one early"
+    ) in said
+    assert (run.manifest["bootstrap"], run.manifest["bootstrap_by"], run.manifest["bootstrap_work"]) == (3, "vgi", 3.0)
+    own, each = split_bootstrap(parameters(run.path))
+    first = [one[next(iter(own))] for one in (own, *each)]
+    far = [float((a - b).abs().max()) for i, a in enumerate(first) for b in first[:i]]
+    assert min(far) > 0.05  # random numbers of their own from the first one on
+    one = split_bootstrap(parameters(early(tmp_path / "one", monkeypatch, set={"bootstrap": 1}).path))[1]
+    assert same_tensors(one[0], each[0])
+    said.clear()
+    assert not run.impute(m=2, say=said.append)[0].isna().any().any()
+    assert said[0] == "the draws include the uncertainty of the fit: 3 bootstrap refits by vgi"
+
+
+def test_they_are_resumed_where_they_were_stopped_and_left_out_where_there_is_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = early(tmp_path / "whole", monkeypatch)
+    anew, made = fit_rows._anew, list[int]()
+
+    def stopped(*args: Any) -> dict[str, torch.Tensor]:
+        made.append(len(made))
+        if len(made) == 3:
+            raise Interrupted("stopped by SIGTERM", 143)
+        return anew(*args)
+
+    monkeypatch.setattr(refits, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(fit_rows, "_anew", stopped)
+    with pytest.raises(Interrupted, match=r"stopped by SIGTERM in the bootstrap refits; the fit is saved in"):
+        early(tmp_path / "run", monkeypatch)
+    assert len(split_bootstrap(parameters(tmp_path / "run"))[1]) == 2
+    vgi_cli.fit(frame(), out=tmp_path / "run", resume=True)
+    assert len(made) == 4 and same_tensors(parameters(tmp_path / "run"), parameters(whole.path))
+
+    def late(*_: Any) -> dict[str, torch.Tensor]:
+        raise TimeUp("over", "more")
+
+    monkeypatch.setattr(fit_rows, "_anew", late)
+    said: list[str] = []
+    run = early(tmp_path / "late", monkeypatch, say=said.append)
+    assert run.manifest["bootstrap"] == 0
+    assert any(line.startswith("warning: 0 of 3 refits were made within the time limit") for line in said)
+
+
+def test_one_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: Any) -> dict[str, torch.Tensor]:
+        raise FitError("training has diverged", "take smaller steps")
+
+    monkeypatch.setattr(fit_rows, "_anew", failed)
+    with pytest.raises(FitError, match=r"^refit 1 by vgi: training has diverged; the fit itself is saved$"):
+        early(tmp_path / "run", monkeypatch)
+
+
+def test_long_fits_have_short_refits() -> None:
+    most = reweighted.ANEW * reweighted._allowed(1.0, 1.0)
+    assert reweighted.anew(most / 20, 20) and not reweighted.anew(most / 10, 20) and reweighted.anew(most / 10, 5)
 
 
 def parameters(path: Path) -> dict[str, torch.Tensor]:

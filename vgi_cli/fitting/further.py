@@ -50,7 +50,7 @@ def enough_refits(fitted: FittedTable, m: int, table: Table | None, work: Work) 
     by = refitted_by(fitted)
     try:
         if by not in ("em", "posterior"):
-            raise _NotAtHand(f"refits by {by} go on from the end of its fit, and are made there")
+            raise _NotAtHand(f"refits by {by} are made with the fit")
         found = _fitted_table(fitted, table)
     except _NotAtHand as error:
         work.reporter.warn(

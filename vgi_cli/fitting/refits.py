@@ -333,7 +333,7 @@ def _anew(
             if time.monotonic() - saved >= CHECKPOINT_SECONDS:
                 fit.keep(made)
                 saved = time.monotonic()
-    return _enough(Refitted(made, method), done, count, work)
+    return _enough(Refitted(made, method, work=float(done)), done, count, work)
 
 
 def _reweighted(recipe: Recipe, fit: Fit, there: Tensor, size: Size, work: Work) -> Iterator[dict[str, Tensor]]:
