@@ -55,3 +55,17 @@ def test_the_report_says_which_columns_are_in_the_likelihood(vgi: Vgi) -> None:
     text = vgi("evaluate", "--checkpoint", "numbers", "t.csv").out
     assert "- not in the log-likelihood, as the run carries them: sex" in text
     assert "- to be compared only with a run in whose log-likelihood the same columns are" in text
+
+
+def test_values_that_pile_up_are_numbers_to_a_model_of_numbers(vgi: Vgi) -> None:
+    rng = np.random.default_rng(1)
+    spent = np.where(rng.random(200) < 0.3, 0.0, np.exp(rng.normal(3, 1, 200)))
+    rows = [f"{i % 9}.5,{v:.2f}" for i, v in enumerate(spent)]
+    Path("spent.csv").write_text("a,spent\n" + "\n".join([*rows, ",1.5", "2.5,"]) + "\n")
+    fa = ["fit", "spent.csv", "--model", "fa", "--set", "model.factors=1", "--epochs", "3"]
+    done = vgi(*fa, "--set", "table.spikes=split")
+    assert done.code == 2 and "--model fa takes numbers only: column 'spent' is of another kind" in done.err
+    assert "`--set table.spikes=room` models columns of numbers in which a value piles up" in done.err
+    assert vgi(*fa, "--out", "run").code == 0 and "spikes: room" in Path("run/recipe.yaml").read_text()
+    assert vgi("fit", "spent.csv", "--out", "split", "--model", "mixture").code == 0
+    assert "spikes: split" in Path("split/recipe.yaml").read_text()
