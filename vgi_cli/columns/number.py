@@ -73,7 +73,7 @@ FURTHEST = 1e15
 COARSEST, FINEST = 1e8, 1e-8
 """Greatest size and least range of a column that is modelled as it is (`table.transform=none`)."""
 
-FEWEST_OFF = 20
+FEWEST_OFF = 50
 """Observed cells off a pile from which on it is split off."""
 NAMED = 3
 """So many bounded columns are named where no detail was asked for."""
