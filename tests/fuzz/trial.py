@@ -32,6 +32,7 @@ import torch
 from tests.fuzz.tables import Case
 from vgi_cli.cli import app
 from vgi_cli.cli.visible import UNSEEN
+from vgi_cli.columns.base import Encoding
 from vgi_cli.encoding.encoder import box, decode, encode
 from vgi_cli.encoding.infer import infer_schema
 from vgi_cli.errors import VgiError
@@ -105,14 +106,14 @@ def read_and_fill(case: Case, seed: int) -> str:
                 exclude=said["--exclude"],
                 kinds=dict(item.rsplit("=", 1) for item in said["--column"]),
                 unbounded=said["--unbounded"],
-                transform=rng.choice(["linear", "normal"]),
+                encoding=Encoding(rng.choice(["linear", "normal"]), rng.choice(["room", "split"])),
             )
         except VgiError as error:
             return error.message
         if not torch.isfinite(encode(whole, schema, seed=0).table.x).all():
             raise Wrong("an encoded cell is not finite")
         limits = box(schema)
-        z = torch.from_numpy(rng.normal(size=(1, whole.N, len(schema.modelled)))).clamp(limits.low, limits.high)
+        z = torch.from_numpy(rng.normal(size=(1, whole.N, schema.layout.D))).clamp(limits.low, limits.high)
         draws = decode(z, schema)
         avoid_codes(draws, whole, schema)
         content = Content(blocks, schema, find_styles((b.table for b in blocks.blocks()), schema), HeldDraws(draws))
