@@ -31,6 +31,7 @@ from vgi_cli.columns.base import (
 from vgi_cli.columns.bounds import MOST_FEW, Bound, bounds_of
 from vgi_cli.columns.lattice import (
     MOST_LEVELS,
+    SHARE,
     Lattice,
     Spike,
     cell_widths,
@@ -628,10 +629,15 @@ def _pile(every: Floats, ends: Sequence[float], resolution: float, spike: float 
     """The largest of the spikes among observed values [n] that is one of the admissible ends of the column, where
     enough values lie off it to have a law of their own; None without one. `spike`: a value that is one in any case."""
     found = []
-    for value in {one.value for one in find_spikes(every, resolution)} | ({spike} if spike is not None else set()):
+    for value in ends:
         off = np.abs(every - value) > 0.5 * resolution
-        if value in ends and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
-            found.append((int(len(every) - off.sum()), value))
+        count = int(len(every) - off.sum())
+        if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
+            found.append((count, value))
+    known = {spike}
+    if any(count >= SHARE * len(every) and value != spike for count, value in found):  # else there is none to be found
+        known |= {one.value for one in find_spikes(every, resolution)}
+    found = [(count, value) for count, value in found if value in known]
     return max(found)[1] if found else None
 
 
