@@ -85,6 +85,13 @@ def test_zero_is_one_by_request_however_rare() -> None:
     assert of(values, kinds={"x": "zero-inflated"}).pile == 0.0
 
 
+def test_of_many_columns_the_three_with_the_largest_piles() -> None:
+    table = from_frame(pd.DataFrame({f"x{i}": spent(400, 0.1 + 0.05 * (i % 7), seed=i) for i in range(7)}))
+    columns = infer_schema(table, encoding=Encoding("normal", "split"))[0].encoded
+    assert [column.width for column in columns] == [1, 1, 1, 1, 2, 2, 2]
+    assert isinstance(columns[0], Number) and columns[0].spikes[0].value == 0
+
+
 def test_beside_a_gap_the_others_begin_behind_it() -> None:
     values = np.where(np.arange(400) % 4 == 0, 0, 100 + np.arange(400) % 50)
     column = of(values)

@@ -24,6 +24,9 @@ from vgi_cli.table.base import Table
 from vgi_cli.table.csv.text import looks_like_data
 
 PLAIN = Encoding()
+MOST_PILES = 3
+"""Columns of a table in which a pile is a level: how the numbers go with so many levels of two a mixture can learn
+within its components (models/gaussian/shifted.py); with more of them room on the line of the numbers says more."""
 PILE = 0.2
 """Share of a column's cells from which on a value that is given room is named to the user."""
 
@@ -67,7 +70,8 @@ def infer_schema(
     flags = {name: "--unbounded" if name in unbounded else "--bounds" for name, one in asked.items() if one.named}
     _check_flags(table, ids, exclude, kinds, flags)
     said = {name: parse_kind(name, text) for name, text in kinds.items()}
-    columns = []
+    columns: list[Column] = []
+    requests: dict[str, tuple[Role, Request]] = {}
     for name in table.names:
         role: Role = "data"
         if name in table.index and name not in kinds and name not in ids:
@@ -80,6 +84,12 @@ def infer_schema(
         request = Request(kind, asked.get(name), encoding, rows, detail)
         column = infer_column(table.column(name), role, request)
         columns.append(replace(column, stored=table.stored(name)))
+        requests[name] = role, request
+    for i in _too_many_piles(table, columns):
+        role, request = requests[columns[i].name]
+        room = request._replace(encoding=encoding._replace(spikes="room"))
+        column = infer_column(table.column(columns[i].name), role, room)
+        columns[i] = replace(column, stored=columns[i].stored)
     schema = Schema(tuple(columns), transform)
     for name, flag in flags.items():
         varies = rows is None or not isinstance(schema.columns[table.place(name)], Constant | Empty)
@@ -112,6 +122,16 @@ def _check_flags(
     for name in ids:
         if name in exclude:
             raise UsageError(f"--id {name} disagrees with --exclude {name}", "an id is carried already: drop --exclude")
+
+
+def _too_many_piles(table: Table, columns: Sequence[Column]) -> list[int]:
+    """The columns whose pile is a level though MOST_PILES others have more cells on theirs."""
+    cells = {
+        i: int((column.on_pile(table.numeric(column.name)) & ~table.missing(column.name)).sum())
+        for i, column in enumerate(columns)
+        if isinstance(column, Number) and column.pile is not None
+    }
+    return sorted(cells, key=lambda i: (-cells[i], i))[MOST_PILES:]
 
 
 def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
