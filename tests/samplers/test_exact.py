@@ -200,9 +200,9 @@ def test_a_tail_that_has_no_value_need_not_lie_in_the_box() -> None:
     known = torch.tensor([False, True, True]).repeat(ROW_BLOCK, 1)
     x = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).repeat(ROW_BLOCK, 1)
     imputer = ExactImputer([model], tails=layout.tails)
-    b = imputer.sample(x, known, noise(20, ROW_BLOCK), box)[..., 2]
-    assert abs(float(b.mean())) < 0.06 and float(b.std()) == pytest.approx(1.0, abs=0.05)
+    b = imputer.sample(x, known, noise(10, ROW_BLOCK), box)[..., 2]
+    assert abs(float(b.mean())) < 0.08 and float(b.std()) == pytest.approx(1.0, abs=0.05)
     everything = torch.ones_like(known)
-    draws = imputer.sample(x, everything, noise(20, ROW_BLOCK), box)
-    assert bool((draws[..., 1] >= 1).all()) and float(draws[..., 0].mean()) == pytest.approx(0.5, abs=0.03)
+    draws = imputer.sample(x, everything, noise(10, ROW_BLOCK), box)
+    assert bool((draws[..., 1] >= 1).all()) and float(draws[..., 0].mean()) == pytest.approx(0.5, abs=0.04)
     assert float(draws[..., 2].mean()) == pytest.approx(0.9 * 1.525, abs=0.05)
