@@ -80,6 +80,11 @@ class Lattice:
         return np.asarray(scaled + 0.0, np.float64)  # never -0.0
 
 
+def lying_on(values: Floats, value: float, resolution: float) -> Bools:
+    """[..] which values are no farther from one than half of the resolution: with it they are one value."""
+    return np.asarray(np.abs(values - value) <= 0.5 * resolution)
+
+
 @dataclass(frozen=True, config=STRICT)
 class Spike:
     """A value that holds far more cells than its neighbours, and the room that it is given beside its resolution, data
@@ -89,8 +94,8 @@ class Spike:
     width: float
 
     def holds(self, values: Floats, resolution: float) -> Bools:
-        """Which values lie on the spike: no farther from it than half of the resolution."""
-        return np.asarray(np.abs(values - self.value) <= 0.5 * resolution)
+        """Which values lie on the spike."""
+        return lying_on(values, self.value, resolution)
 
 
 def find_lattice(
@@ -164,7 +169,7 @@ def _room(values: Floats, own: Bools, value: float, sides: int) -> float:
 
 def spike_at(values: Floats, value: float, resolution: float) -> Spike:
     """The room of a value that is known to be a spike, among observed values [n]."""
-    own = np.abs(values - value) <= 0.5 * resolution
+    own = lying_on(values, value, resolution)
     if not own.any() or own.all():
         return Spike(value, resolution)
     inner = values.min() < value < values.max()

@@ -41,6 +41,7 @@ from vgi_cli.columns.lattice import (
     find_spikes,
     has_repeats,
     levels_at,
+    lying_on,
     numbers_of,
     off_gaps,
     spike_at,
@@ -277,7 +278,7 @@ class Number(ModelledColumn):
         """[..] which values lie on the pile."""
         if self.pile is None or self.lattice is None:
             return np.zeros(values.shape, bool)
-        return np.asarray(np.abs(values - self.pile) <= 0.5 * self.lattice.resolution)
+        return lying_on(values, self.pile, self.lattice.resolution)
 
     def valueless(self, codes: Floats) -> Bools | None:
         if self.pile is None:
@@ -598,7 +599,7 @@ def inferred(
     if resolution is not None and not levels and split:
         pile = _pile(every, [bound.value for bound in (lower, upper) if bound is not None], resolution, spike)
     if pile is not None and resolution is not None:
-        off = [some[np.abs(some - pile) > 0.5 * resolution] for some in (values, every)]
+        off = [some[~lying_on(some, pile, resolution)] for some in (values, every)]
         values = off[0] if len(np.unique(off[0])) > 1 else off[1]
         spikes = find_spikes(values, resolution)
     scale = fit_scale(values, asked.encoding.transform, resolution, spikes)
@@ -630,7 +631,7 @@ def _pile(every: Floats, ends: Sequence[float], resolution: float, spike: float 
     enough values lie off it to have a law of their own; None without one. `spike`: a value that is one in any case."""
     found = []
     for value in ends:
-        off = np.abs(every - value) > 0.5 * resolution
+        off = ~lying_on(every, value, resolution)
         count = int(len(every) - off.sum())
         if count > 0 and off.sum() >= FEWEST_OFF and len(np.unique(every[off])) > MOST_FEW:
             found.append((count, value))

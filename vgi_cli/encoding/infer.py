@@ -12,6 +12,7 @@ from vgi_cli.columns.base import Carried, Column, Empty, Encoding, Request, Role
 from vgi_cli.columns.bounds import asked_for
 from vgi_cli.columns.categorical import Categorical
 from vgi_cli.columns.datetime import Moment, several_note
+from vgi_cli.columns.lattice import lying_on
 from vgi_cli.columns.number import Constant, Number
 from vgi_cli.columns.numerals import Bools, plain
 from vgi_cli.columns.schema import Schema, infer_column, parse_kind
@@ -138,8 +139,7 @@ def _piles(table: Table, column: Number) -> list[tuple[float, float]]:
     """The spikes of a column that are worth a word, and the share of the observed cells that each holds."""
     found = {spike.value for spike in column.spikes} | ({column.pile} if column.pile is not None else set())
     values = table.numeric(column.name)[~table.missing(column.name)] if found else np.empty(0)
-    half = 0.5 * (column.resolution or 0.0)
-    shares = [(value, float((np.abs(values - value) <= half).mean())) for value in sorted(found)]
+    shares = [(value, float(lying_on(values, value, column.resolution or 0.0).mean())) for value in sorted(found)]
     return [(value, share) for value, share in shares if share >= PILE]
 
 
