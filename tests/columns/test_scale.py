@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -146,12 +146,13 @@ def test_ties_do_not_make_the_map_steep(name: str) -> None:
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=60).filter(lambda v: np.ptp(v) > 1e-3),
     st.sampled_from([None, 0.01, 1.0]),
 )
+@example([0.0, 0.0, 0.0, 1388.0, 1.494e-9, 1.494e-9], 0.01)  # secants of 1e5, 1e13 and 0.3 beside each other
 def test_any_column_can_be_bent(values: list[float], resolution: float | None) -> None:
     x = np.array(values)
     map_ = NormalCodec(fit_scale(x, "normal", resolution))
     grid = np.sort(np.concatenate([x, beyond(x)]))
     z = map_.encode(grid)
-    assert np.isfinite(z).all() and (np.diff(z) >= 0).all()
+    assert np.isfinite(z).all() and (np.diff(z) >= -8 * np.spacing(np.abs(z[1:]))).all()  # neighbouring floats may cross
     np.testing.assert_allclose(map_.decode(z), grid, rtol=1e-7, atol=1e-7 * np.ptp(grid))
 
 

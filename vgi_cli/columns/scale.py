@@ -25,6 +25,9 @@ TAIL = 1.0
 """Greatest slope beyond the outermost knots, relative to that as well. Where a column ends abruptly (uniform, capped)
 the map is steep; continued so, a value a little outside of what was seen would lie dozens of standard deviations away.
 The tail is no lighter than that of a normal distribution with the column's own spread."""
+SHARPEST = 1e5
+"""Greatest slope of a knot relative to the secants beside it. Within an interval whose ends are far steeper than its
+secant the map is all but level, 2 secant² / slope at the least, and its inverse loses digits."""
 FURTHEST = 4.0
 """Outermost knots, in standard deviations of the normal scores."""
 NEAREST, FARTHER = 5, 2.5
@@ -225,7 +228,8 @@ def _normal_knots(u: Floats, cells: _Cells | None, rooms: Sequence[Sequence[_Edg
     knots = np.maximum.accumulate(knots - steps) + steps
     secant = np.diff(z) / np.diff(knots)
     # Geometric means treat the map and its inverse alike, and stay moderate where neighbouring secants differ wildly.
-    slope = np.concatenate([secant[:1], np.sqrt(secant[1:] * secant[:-1]), secant[-1:]])
+    between = np.minimum(np.sqrt(secant[1:] * secant[:-1]), SHARPEST * np.minimum(secant[1:], secant[:-1]))
+    slope = np.concatenate([secant[:1], between, secant[-1:]])
     slope[[0, -1]] = np.minimum(slope[[0, -1]], TAIL / spread)
     return knots, z, slope
 
