@@ -335,5 +335,6 @@ def test_the_entry_point_takes_the_arguments_of_the_process(monkeypatch: pytest.
 def test_a_command_of_two_words_stands_under_the_first(monkeypatch: pytest.MonkeyPatch, vgi: Vgi) -> None:
     monkeypatch.setitem(help.GROUPS, "group", ("Several commands.", ""))
     monkeypatch.setitem(PROGRAM, "group evaluate", PROGRAM["evaluate"])
+    monkeypatch.setattr(app, "build_app", app.build_app.__wrapped__)  # not the one that was built before
     assert "  evaluate " in vgi("group", "--help").out
     assert vgi("group", "evaluate", "--checkpoint", "r").err.startswith("error: missing argument 'DATA'")

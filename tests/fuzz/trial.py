@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import functools
 import hashlib
 import io
 import json
@@ -175,7 +174,6 @@ def call(arguments: Sequence[str], stdin: bytes = b"") -> Done:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
-        patch.object(app, "build_app", _built),
     ):
         code = app.main(list(arguments))
     done = Done(code, out.buffer.getvalue().decode(), err.getvalue())
@@ -190,10 +188,6 @@ def call(arguments: Sequence[str], stdin: bytes = b"") -> Done:
     if code in (1, 2) and not kept and (after := _listing()) != before:
         raise Wrong(f"left behind or changed {sorted(set(after) ^ set(before))}: {said}")
     return done
-
-
-_built = functools.cache(app.build_app)
-"""The commands, built once: what is said to them is all that differs."""
 
 
 STAYING = ("carried", "empty")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
 import vgi_cli
 from vgi_cli.cli.app import build_app
@@ -49,7 +48,7 @@ def test_a_request_has_the_defaults_of_the_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_command_line_has_every_flag_of_the_table(name: str) -> None:
-    command: Any = typer.main.get_command(build_app()).commands[name]  # type: ignore[attr-defined]
+    command: Any = build_app(False).commands[name]  # type: ignore[attr-defined]
     found = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("-")}
     fields = options.fields_of(*COMMANDS[name].tables, options.ConsoleOptions)
     said = {flag for field in fields.values() for flag in field.flags}

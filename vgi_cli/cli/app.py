@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import os
@@ -10,12 +11,13 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import typer.core
+import typer.main
 
 from vgi_cli.cli import completion, help
 from vgi_cli.cli.commands import COMMANDS
@@ -60,9 +62,10 @@ class _Panels(typer.core.TyperGroup):
                 formatter.write_dl([(f"{name:<{width}}", text) for name, text in panel.items()])
 
 
-def build_app() -> typer.Typer:
-    """The commands. Off a terminal the help is plain unwrapped text."""
-    width = {"max_content_width": 120} if is_terminal(sys.stdout) else {"terminal_width": 100_000}
+@functools.cache
+def build_app(terminal: bool) -> Callable[..., Any]:
+    """The commands, as something to be called. Off a terminal the help is plain unwrapped text."""
+    width = {"max_content_width": 120} if terminal else {"terminal_width": 100_000}
     settings: dict[str, Any] = {"help_option_names": ["-h", "--help"], **width}
     app = typer.Typer(
         name="vgi",
@@ -87,7 +90,7 @@ def build_app() -> typer.Typer:
             app.add_typer(groups[group], name=group, context_settings=settings)
         parent = groups[group] if group else app
         parent.command(name, help=command.help, epilog=command.epilog)(command.function())
-    return app
+    return typer.main.get_command(app)
 
 
 def main(argv: Sequence[str] | None = None, started: float | None = None) -> int:
@@ -112,7 +115,8 @@ def _main(argv: Sequence[str] | None, started: float | None) -> int:
                 warnings.simplefilter("ignore")
             _require_utf8(arguments)
             with said(arguments):
-                result = build_app()(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
+                called = build_app(is_terminal(sys.stdout))
+                result = called(args=arguments, prog_name="vgi", standalone_mode=False, obj={"started": started})
             sys.stdout.flush()
             if result == 130:  # typer's word for an interrupt
                 console.error("stopped by SIGINT")

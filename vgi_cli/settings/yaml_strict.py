@@ -48,15 +48,38 @@ def scalar(text: str) -> Any:
     return _SPECIAL.get(text.lower(), text)
 
 
+class _Refused(Exception):
+    """What settings never need: an anchor, an alias, or too many levels."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Raises _Refused as soon as the scanned text has such a thing."""
+
+    _levels = 0
+
+    def get_event(self) -> Any:
+        event = super().get_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            sign, kind = ("*", "aliases") if isinstance(event, yaml.AliasEvent) else ("&", "anchors")
+            raise _Refused(f"line {line}: '{sign}{event.anchor}': {kind} are not read, write the value out")
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._levels += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._levels -= 1
+        if self._levels > MOST_LEVELS:
+            raise _Refused(f"line {line}: lists and mappings nested more than {MOST_LEVELS} levels deep")
+        return event
+
+
 def parse(text: str) -> Document:
     """Read one YAML mapping. Syntax errors, duplicate keys and other oddities end up in `problems`."""
     problems: list[str] = []
     lines: dict[str, int] = {}
     try:
-        refused = _refused(text)
-        if refused is not None:
-            return Document({}, {}, [refused])
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
+    except _Refused as refused:
+        return Document({}, {}, [str(refused)])
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
@@ -69,23 +92,6 @@ def parse(text: str) -> Document:
         return Document({}, {}, [f"line {node.start_mark.line + 1}: expected a mapping (`key: value`)"])
     values = _mapping(node, "", lines, problems)
     return Document(values, lines, problems)
-
-
-def _refused(text: str) -> str | None:
-    """What the text has that settings never need: an anchor, an alias, or too many levels; None: nothing."""
-    levels = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            sign, kind = ("*", "aliases") if isinstance(event, yaml.AliasEvent) else ("&", "anchors")
-            return f"line {line}: '{sign}{event.anchor}': {kind} are not read, write the value out"
-        if isinstance(event, yaml.CollectionStartEvent):
-            levels += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            levels -= 1
-        if levels > MOST_LEVELS:
-            return f"line {line}: lists and mappings nested more than {MOST_LEVELS} levels deep"
-    return None
 
 
 def _mapping(node: yaml.MappingNode, prefix: str, lines: dict[str, int], problems: list[str]) -> dict[str, Any]:
