@@ -4,11 +4,12 @@ limits, and how to use it. A pure function of the run and the table: no clock, n
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from vgi_cli.columns.schema import Schema
 from vgi_cli.columns.wording import in_markdown
@@ -46,7 +47,8 @@ def write_card(run: RunFolder, table: Table, reporter: Reporter) -> None:
         reporter.warn(f"the run is saved, but {CARD} cannot be written: {error.strerror}")
 
 
-class Card(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Card:
     """A run, and the table that it was fitted or fine-tuned to."""
 
     run: RunStore
@@ -57,7 +59,7 @@ class Card(NamedTuple):
         """What the run says of itself."""
         return self.run.record
 
-    @property
+    @functools.cached_property
     def recipe(self) -> Recipe:
         """The settings of the run."""
         return self.run.recipe()
