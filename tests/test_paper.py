@@ -61,6 +61,7 @@ def test_published_figures_belong_to_methods() -> None:
             assert by_k.keys() <= expected
 
 
+@pytest.mark.slow
 def test_an_experiment_is_repeated_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert script("make_toy", tmp_path, "--rows", 300, "--test-rows", 50, "--masks", 2, "--sixths", 1, 5).code == 0
     choice = ["toy-fa", tmp_path, "--sixths", 1, 5, "--masks", 2]

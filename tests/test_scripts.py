@@ -20,6 +20,7 @@ from tests.oracles import GaussianModel, gaussian_marginal_log_prob
 from tests.scripts import module, script
 
 
+@pytest.mark.slow
 def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
     ask = [tmp_path, "--rows", 200, 800, "--masks", 1, "--methods", "em"]
     done = script("consistency", *ask)
@@ -36,6 +37,7 @@ def test_consistency_prints_medians_and_their_slopes(tmp_path: Path) -> None:
     assert script("consistency", *ask).out.splitlines()[1].split()[2] == "7.00000"
 
 
+@pytest.mark.slow
 def test_a_factorised_posterior_is_set_beside_em(tmp_path: Path) -> None:
     assert script("make_toy", tmp_path, "--rows", 600, "--test-rows", 200, "--masks", 1, "--sixths", 5).code == 0
     ask = [tmp_path, "--masks", 1, "--sixths", 5]
@@ -132,6 +134,7 @@ def test_fa_frey_is_simulated_from_its_truth(frey: Path) -> None:
         pd.testing.assert_frame_equal(holes.fillna(rows["train"]), rows["train"])
 
 
+@pytest.mark.slow
 def test_fa_frey_compares_with_em_and_keeps_what_it_found(frey: Path) -> None:
     ask = [frey, "--variants", "gibbs, 28 together, 3 times", "--epochs", 1, "--json", frey / "found.json"]
     done = script("fa_frey", *ask)
@@ -178,6 +181,7 @@ def test_flow_ar_is_timed_beside_the_coupling_flow_and_both_learn() -> None:
     assert len(flows) == 2 and all(np.isfinite(value) and value > gaussian - 3 for value in flows)
 
 
+@pytest.mark.slow
 def test_inference_pools_by_rubins_rules_and_prints_coverage_and_bias(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +231,7 @@ def test_calibration_prints_coverage_bias_and_errors(tmp_path: Path, monkeypatch
     assert re.fullmatch(rf"({each}){{3}}fa, mar, 60 rows: {number} CPU s a table\n", done.out), done.out
 
 
+@pytest.mark.slow
 def test_bounds_hides_a_tail_and_prints_what_becomes_of_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(module("bounds").fitted, set={"model.factors": 1, "bootstrap": 2})
     monkeypatch.setattr(module("bounds"), "fitted", quick)
@@ -281,6 +286,7 @@ def test_vae_methods_fits_rows_with_holes_and_scores_complete_ones(
     assert (tmp_path / "out" / "table-mvae" / "manifest.json").is_file()
 
 
+@pytest.mark.slow
 def test_heldout_compares_held_out_rows_with_fresh_ones(tmp_path: Path) -> None:
     heldout = module("heldout")
     frame, density = heldout.draw(3000, np.random.default_rng(0))

@@ -41,6 +41,7 @@ def test_tables_are_centred_together_and_have_their_holes(folder: Path) -> None:
     assert not holes[0].isna().equals(holes[1].isna())
 
 
+@pytest.mark.slow
 def test_a_curve_goes_on_where_it_stopped(folder: Path) -> None:
     short = ["--methods", "mvae", "complete", "--sixths", 3, "--samples", 5, "--refit-epochs", 1, "--epochs"]
     first = script("vae_frey", folder, *short, 1)

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 import vgi_cli
 from vgi_cli.errors import RunError, UsageError
-from vgi_cli.fitting import refits
+from vgi_cli.fitting import contest, refits
 from vgi_cli.fitting.averaging import LEAST, SELECTIONS, averaged, selected, turns
 from vgi_cli.fitting.contest import DRAWS, Drawn, _drawn
 from vgi_cli.fitting.fitted import load_run
@@ -200,7 +200,10 @@ def test_a_fit_without_refits_by_em_averages_over_none(
     assert load_run(run.path, Silent()).recipe.average == "none" and not (run.path / "schema-linear.json").exists()
 
 
-def test_a_comparison_averages_over_what_it_cannot_tell_apart(tmp_path: Path, few: None) -> None:
+def test_a_comparison_averages_over_what_it_cannot_tell_apart(
+    tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "FOLDS", 2)
     said: list[str] = []
     frame = table()[["x", "y", "spike"]]
     run = vgi_cli.fit(frame, out=tmp_path / "run", threads=1, say=said.append)
@@ -214,7 +217,7 @@ def test_a_comparison_averages_over_what_it_cannot_tell_apart(tmp_path: Path, fe
     assert sum(member.weight for member in averaged(fitted.recipe)) == pytest.approx(1, abs=1e-2)
     assert any("imputations are drawn in turn from refits of" in line for line in said)
     for more in ({"average": "none"}, {"score": "loglik"}):
-        other = vgi_cli.fit(frame[:60], out=tmp_path / next(iter(more)), threads=1, set=more)
+        other = vgi_cli.fit(frame[:30], out=tmp_path / next(iter(more)), threads=1, set=more)
         assert load_run(other.path, Silent()).recipe.average == "none"
 
 

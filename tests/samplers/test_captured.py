@@ -78,7 +78,7 @@ def box_of_rows(x: Tensor) -> Box:
     return Box(x.amin(0) * 0.5, x.amax(0) * 0.5)
 
 
-@pytest.mark.parametrize("name", ["whole", "metropolis", "gibbs"])
+@pytest.mark.parametrize("name", [pytest.param("whole", marks=pytest.mark.slow), "metropolis", "gibbs"])
 def test_recorded_steps_draw_the_same_cells(name: str) -> None:
     s = make_setup(60)
     traced: list[Traced] = []
