@@ -135,6 +135,28 @@ def test_starts_near_the_standardised_columns(family: type[SplineFlow]) -> None:
 
 
 @every
+def test_aligned_it_starts_near_the_normal_density_of_correlated_columns(family: type[SplineFlow]) -> None:
+    scale, shift = torch.tensor([100.0, 0.01, 1.0], dtype=torch.float64), torch.tensor([5e3, 0, 7], dtype=torch.float64)
+    mixed = torch.tensor([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [-0.5, 0.2, 0.3]], dtype=torch.float64)
+    x = torch.randn(2000, 3, generator=generator(), dtype=torch.float64) @ mixed.T * scale + shift
+    flow = family.build(FlowConfig(), Layout.plain(3)).double()
+    flow.initialise(x, generator(1))
+    flow.align(x)
+    gaussian = torch.distributions.MultivariateNormal(x.mean(0), x.T.cov(correction=0)).log_prob(x)
+    assert abs(float((flow.log_prob(x) - gaussian).detach().mean())) < 0.1
+
+
+@every
+def test_aligned_to_columns_that_repeat_each_other_or_are_constant_it_starts_finite(family: type[SplineFlow]) -> None:
+    x = torch.cat([rows(40, 2)[:, [0, 1, 0, 1]], torch.full((40, 1), 7.0)], 1).float()
+    flow = family.build(FlowConfig(), Layout.plain(5))
+    flow.initialise(x, generator())
+    flow.align(x)
+    u, _ = flow.to_base(x)
+    assert 0.5 < float(u.detach().std()) < 2 and bool(torch.isfinite(flow.log_prob(x)).all())
+
+
+@every
 def test_a_constant_column_starts_finite(family: type[SplineFlow]) -> None:
     flow = family.build(FlowConfig(), Layout.plain(2))
     x = torch.tensor([[1.0, 3.0], [2.0, 3.0]])

@@ -22,6 +22,7 @@ from vgi_cli.methods.base import Events, Method, Standing, StepEnd, Tuning
 from vgi_cli.methods.loop import LoopState, Stage, batches, epochs, refit_config
 from vgi_cli.methods.optimisation import AscentConfig, ImputingConfig, ascend, prefixed
 from vgi_cli.methods.reweighted import Reweighted
+from vgi_cli.methods.start import align_to_few
 from vgi_cli.models.base import Model
 
 Objective = Callable[["GradientState", Batch, torch.Generator], Tensor]
@@ -164,6 +165,7 @@ def init_complete(model: Model, table: TensorTable, config: AscentConfig, genera
     check_complete(table)
     seed = int(torch.randint(2**62, (), generator=generator))
     model.initialise(table.x.cpu(), generator)
+    align_to_few(model, table, generator)
     return GradientState(model, chains_of(table, config), config, seed, log_likelihood, keeps=False)
 
 

@@ -19,7 +19,7 @@ from vgi_cli.methods import gradient
 from vgi_cli.methods.base import EpochEnd, Events, Method, Resources, Unusable
 from vgi_cli.methods.gradient import GradientState, log_likelihood
 from vgi_cli.methods.optimisation import AscentConfig
-from vgi_cli.methods.start import empirical, initial_rows
+from vgi_cli.methods.start import empirical, initial_rows, starts_aligned
 from vgi_cli.models.base import Model
 from vgi_cli.ranges import Depth, Imputations, Neighbours, Rounds, Trees
 from vgi_cli.registry.names import COMPLETERS, INSTALL, not_installed
@@ -139,7 +139,10 @@ def _impute(state: GradientState, stop: Callable[[], bool]) -> EpochEnd:
     chains.set_chain(k, filled)
     state.refreshed += 1
     if state.refreshed == -1:
-        state.theta.initialise(initial_rows(chains).cpu(), _stream(state, INITIALISE))
+        rows = initial_rows(chains).cpu()
+        state.theta.initialise(rows, _stream(state, INITIALISE))
+        if starts_aligned(state.theta, int((~chains.missing.all(1)).sum()), chains.layout.D):
+            state.theta.align(rows)
         state.publish()
     return EpochEnd(k + 1, {"stage": "imputation"})
 

@@ -14,6 +14,7 @@ from vgi_cli.layout import Layout
 from vgi_cli.maths.indicators import Indicators
 from vgi_cli.maths.noise import KeyedNoise, numbered
 from vgi_cli.methods.em.steps import climb
+from vgi_cli.models.base import Model
 from vgi_cli.models.gaussian.family import em_table
 from vgi_cli.models.gaussian.mixture import GaussianMixture, MixtureConfig
 
@@ -21,6 +22,10 @@ INITIAL_ROWS = 100_000
 """Rows that the model and the `em` fit of f0 are initialised from, at most (of the flattened rows whole chains where
 they fit, else rows of the first): this bounds their memory."""
 FULL_UP_TO = 64  # columns; beyond that one Gaussian with ten factors
+FEW_ROWS = 100
+"""Rows a column up to which a model starts from how the columns hang together (docs/research/defaults.md)."""
+ALIGNED_ROWS = 2_000
+"""Rows that say how, at most."""
 ITERATIONS = 30
 ROWS = 4096  # that are drawn at a time: bounds the memory of their conditionals
 PIECE = 1 << 14
@@ -82,6 +87,33 @@ def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
     for chain in range(count):
         out[chain] = chains.completed(chain, rows)
     return out.view(-1, out.shape[2])
+
+
+def align_to_few(model: Model, table: TensorTable, generator: torch.Generator) -> None:
+    """Let a model that was initialised start from how the columns hang together, where it `starts_aligned`. `generator`
+    is on the CPU."""
+    if starts_aligned(model, len(table.used), table.D):
+        model.align(_gaussian_rows(table, generator))
+
+
+def starts_aligned(model: Model, rows: int, columns: int) -> bool:
+    """Whether a model is to start from how the columns hang together: if it can, and the rows that are used are few for
+    the columns. There held-out rows end a fit long before it has found that out by itself."""
+    return model.aligns and rows <= FEW_ROWS * columns
+
+
+def _gaussian_rows(table: TensorTable, generator: torch.Generator) -> Tensor:
+    """[R, D] rows of a table, at most ALIGNED_ROWS, on the CPU: completed by a draw given the observed cells under a
+    quick Gaussian fit to them. Where rows have weights, they are drawn by these."""
+    used = table.used.cpu()
+    if table.weight is None:
+        rows = used[spread_rows(len(used), ALIGNED_ROWS)]
+    else:
+        weight = table.weight.cpu().double()[used]
+        rows = used[torch.multinomial(weight, min(len(used), ALIGNED_ROWS), True, generator=generator)]
+    some = table.rows(rows.to(table.x.device)).to(device="cpu")
+    drawn = torch.cat([draws[0] for _, draws in gaussian_pieces(some, 1, generator, len(rows))])
+    return torch.where(some.missing, drawn.to(some.x), some.x)
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:

@@ -56,6 +56,7 @@ class Model(nn.Module, ABC):
     level_counts: tuple[int, ...] = ()
     """Of each dimension of its rows the number of levels, 0 where it is continuous; empty: all are continuous. Set by
     `built`."""
+    aligns: ClassVar[bool] = False  # True: it has `align`
     learning_rate: ClassVar[float] = 0.02  # of Adam on standardised data, where a recipe gives none
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of methods that suit this family where nobody says otherwise: method -> its keys, `optim` nested."""
@@ -69,6 +70,9 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Set initial parameters from completed rows x [R, D] and the generator (in place)."""
+
+    def align(self, x: Tensor) -> None:
+        """Let it start from how the columns of completed rows x [R, D] hang together: in place, after `initialise`."""
 
     @abstractmethod
     def log_prob(self, x: Tensor) -> Tensor:

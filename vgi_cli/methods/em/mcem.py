@@ -27,7 +27,7 @@ from vgi_cli.methods.gradient import (
     run,
 )
 from vgi_cli.methods.optimisation import ImputingConfig
-from vgi_cli.methods.start import empirical, initial_rows
+from vgi_cli.methods.start import align_to_few, empirical, initial_rows
 from vgi_cli.models.base import Marginal, Model
 
 ROWS = 256
@@ -70,6 +70,7 @@ def imputing_state(
     if chains.C:
         empirical(chains, torch.Generator().manual_seed(seed))
     model.initialise(initial_rows(chains, most=1).cpu(), generator)
+    align_to_few(model, table, generator)
     return GradientState(model, chains, config, seed, objective, refresh=refresh, keeps=True)
 
 

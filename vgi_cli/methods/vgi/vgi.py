@@ -24,7 +24,7 @@ from vgi_cli.errors import UsageError
 from vgi_cli.methods.base import Events, Method, Resources, Tuning
 from vgi_cli.methods.loop import Stage, batches, epochs, refit_config
 from vgi_cli.methods.reweighted import Reweighted
-from vgi_cli.methods.start import initial_imputations, initial_rows
+from vgi_cli.methods.start import align_to_few, initial_imputations, initial_rows
 from vgi_cli.methods.vgi import finetune
 from vgi_cli.methods.vgi.build import check_scan
 from vgi_cli.methods.vgi.config import VgiConfig
@@ -105,6 +105,7 @@ def begin(
     initial_imputations(chains, table, config.initial, generator)  # 1: D_K <- f0
     start = chains.layout.data(initial_rows(chains)).cpu()
     model.initialise(start, generator)
+    align_to_few(model, table, generator)
     target.start_latents(chains, model, generator)
     q = target.conditionals(model, config, layout).to(table.x.dtype)
     if not q.flat:

@@ -25,6 +25,9 @@ from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.levels import LevelSizes, Ordinal, RowLevels
 from vgi_cli.ranges import Bins, FlowBlocks, FlowSteps, FlowWidth, Positive, ShareBelow1, Width
 
+LEAST = 0.01
+"""Variance of a principal component of standardised columns, at least, when they are made uncorrelated: in few rows the
+least ones are far smaller than those of other rows, which would end up far outside."""
 MOST_LOG_SCALE = 3.0
 """The scale that levels set stays between exp(-3) and exp(3): levels that few rows share cannot shrink to a point."""
 
@@ -75,6 +78,7 @@ class SplineFlow(Bijective):
 
     Config: ClassVar[type[ModelConfig]] = FlowConfig
     discrete: ClassVar[bool] = True
+    aligns = True
     learning_rate = 3e-3
     method_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vgi": {"conditional": "spline"}}
     _numbers: Tensor
@@ -110,6 +114,13 @@ class SplineFlow(Bijective):
             layer.initialise(generator)
         if self.levels is not None:
             self.levels.initialise(x, generator)
+
+    @torch.no_grad()
+    def align(self, x: Tensor) -> None:
+        """The first linear map makes the columns of x uncorrelated, so that the density starts near the normal one of
+        their means and covariances."""
+        if self.numbers:
+            self.linear.align(x if self.levels is None else x[:, self._continuous])
 
     def log_prob(self, x: Tensor) -> Tensor:
         if self.levels is None:
@@ -234,6 +245,25 @@ class LinearMaps(nn.Module):
         self.factors[0].diagonal().copy_(log_scale)
         self.bias.zero_()
         self.bias[0].copy_(-x.mean(0)[first] * log_scale.exp())
+
+    def align(self, x: Tensor) -> None:
+        """The first map turns the columns of x [R, D] into uncorrelated ones of variance 1 that are as near to the
+        standardised columns as such can be: by the symmetric root of the inverse of their correlations (Kessy, Lewin
+        and Strimmer 2018)."""
+        first = self.permutation[0].to(x.device)
+        x = x[:, first].double()
+        mean, spread = x.mean(0), x.std(0, correction=0)
+        constant = spread == 0
+        spread = torch.where(constant, 1.0, spread)
+        u = (x - mean) / spread
+        values, vectors = torch.linalg.eigh(u.T @ u / len(u) + torch.diag(constant.to(u)))
+        root = vectors / values.clamp(min=LEAST).sqrt() @ vectors.T
+        # Of a positive definite matrix C C' the factors L U are C / d and d C' with d the diagonal of C.
+        factor = torch.linalg.cholesky(root)
+        diagonal = factor.diagonal()
+        lower, upper = factor / diagonal, diagonal[:, None] * factor.T / spread
+        self.factors[0].copy_(lower.tril(-1) + upper.triu(1) + torch.diag(upper.diagonal().log()))
+        self.bias[0].copy_(-(lower @ upper @ mean))
 
     def weights(self) -> tuple[Tensor, Tensor]:
         """The matrices L U P [count, D, D], and the sum of all log-determinants.
