@@ -141,7 +141,7 @@ def test_aligned_it_starts_near_the_normal_density_of_correlated_columns(family:
     x = torch.randn(2000, 3, generator=generator(), dtype=torch.float64) @ mixed.T * scale + shift
     flow = family.build(FlowConfig(), Layout.plain(3)).double()
     flow.initialise(x, generator(1))
-    flow.align(x)
+    flow.align(x.mean(0), x.T.cov(correction=0))
     gaussian = torch.distributions.MultivariateNormal(x.mean(0), x.T.cov(correction=0)).log_prob(x)
     assert abs(float((flow.log_prob(x) - gaussian).detach().mean())) < 0.1
 
@@ -151,7 +151,7 @@ def test_aligned_to_columns_that_repeat_each_other_or_are_constant_it_starts_fin
     x = torch.cat([rows(40, 2)[:, [0, 1, 0, 1]], torch.full((40, 1), 7.0)], 1).float()
     flow = family.build(FlowConfig(), Layout.plain(5))
     flow.initialise(x, generator())
-    flow.align(x)
+    flow.align(x.mean(0), x.T.cov(correction=0))
     u, _ = flow.to_base(x)
     assert 0.5 < float(u.detach().std()) < 2 and bool(torch.isfinite(flow.log_prob(x)).all())
 

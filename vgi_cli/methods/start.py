@@ -90,30 +90,23 @@ def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
 
 
 def align_to_few(model: Model, table: TensorTable, generator: torch.Generator) -> None:
-    """Let a model that was initialised start from how the columns hang together, where it `starts_aligned`. `generator`
-    is on the CPU."""
-    if starts_aligned(model, len(table.used), table.D):
-        model.align(_gaussian_rows(table, generator))
+    """Let a model that was initialised start from how the columns hang together, where it `starts_aligned`: by a quick
+    Gaussian fit to the observed cells. `generator` is on the CPU."""
+    used = table.used
+    if starts_aligned(model, len(used), table.D):
+        some = table.rows(used[spread_rows(len(used), ALIGNED_ROWS).to(used.device)]).to(device="cpu")
+        numbers = [i for i in range(table.D) if i not in table.layout.discrete]
+        weight = some.relative_weight
+        plain = TensorTable(some.x[:, numbers], some.missing[:, numbers], Layout.plain(len(numbers)), weight)
+        if numbers:
+            moments = _quick_fit(plain, generator).gaussians.moments()
+            model.align(moments.mean[0], moments.covariance[0])
 
 
 def starts_aligned(model: Model, rows: int, columns: int) -> bool:
     """Whether a model is to start from how the columns hang together: if it can, and the rows that are used are few for
     the columns. There held-out rows end a fit long before it has found that out by itself."""
     return model.aligns and rows <= FEW_ROWS * columns
-
-
-def _gaussian_rows(table: TensorTable, generator: torch.Generator) -> Tensor:
-    """[R, D] rows of a table, at most ALIGNED_ROWS, on the CPU: completed by a draw given the observed cells under a
-    quick Gaussian fit to them. Where rows have weights, they are drawn by these."""
-    used = table.used.cpu()
-    if table.weight is None:
-        rows = used[spread_rows(len(used), ALIGNED_ROWS)]
-    else:
-        weight = table.weight.cpu().double()[used]
-        rows = used[torch.multinomial(weight, min(len(used), ALIGNED_ROWS), True, generator=generator)]
-    some = table.rows(rows.to(table.x.device)).to(device="cpu")
-    drawn = torch.cat([draws[0] for _, draws in gaussian_pieces(some, 1, generator, len(rows))])
-    return torch.where(some.missing, drawn.to(some.x), some.x)
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
@@ -156,7 +149,7 @@ def _gathered(draws: Tensor, layout: Layout) -> Tensor:
 
 
 def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixture:
-    x, missing = table.x.double(), table.missing
+    x, missing, weight = table.x.double(), table.missing, table.weight
     full = table.D <= FULL_UP_TO
     config = MixtureConfig(components=1, covariance="full" if full else "factor", factors=None if full else 10)
     model = GaussianMixture.build(config, table.layout).double()
@@ -164,5 +157,6 @@ def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixtur
     mean = x.sum(0) / seen
     model.initialise(torch.where(missing, mean, x), generator)
     used = ~missing.all(1)
-    climb(model, em_table(x[used], missing[used]), model.penalty(None, 1e-3), epochs=ITERATIONS, tolerance=1e-4)
+    rows = em_table(x[used], missing[used], None if weight is None else weight[used].double())
+    climb(model, rows, model.penalty(None, 1e-3), epochs=ITERATIONS, tolerance=1e-4)
     return model

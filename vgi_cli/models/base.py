@@ -71,8 +71,10 @@ class Model(nn.Module, ABC):
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Set initial parameters from completed rows x [R, D] and the generator (in place)."""
 
-    def align(self, x: Tensor) -> None:
-        """Let it start from how the columns of completed rows x [R, D] hang together: in place, after `initialise`."""
+    def align(self, mean: Tensor, covariance: Tensor) -> None:
+        """Let it start from how the columns hang together: mean [D] and covariance [D, D] of the continuous dimensions;
+        in place, after `initialise`. By default nothing."""
+        return None
 
     @abstractmethod
     def log_prob(self, x: Tensor) -> Tensor:

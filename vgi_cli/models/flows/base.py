@@ -25,9 +25,8 @@ from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.levels import LevelSizes, Ordinal, RowLevels
 from vgi_cli.ranges import Bins, FlowBlocks, FlowSteps, FlowWidth, Positive, ShareBelow1, Width
 
-LEAST = 0.01
-"""Variance of a principal component of standardised columns, at least, when they are made uncorrelated: in few rows the
-least ones are far smaller than those of other rows, which would end up far outside."""
+LEAST = 1e-4
+"""Variance of a principal component of standardised columns, at least, when they are made uncorrelated."""
 MOST_LOG_SCALE = 3.0
 """The scale that levels set stays between exp(-3) and exp(3): levels that few rows share cannot shrink to a point."""
 
@@ -116,11 +115,9 @@ class SplineFlow(Bijective):
             self.levels.initialise(x, generator)
 
     @torch.no_grad()
-    def align(self, x: Tensor) -> None:
-        """The first linear map makes the columns of x uncorrelated, so that the density starts near the normal one of
-        their means and covariances."""
-        if self.numbers:
-            self.linear.align(x if self.levels is None else x[:, self._continuous])
+    def align(self, mean: Tensor, covariance: Tensor) -> None:
+        """The density of the numbers starts near the normal one of this mean and covariance."""
+        self.linear.align(mean, covariance)
 
     def log_prob(self, x: Tensor) -> Tensor:
         if self.levels is None:
@@ -246,17 +243,16 @@ class LinearMaps(nn.Module):
         self.bias.zero_()
         self.bias[0].copy_(-x.mean(0)[first] * log_scale.exp())
 
-    def align(self, x: Tensor) -> None:
-        """The first map turns the columns of x [R, D] into uncorrelated ones of variance 1 that are as near to the
-        standardised columns as such can be: by the symmetric root of the inverse of their correlations (Kessy, Lewin
-        and Strimmer 2018)."""
-        first = self.permutation[0].to(x.device)
-        x = x[:, first].double()
-        mean, spread = x.mean(0), x.std(0, correction=0)
-        constant = spread == 0
-        spread = torch.where(constant, 1.0, spread)
-        u = (x - mean) / spread
-        values, vectors = torch.linalg.eigh(u.T @ u / len(u) + torch.diag(constant.to(u)))
+    def align(self, mean: Tensor, covariance: Tensor) -> None:
+        """The first map turns columns of this mean [D] and covariance [D, D] into uncorrelated ones of variance 1 that
+        are as near to the standardised columns as such can be: by the symmetric root of the inverse of their
+        correlations (Kessy, Lewin and Strimmer 2018)."""
+        first = self.permutation[0].to(mean.device)
+        mean, covariance = mean[first].double(), covariance[first][:, first].double()
+        spread = covariance.diagonal().sqrt()
+        spread = torch.where(spread > 0, spread, 1.0)
+        correlation = covariance / (spread[:, None] * spread)
+        values, vectors = torch.linalg.eigh(correlation.fill_diagonal_(1.0))
         root = vectors / values.clamp(min=LEAST).sqrt() @ vectors.T
         # Of a positive definite matrix C C' the factors L U are C / d and d C' with d the diagonal of C.
         factor = torch.linalg.cholesky(root)
