@@ -25,8 +25,9 @@ from vgi_cli.models.base import Bijective, ModelConfig
 from vgi_cli.models.flows.levels import LevelSizes, Ordinal, RowLevels
 from vgi_cli.ranges import Bins, FlowBlocks, FlowSteps, FlowWidth, Positive, ShareBelow1, Width
 
-LEAST = 1e-4
-"""Variance of a principal component of standardised columns, at least, when they are made uncorrelated."""
+LEAST = 0.01
+"""Variance of a principal component of standardised columns, at least, when they are made uncorrelated: what few rows
+say of the least ones is mostly wrong (docs/research/defaults.md)."""
 MOST_LOG_SCALE = 3.0
 """The scale that levels set stays between exp(-3) and exp(3): levels that few rows share cannot shrink to a point."""
 
