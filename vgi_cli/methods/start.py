@@ -96,17 +96,16 @@ def align_to_few(model: Model, table: TensorTable, generator: torch.Generator) -
     if starts_aligned(model, len(used), table.D):
         some = table.rows(used[spread_rows(len(used), ALIGNED_ROWS).to(used.device)]).to(device="cpu")
         numbers = [i for i in range(table.D) if i not in table.layout.discrete]
-        weight = some.relative_weight
-        plain = TensorTable(some.x[:, numbers], some.missing[:, numbers], Layout.plain(len(numbers)), weight)
+        plain = TensorTable(some.x[:, numbers], some.missing[:, numbers], Layout.plain(len(numbers)))
         if numbers:
-            moments = _quick_fit(plain, generator).gaussians.moments()
+            moments = _quick_fit(plain, generator, some.relative_weight).gaussians.moments()
             model.align(moments.mean[0], moments.covariance[0])
 
 
 def starts_aligned(model: Model, rows: int, columns: int) -> bool:
     """Whether a model is to start from how the columns hang together: if it can, and the rows that are used are few for
     the columns. There held-out rows end a fit long before it has found that out by itself."""
-    return model.aligns and rows <= FEW_ROWS * columns
+    return model.aligns and 0 < rows <= FEW_ROWS * columns
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
@@ -148,8 +147,9 @@ def _gathered(draws: Tensor, layout: Layout) -> Tensor:
     return torch.stack([level.to(draws.dtype) for level in levels], -1)
 
 
-def _quick_fit(table: TensorTable, generator: torch.Generator) -> GaussianMixture:
-    x, missing, weight = table.x.double(), table.missing, table.weight
+def _quick_fit(table: TensorTable, generator: torch.Generator, weight: Tensor | None = None) -> GaussianMixture:
+    """One Gaussian; `weight` [N] of the rows, None: all the same."""
+    x, missing = table.x.double(), table.missing
     full = table.D <= FULL_UP_TO
     config = MixtureConfig(components=1, covariance="full" if full else "factor", factors=None if full else 10)
     model = GaussianMixture.build(config, table.layout).double()
