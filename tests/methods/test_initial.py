@@ -1,10 +1,13 @@
 """f0: draws of the right columns, in pieces that change nothing."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.data import make_table
+from vgi_cli.layout import Layout
 from vgi_cli.methods import start
 from vgi_cli.methods.start import empirical
 from vgi_cli.methods.vgi import vgi
@@ -98,6 +101,21 @@ def test_rows_without_a_weight_do_not_say_how_a_flow_starts():
     joined = make_table(both, torch.cat([table.missing] * 2))._replace(weight=weight)
     assert away(started(joined, {})) < 0.15
     assert away(started(joined._replace(weight=weight.flip(0)), {})) > 0.8
+
+
+@pytest.mark.parametrize("method", ["vgi", "impute-then-fit"])
+def test_few_rows_of_levels_alone_are_fitted_by_a_flow(method):
+    g = torch.Generator().manual_seed(2)
+    missing = torch.rand(40, 2, generator=g) < 0.2
+    layout = replace(Layout.plain(2), levels=(2, 3))
+    table = make_table(torch.where(missing, 0, torch.randint(2, (40, 2), generator=g)).double(), missing, layout)
+    made = METHODS.load(method)
+    flow = Flow.build(FlowConfig(steps=1, hidden=4), layout).double()
+    config = made.Config.model_validate({"epochs": 1, **({"imputer": "mice"} if "then" in method else {})})
+    state = made.init(flow, table, config, torch.Generator().manual_seed(1))
+    for _ in made.run(state):
+        pass
+    assert all(bool(torch.isfinite(p).all()) for p in state.model.parameters())
 
 
 @pytest.mark.parametrize("method", ["complete", "plmcmc", "impute-then-fit"])

@@ -141,8 +141,8 @@ def _impute(state: GradientState, stop: Callable[[], bool]) -> EpochEnd:
     if state.refreshed == -1:
         rows = initial_rows(chains).cpu()
         state.theta.initialise(rows, _stream(state, INITIALISE))
-        if starts_aligned(state.theta, int((~chains.missing.all(1)).sum()), chains.layout.D):
-            numbers = rows[:, [i for i in range(chains.layout.D) if i not in chains.layout.discrete]].double()
+        if starts_aligned(state.theta, int((~chains.missing.all(1)).sum()), chains.layout):
+            numbers = rows[:, list(chains.layout.continuous)].double()
             state.theta.align(numbers.mean(0), numbers.T.cov(correction=0).view(2 * [numbers.shape[1]]))
         state.publish()
     return EpochEnd(k + 1, {"stage": "imputation"})

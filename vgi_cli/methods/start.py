@@ -92,20 +92,20 @@ def initial_rows(chains: Chains, most: int | None = None) -> Tensor:
 def align_to_few(model: Model, table: TensorTable, generator: torch.Generator) -> None:
     """Let a model that was initialised start from how the columns hang together, where it `starts_aligned`: by a quick
     Gaussian fit to the observed cells. `generator` is on the CPU."""
-    used = table.used
-    if starts_aligned(model, len(used), table.D):
+    if not model.aligns:  # before the rows are looked at
+        return
+    used, numbers = table.used, list(table.layout.continuous)
+    if starts_aligned(model, len(used), table.layout):
         some = table.rows(used[spread_rows(len(used), ALIGNED_ROWS).to(used.device)]).to(device="cpu")
-        numbers = [i for i in range(table.D) if i not in table.layout.discrete]
         plain = TensorTable(some.x[:, numbers], some.missing[:, numbers], Layout.plain(len(numbers)))
-        if numbers:
-            moments = _quick_fit(plain, generator, some.relative_weight).gaussians.moments()
-            model.align(moments.mean[0], moments.covariance[0])
+        moments = _quick_fit(plain, generator, some.relative_weight).gaussians.moments()
+        model.align(moments.mean[0], moments.covariance[0])
 
 
-def starts_aligned(model: Model, rows: int, columns: int) -> bool:
+def starts_aligned(model: Model, rows: int, layout: Layout) -> bool:
     """Whether a model is to start from how the columns hang together: if it can, and the rows that are used are few for
-    the columns. There held-out rows end a fit long before it has found that out by itself."""
-    return model.aligns and 0 < rows <= FEW_ROWS * columns
+    the columns, some of which are numbers. There held-out rows end a fit long before it has found that by itself."""
+    return model.aligns and bool(layout.continuous) and 0 < rows <= FEW_ROWS * layout.D
 
 
 def gaussian_draws(table: TensorTable, K: int, generator: torch.Generator) -> Tensor:
