@@ -1,8 +1,9 @@
-"""Are the results the same? Some fifty short cases on small tables, whose outputs are hashed.
+"""Are the results the same? Some sixty short cases on small tables, whose outputs are hashed.
 
     python benchmarks/same_results.py before.json --tree ../old
     python benchmarks/same_results.py after.json --against before.json
     python benchmarks/same_results.py some.json --against before.json --only 'flow-*' resume-fa
+    python benchmarks/same_results.py gpu.json --device cuda --compile on --workers 8
 
 For work that must change no result, such as moving code. A case is a few commands of `vgi`, each a process of its own
 with the package of a tree (`--tree`, default: the one that this file is in), in an empty folder with the tables that
@@ -11,7 +12,9 @@ recipe without its paths and the metrics without their seconds; of a report of `
 says so compares two of its run folders too (a fit that was resumed with one that was not interrupted).
 
 The file that is written says for each case the hash of each item. `--against` names the cases whose items differ, and
-ends with 1 if any does. Hashes agree only between runs with the same processor and the same libraries.
+ends with 1 if any does. Hashes agree only between runs with the same processor and the same libraries. On a GPU the
+cases show that every command works there (each line that begins with "warning:" is printed); with `--compile on`, that
+steps are captured. Two runs on one GPU need not agree to the last bit: its sums are taken in no fixed order.
 """
 
 from __future__ import annotations
@@ -195,6 +198,32 @@ CASES: dict[str, Case] = {
         fit plain.csv {VAE} --method partial-vae --epochs 2 --set model.embedding=4 --set model.cell=[6] -o run
         impute --checkpoint run --m 2 -o draws"""),
     "vae-complete": Case(f"fit complete.csv {VAE} --method complete --epochs 2 -o run"),
+    # Rows of numbers and levels.
+    "mixed-mixture-vgi": Case(f"""
+        fit mixed.csv --id id {MIXTURE} {VGI} -o run
+        impute --checkpoint run --m 2 --sampler metropolis -o draws
+        evaluate --checkpoint run mixed.csv --truth mixed-complete.csv --rows 20 --json"""),
+    "mixed-flow-vgi": Case(f"""
+        fit mixed.csv --id id {FLOW} {VGI} -o run
+        impute --checkpoint run --m 2 -o draws
+        evaluate --checkpoint run mixed.csv --truth mixed-complete.csv --rows 20 --json"""),
+    "mixed-flow-vgi-path": Case(f"""
+        fit mixed.csv --id id {FLOW} {VGI} --set method.scan=path --set method.accept=metropolis -o run
+        impute --checkpoint run --m 2 --sampler metropolis -o draws"""),
+    "mixed-flow-ar-vgi": Case(f"""
+        fit mixed.csv --id id {FLOW_AR} {VGI} {SPLINE} -o run
+        impute --checkpoint run --m 2 -o draws"""),
+    "mixed-vae-vbgi": Case(f"""
+        fit mixed.csv --id id {VAE} {LATENT} --set method.trunk=[8] -o run
+        impute --checkpoint run --m 2 -o draws
+        impute --checkpoint run --m 2 --sampler gibbs -o gibbs"""),
+    "mixed-vae-hivae": Case(f"""
+        fit mixed.csv --id id {VAE} --method hivae --epochs 2 --set model.components=2 -o run
+        impute --checkpoint run --m 2 -o draws
+        evaluate --checkpoint run mixed.csv --samples 20 --rows 20 --json"""),
+    "mixed-vae-miwae": Case(f"""
+        fit mixed.csv --id id {VAE} --method miwae --epochs 2 --set method.samples=4 --set table.spikes=split -o run
+        impute --checkpoint run --m 2 -o draws"""),
     # Imputers of whole tables.
     "impute-then-fit": Case(f"""
         fit plain.csv {FEW} --imputer empirical --epochs 2 --set method.imputations=2 -o empirical
@@ -363,19 +392,40 @@ def file_items(path: Path) -> Iterator[tuple[str, str]]:
         yield "", hashed(path.read_bytes())
 
 
-def run_case(case: Case, tables: Path, tree: Path) -> tuple[dict[str, str], list[str]]:
+class Where(NamedTuple):
+    """Of which tree the package is, on which device it computes, and whether steps are captured there."""
+
+    tree: Path
+    device: str
+    compile: str
+
+    def words(self, command: str) -> list[str]:
+        """What a command is given beside its own words."""
+        compile = ["--compile", self.compile] if command in ("fit", "impute") else []
+        return ["--threads", "1", "--device", self.device, "--quiet", *compile]
+
+    def environ(self) -> dict[str, str]:
+        """The environment of a command."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
+        return os.environ | {"PYTHONPATH": str(self.tree), "OMP_NUM_THREADS": "1"} | hidden
+
+
+def run_case(case: Case, tables: Path, where: Where) -> tuple[dict[str, str], list[str]]:
     """The items of a case, by name, and what went wrong."""
     items: dict[str, str] = {}
     errors: list[str] = []
-    environ = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(tables, folder, dirs_exist_ok=True)
         inputs = set(folder.iterdir())
         for number, line in enumerate(case.commands.replace("\\\n", " ").strip().splitlines(), 1):
-            words = [*shlex.split(line), "--threads", "1", "--device", "cpu", "--quiet"]
-            command = [sys.executable, "-m", "vgi_cli", *words]
-            done = subprocess.run(command, cwd=folder, env=environ, capture_output=True)
+            words = shlex.split(line)
+            command = [sys.executable, "-m", "vgi_cli", *words, *where.words(words[0])]
+            done = subprocess.run(command, cwd=folder, env=where.environ(), capture_output=True)
+            if where.device != "cpu":
+                for said in done.stderr.decode(errors="replace").splitlines():
+                    if said.startswith("warning:"):
+                        print(f"{line.strip()}: {said}", flush=True)
             if done.returncode:
                 last = done.stderr.decode(errors="replace").strip()[-500:]
                 errors.append(f"{line.strip()}: exit code {done.returncode}: {last}")
@@ -415,20 +465,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[1], help="root of the package's source")
     parser.add_argument("--against", type=Path, metavar="OTHER", help="an earlier file to compare with")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="NAME", help=f"of {', '.join(CASES)}; * and ?")
-    parser.add_argument("--workers", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, …")
+    parser.add_argument("--compile", default="auto", choices=("auto", "on", "off"), help="of fits and imputations")
     given = parser.parse_args(argv)
     names = [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in given.only)]
     if not names:
         parser.error("--only: no case has such a name")
-    tree = given.tree.resolve()
-    if not (tree / "vgi_cli").is_dir():
-        parser.error(f"--tree: there is no vgi_cli in {tree}")
+    where = Where(given.tree.resolve(), given.device, given.compile)
+    if not (where.tree / "vgi_cli").is_dir():
+        parser.error(f"--tree: there is no vgi_cli in {where.tree}")
     before = json.loads(given.against.read_text()) if given.against else None
 
     start, failed, cases, equal = time.monotonic(), 0, {}, 0
     with tempfile.TemporaryDirectory() as tables, ThreadPoolExecutor(given.workers) as pool:
         make_tables(Path(tables))
-        results = pool.map(lambda name: run_case(CASES[name], Path(tables), tree), names)
+        results = pool.map(lambda name: run_case(CASES[name], Path(tables), where), names)
         for name, (items, errors) in zip(names, results, strict=True):
             cases[name] = items
             for error in errors:

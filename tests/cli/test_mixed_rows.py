@@ -94,6 +94,19 @@ def test_fit_impute_evaluate_and_finetune(vgi: Vgi, data: Path, settings: list[s
     assert_filled("t.1.csv", "new.csv")
 
 
+def test_refits_by_em_are_drawn_from_in_the_precision_of_the_fit(vgi: Vgi, data: Path) -> None:
+    """They are in double precision, and the proposals of vgi in single. Trees make the refits of a fit by vgi EM's."""
+    refits = ["--set", "bootstrap=2", "--set", "trees=held-out"]
+    Path("again.csv").write_text(data.read_text())  # there are trees from 100 rows on
+    twice = ["data.csv", "again.csv", *KINDS]
+    check(vgi("fit", *twice, *MIXTURE, "--method", "vgi", *SMALL[:-2], *SHORT, *refits, "-o", "run"))
+    done = vgi("impute", "data.csv", "--checkpoint", "run", "--sampler", "metropolis", "--m", "2", "-o", "out.csv")
+    check(done)
+    assert "2 bootstrap refits by em" in done.err
+    for number in (1, 2):
+        assert_filled(f"out.{number}.csv", "data.csv")
+
+
 @pytest.mark.parametrize("settings", [MIXTURE, SHIFTED], ids=["mixture", "shifted"])
 def test_a_resumed_fit_ends_in_the_same_bits(vgi: Vgi, data: Path, settings: list[str]) -> None:
     """Beginning at f0 by em, its chains in a file."""

@@ -162,10 +162,9 @@ def build_imputer(
     used; `map`: to the rows that the models see, where it is not those of the fit."""
     entry = registry.SAMPLERS[sampler]
     precision = entry.traits.precision
-    dtype: torch.dtype = next(fitted.model.parameters()).dtype
-    if precision is not None:
-        dtype = getattr(torch, precision)
-        models = [copy.deepcopy(model).to(dtype) for model in models]
+    dtype: torch.dtype = next(fitted.model.parameters()).dtype if precision is None else getattr(torch, precision)
+    # Refits by em are in double precision, whatever the fit is in.
+    models = [model if next(model.parameters()).dtype == dtype else copy.deepcopy(model).to(dtype) for model in models]
     imputer = fitted.recipe.method.settings.get("imputer")
     chains = entry.needs & {"conditionals", "imputations"}
     inputs = SamplerInput(
