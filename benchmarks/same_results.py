@@ -203,6 +203,11 @@ CASES: dict[str, Case] = {
         fit mixed.csv --id id {MIXTURE} {VGI} -o run
         impute --checkpoint run --m 2 --sampler metropolis -o draws
         evaluate --checkpoint run mixed.csv --truth mixed-complete.csv --rows 20 --json"""),
+    "mixed-mixture-shifted-vgi": Case(f"""
+        fit mixed.csv --id id {TWO} --set bootstrap=none --set model.dependence=linear {VGI} -o run
+        impute --checkpoint run --m 2 --sampler metropolis -o draws
+        finetune more-mixed.csv --checkpoint run --epochs 1 -o tuned
+        impute --checkpoint tuned --m 1 --sampler gibbs -o others"""),
     "mixed-flow-vgi": Case(f"""
         fit mixed.csv --id id {FLOW} {VGI} -o run
         impute --checkpoint run --m 2 -o draws
@@ -349,6 +354,7 @@ def make_tables(folder: Path) -> None:
     for name, column in zip(("age", "weight", "rain", "site", "dose"), holes(rows, 5, 0.25).T, strict=True):
         mixed[name] = (mixed[name].astype("Int64") if name in ("age", "site") else mixed[name]).mask(column)
     mixed.to_csv(folder / "mixed.csv", index=False)
+    mixed[60:].to_csv(folder / "more-mixed.csv", index=False)
     mixed.to_csv(folder / "mixed.tsv", index=False, sep="\t", na_rep="missing")
     mixed.to_parquet(folder / "mixed.parquet", index=False)
 
@@ -407,7 +413,8 @@ class Where(NamedTuple):
     def environ(self) -> dict[str, str]:
         """The environment of a command."""
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if self.device == "cpu" else {}
-        return os.environ | {"PYTHONPATH": str(self.tree), "OMP_NUM_THREADS": "1"} | hidden
+        path = os.pathsep.join(filter(None, [str(self.tree), os.environ.get("PYTHONPATH")]))
+        return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | hidden
 
 
 def run_case(case: Case, tables: Path, where: Where) -> tuple[dict[str, str], list[str]]:

@@ -6,7 +6,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.methods.test_vgi import SMALL, fit, toy
 from vgi_cli.chains import captured
-from vgi_cli.data import TensorTable
+from vgi_cli.data import TensorTable, make_table
 from vgi_cli.errors import Interrupted
 from vgi_cli.layout import Layout
 from vgi_cli.methods.base import Resources, StepEnd
@@ -118,7 +118,18 @@ MIXED = {
     "flow": lambda layout: Flow(FlowConfig(steps=1, hidden=8, bins=4, level_hidden=8, ordinal="cumulative"), layout),
     "flow-ar": lambda layout: AutoregressiveFlow(FlowConfig(steps=1, hidden=8, bins=4, level_hidden=8), layout),
     "mixture": lambda layout: GaussianMixture.build(MixtureConfig(components=2), layout),
+    "shifted": lambda layout: GaussianMixture.build(MixtureConfig(components=2, dependence="linear"), layout),
 }
+
+
+def mixed_rows(N=64):
+    """Rows of two numbers and three kinds of levels."""
+    g = torch.Generator().manual_seed(0)
+    layout = Layout.of("abcde", levels=(0, 3, 0, 2, 4), ordered=(4,))
+    x = torch.randn(N, 5, generator=g)
+    for i in layout.discrete:
+        x[:, i] = torch.randint(layout.levels[i], (N,), generator=g).float()
+    return layout, x, g
 
 
 @pytest.mark.slow
@@ -126,11 +137,7 @@ MIXED = {
 @pytest.mark.parametrize("model", MIXED)
 def test_a_density_of_numbers_and_levels_compiles(model):
     """Also for numbers of rows that it was not tried out on."""
-    g = torch.Generator().manual_seed(0)
-    layout = Layout.of("abcde", levels=(0, 3, 0, 2, 4), ordered=(4,))
-    x = torch.randn(64, 5, generator=g)
-    for i in layout.discrete:
-        x[:, i] = torch.randint(layout.levels[i], (64,), generator=g).float()
+    layout, x, g = mixed_rows()
     made = MIXED[model](layout)
     made.initialise(x, g)
     said = []
@@ -184,6 +191,22 @@ def test_captured_steps_change_nothing_but_rounding(accept, conditional, family)
         flow = family.build(FlowConfig(steps=2, hidden=8, bins=4), table.layout)
         state = state_of(table, flow, mode, said, accept=accept, conditional=conditional, epochs=100)
         states.append(take_steps(state))
+    assert said == []
+    assert [steps.recorded > 0 for steps in states[0].speed.call.steps.values()] == [True, True]
+    assert_equal_states(*states, rtol=1e-8)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", MIXED)
+def test_captured_steps_of_numbers_and_levels_change_nothing_but_rounding(model):
+    layout, x, g = mixed_rows(400)
+    table = make_table(x.double(), torch.rand(x.shape, generator=g) < 0.3, layout).to(device="cuda")
+    said = []
+    states = []
+    for mode in ("on", "off"):
+        torch.manual_seed(0)  # networks begin there
+        made = MIXED[model](layout)
+        states.append(take_steps(state_of(table, made, mode, said, epochs=100)))
     assert said == []
     assert [steps.recorded > 0 for steps in states[0].speed.call.steps.values()] == [True, True]
     assert_equal_states(*states, rtol=1e-8)

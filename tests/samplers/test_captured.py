@@ -119,5 +119,5 @@ def test_captured_steps_draw_the_same_cells_on_a_gpu(name: str) -> None:
     noise = noise_for(60, 3)
     noise = KeyedNoise(noise.seed, noise.columns, noise.rows.cuda(), noise.draws.cuda())
     draws = [impute(imputers(how, "cuda")[name], x, missing, noise, box_of_rows(x)) for how in (None, capture)]
-    assert said == [] and captured[0].recorded > 0
+    assert said == [] and sum(steps.recorded for steps in captured) > 0
     torch.testing.assert_close(*draws, rtol=1e-9, atol=1e-9)

@@ -80,17 +80,20 @@ class Forest:
         """Logarithms [.., T] of the conditional probabilities that logits [.., T] stand for."""
         return self.flat([torch.log_softmax(table, -1) for table in self.tables(logits)])
 
-    def cells(self, c: Tensor) -> Tensor:
-        """Where the cells of complete rows c [R, n] (int64) stand in the tables: [R, n] among T."""
-        parent, width, start = (part.to(c.device) for part in self._places)
-        return start + c[:, parent] * width + c
+    def cells(self, c: Tensor, places: Tensor | None = None) -> Tensor:
+        """Where the cells of complete rows c [R, n] (int64) stand in the tables: [R, n] among T. `places`: those of
+        this forest, on the device of c, where somebody keeps them there."""
+        at = self.places.to(c.device) if places is None else places
+        cells: Tensor = at[2] + c[:, at[0]] * at[1] + c
+        return cells
 
     @cached_property
-    def _places(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of each dimension its parent, how far apart the rows of its table are (0: it has one), and its start."""
-        parent = torch.tensor([max(p, 0) for p in self.parent])
-        width = torch.tensor([0 if p < 0 else n for p, n in zip(self.parent, self.levels, strict=True)])
-        return parent, width, torch.tensor(self.starts[:-1])
+    def places(self) -> Tensor:
+        """[3, n] of each dimension its parent, how far apart the rows of its table are (0: it has one), and where that
+        starts."""
+        parent = [max(p, 0) for p in self.parent]
+        width = [0 if p < 0 else n for p, n in zip(self.parent, self.levels, strict=True)]
+        return torch.tensor([parent, width, list(self.starts[:-1])])
 
 
 def joined(forest: Forest, edges: Sequence[tuple[int, int]]) -> Forest:

@@ -31,6 +31,7 @@ class Categories(nn.Module):
 
     parent: Tensor
     prior: Tensor
+    _places: Tensor
 
     def __init__(self, levels: Sequence[int], K: int) -> None:
         super().__init__()
@@ -38,6 +39,7 @@ class Categories(nn.Module):
         self.forest = Forest.without_edges(levels)
         prior = self.forest.flat([torch.full((1, n), 1.0 / n) for n in levels])
         self.register_buffer("parent", torch.tensor(self.forest.parent, dtype=torch.int64))
+        self.register_buffer("_places", self.forest.places.clone(), persistent=False)  # on the device: it may not wait
         self.register_buffer("prior", prior)
         self.logits = nn.Parameter(prior.log().expand(K, -1).clone())
 
@@ -48,7 +50,7 @@ class Categories(nn.Module):
     def log_prob(self, c: Tensor, log_tables: Tensor | None = None) -> Tensor:
         """Complete rows c [R, n] (int64): [R, K]. `log_tables`: what `log_tables` gave, where somebody has that."""
         tables = self.log_tables() if log_tables is None else log_tables
-        return tables[:, self.forest.cells(c)].sum(-1).mT
+        return tables[:, self.forest.cells(c, self._places)].sum(-1).mT
 
     def see(self, evidence: Sequence[Tensor]) -> Seen:
         """Rows of this `evidence` (maths/forests.py)."""
@@ -116,6 +118,7 @@ class Categories(nn.Module):
         """Make room for the tables of a forest, in place: the parameter stays the same object."""
         self.forest = forest
         self.parent.copy_(torch.tensor(forest.parent))
+        self._places.copy_(forest.places)
         self.logits.data = self.logits.data.new_zeros(self.K, forest.T)
         self.prior = self.prior.new_zeros(forest.T)
 

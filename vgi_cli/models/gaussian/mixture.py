@@ -136,7 +136,8 @@ class GaussianMixture(GaussianFamily):
     def initialise(self, x: Tensor, generator: torch.Generator) -> None:
         """Centres by k-means++ and five sweeps of k-means on standardised rows; one covariance for all, that within.
         The levels of a dimension count in k-means as much as a number does."""
-        dtype, K, mixed = self.logits.dtype, self.gaussians.K, None
+        dtype, device, K, mixed = self.logits.dtype, self.logits.device, self.gaussians.K, None
+        self.to(x.device)  # that of the rows and of the generator: a GPU would gain nothing here
         x = rows = x.to(torch.float64)
         if isinstance(self.gaussians, Mixed):
             mixed = self.gaussians
@@ -167,7 +168,7 @@ class GaussianMixture(GaussianFamily):
         if mixed is not None:
             mixed.learn_levels(rows, torch.zeros_like(rows, dtype=torch.bool), one_hot, TABLES)
         self.set_weights(count + 1)
-        self.to(dtype)
+        self.to(dtype=dtype, device=device)
 
     def log_weights(self) -> Tensor:
         return torch.log_softmax(self.logits, 0)
