@@ -99,6 +99,8 @@ DRAWING = {"matplotlib": "vgi_cli.reports.drawing", "jinja2": "vgi_cli.reports.p
 a page is wanted."""
 KERNELS = "vgi_cli.maths.kernels"
 """The one file that imports numba, which may be missing; `maths/compiled.py` imports it when it is first needed."""
+GPU_KERNELS = "vgi_cli.maths.gpu_kernels"
+"""The same for triton."""
 BOARD = "vgi_cli.fitting.tensorboard"
 """The one file that imports what needs the package tensorboard, which may be missing, when a fit begins to log."""
 TREES = "vgi_cli.fitting.trees"
@@ -175,10 +177,11 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: {top} outside {DRAWING[top]}"
         if item.name.startswith("vgi_cli.reports.page") and item.runs_on_import:
             yield f"{module}:{item.line}: {item.name} needs packages that may be missing: import it late"
-        if top == "numba" and module != KERNELS:
-            yield f"{module}:{item.line}: numba outside {KERNELS}"
-        if item.name.startswith(KERNELS) and (module != "vgi_cli.maths.compiled" or item.runs_on_import):
-            yield f"{module}:{item.line}: {KERNELS} needs numba: ask maths/compiled.py"
+        for package, file in (("numba", KERNELS), ("triton", GPU_KERNELS)):
+            if top == package and module != file:
+                yield f"{module}:{item.line}: {package} outside {file}"
+            if item.name.startswith(file) and (module != "vgi_cli.maths.compiled" or item.runs_on_import):
+                yield f"{module}:{item.line}: {file} needs {package}: ask maths/compiled.py"
         board = top == "tensorboard" or item.name.startswith("torch.utils.tensorboard")
         if board and (module != BOARD or item.runs_on_import):
             yield f"{module}:{item.line}: {item.name} outside {BOARD}"
@@ -222,7 +225,7 @@ def _other_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]
             yield f"{where}: the process is ended outside cli/"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             count = len(_parameters(node.args))
-            if count > MOST_PARAMETERS:
+            if count > MOST_PARAMETERS and module != GPU_KERNELS:  # a kernel takes each address by itself
                 yield f"{where}: {node.name} has {count} parameters"
         if not isinstance(node, ast.Call):
             continue
@@ -387,6 +390,12 @@ def test_importing_loads_no_torch(module: str) -> None:
             "needs numba: ask maths/compiled.py",
         ),
         ("vgi_cli.maths.compiled", "import vgi_cli.maths.kernels", "needs numba: ask maths/compiled.py"),
+        ("vgi_cli.maths.compiled", "import triton", "triton outside vgi_cli.maths.gpu_kernels"),
+        (
+            "vgi_cli.maths.splines",
+            "def f():\n    from vgi_cli.maths import gpu_kernels",
+            "needs triton: ask maths/compiled.py",
+        ),
         ("vgi_cli.models.base", "print(1)", "print outside cli/"),
         ("vgi_cli.fitting.driver", "import sys\nsys.exit(1)", "the process is ended outside cli/"),
         ("vgi_cli.fitting.driver", "raise SystemExit(2)", "the process is ended outside cli/"),

@@ -218,7 +218,7 @@ def test_a_step_that_waits_for_the_device_is_not_captured_and_said():
     said = []
     state = state_of(table, compile="on", said=said, epochs=100)
     log_p = state.log_p
-    state.log_p = lambda x, missing: log_p(x, missing) * (1.0 + 0.0 * float(x.sum()))
+    state.log_p = lambda x, missing: log_p(x, missing) * (1.0 + 0.0 * float(x.detach().sum()))
     take_steps(state)
     assert len(said) == 1 and said[0].startswith("steps are not captured as CUDA graphs")
 

@@ -17,6 +17,7 @@ from vgi_cli.fitting.fitted import FittedTable
 from vgi_cli.fitting.further import enough_refits, refitted_by
 from vgi_cli.fitting.refits import em_settings, refitting, uncertainty_words
 from vgi_cli.machine.work import Work
+from vgi_cli.maths.compiled import unfused
 from vgi_cli.maths.trees import Tree
 from vgi_cli.registry import names as registry
 from vgi_cli.reporting import Reporter
@@ -43,7 +44,15 @@ def capture_on(device: torch.device, mode: str, reporter: Reporter) -> Capture |
         return None
     from vgi_cli.chains.captured import CapturedSteps
 
-    return lambda step: CapturedSteps(step, reporter.warn, device)
+    said: list[str] = []
+
+    def capture(step: Any) -> Any:
+        if (line := unfused(device)) is not None and not said:
+            said.append(line)
+            reporter.say(line)
+        return CapturedSteps(step, reporter.warn, device)
+
+    return capture
 
 
 def sampler_of(fitted: FittedTable, request: ImputeRequest) -> str:

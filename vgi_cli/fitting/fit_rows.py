@@ -54,6 +54,7 @@ from vgi_cli.machine.device import default_threads, resolve_device, set_threads
 from vgi_cli.machine.memory import memory_for_chains, say_where
 from vgi_cli.machine.work import TimeLimit, TimeUp, Work
 from vgi_cli.maths import products
+from vgi_cli.maths.compiled import unfused
 from vgi_cli.methods.base import Parts, Resources, State
 from vgi_cli.methods.em.em import EmState
 from vgi_cli.methods.loop import LoopState
@@ -373,6 +374,8 @@ def start(job: Job) -> tuple[Job, State]:
     set_threads(threads)
     if recipe.threads is None:
         work.reporter.detail(f"{threads} thread{'s' if threads > 1 else ''} on {job.device}")
+    if (line := unfused(job.device)) is not None:
+        work.reporter.say(line)
     recipe = recipe.replace(threads=threads)
     inputs = (model, table, recipe.method_settings, stream(recipe.seed, "fit"))
     state: Any

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vgi_cli.errors import UsageError, VgiError, nearest
-from vgi_cli.fast import SWITCH, numba_version
+from vgi_cli.fast import SWITCH, numba_version, triton_version
 from vgi_cli.machine.device import check_device_name, cores, resolve_device, set_threads
 from vgi_cli.settings.gather import gather
 from vgi_cli.settings.options import ENVIRONMENT
@@ -56,7 +56,7 @@ class Findings(NamedTuple):
     versions     of the program, Python and the libraries; None: not installed
     devices      all that could be there, usable or not
     chosen       the device of a fit; None: the one asked for cannot be used
-    loops        whether splines are computed by compiled loops, and why or why not
+    loops        whether splines are computed by compiled loops, on a GPU by fused kernels, and why or why not
     cores        CPU cores that this process may use
     memory       free and whole main memory, bytes; None: not known
     settings     what decides where a fit computes, and all that a recipe says
@@ -101,6 +101,11 @@ class Findings(NamedTuple):
             "notes": self.notes,
         }
 
+    def _splines(self) -> str:
+        if not self.loops[0]:
+            return "by torch: "
+        return "by fused kernels: " if _is_gpu(self.chosen) else "by compiled loops: "
+
     def json_text(self) -> str:
         """One JSON object."""
         return json.dumps(self.values(), indent=1, ensure_ascii=False) + "\n"
@@ -123,7 +128,7 @@ class Findings(NamedTuple):
                     ("on", self.chosen or "nothing: see below"),
                     ("cores", f"{self.cores} that this process may use"),
                     ("memory", "not known" if self.memory is None else _free(self.memory).removeprefix(", ")),
-                    ("splines", ("by compiled loops: " if self.loops[0] else "by torch: ") + self.loops[1]),
+                    ("splines", self._splines() + self.loops[1]),
                 ]
             ),
             "settings",
@@ -159,7 +164,7 @@ def examine(flags: Mapping[str, Any], recipe: Path | None, environ: Mapping[str,
     else:
         chosen = _resolved(of["device"], problems)
         _check_threads(of["threads"], problems)
-    loops = _loops(library is not None)
+    loops = _kernels() if _is_gpu(chosen) else _loops(library is not None)
     return Findings(
         versions(),
         devices,
@@ -283,6 +288,18 @@ def _loops(loads: bool) -> tuple[bool, str]:
     except UsageError as error:
         return False, error.message
     return True, f"numba {used}"
+
+
+def _is_gpu(device: str | None) -> bool:
+    return device is not None and device.startswith("cuda")
+
+
+def _kernels() -> tuple[bool, str]:
+    """Whether fused kernels are used on a GPU, tried once, and why or why not."""
+    from vgi_cli.maths.compiled import on_gpu
+
+    found = on_gpu()
+    return (True, f"triton {triton_version()}") if found.kernels is not None else (False, found.why)
 
 
 def _memory() -> tuple[int, int]:

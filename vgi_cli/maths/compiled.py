@@ -1,18 +1,19 @@
-"""The way from tensors to the compiled loops of `kernels.py`. numba is imported, and a loop is compiled or loaded from
-numba's cache, when the first spline or dropout of float32 numbers on a CPU is computed, and not before.
+"""The way from tensors to the compiled loops of `kernels.py` and, on a GPU, to the kernels of `gpu_kernels.py`. numba
+or triton is imported, and a loop or kernel is compiled or loaded from a cache, when the first spline or dropout of
+float32 numbers there is computed, and not before.
 """
 
 from __future__ import annotations
 
 import functools
 import mmap
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from vgi_cli.errors import UsageError
-from vgi_cli.fast import SWITCH, numba_version
+from vgi_cli.fast import SWITCH, numba_version, triton_version
 
 ROOM = 128 << 20
 """Bytes that must be free before a loop is compiled or loaded: where they are not, LLVM ends the process."""
@@ -36,21 +37,57 @@ def kernel(name: Literal["splines", "keep"]) -> Any:
     return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
 
 
+class OnGpu(NamedTuple):
+    """The module `gpu_kernels`, or None and why there is nothing to compute with."""
+
+    kernels: Any
+    why: str = ""
+
+
+@functools.cache
+def on_gpu() -> OnGpu:
+    """Tried once, with a small spline: Triton wants a C compiler."""
+    if triton_version() is None:
+        return OnGpu(None, f"triton is not installed, or {SWITCH} turns it off")
+    try:
+        from vgi_cli.maths import gpu_kernels
+
+        x = torch.zeros(1, device="cuda")
+        gpu_kernels.values(x, x.new_zeros(5, 1), 1.0, False)
+    except Exception as error:  # of whatever kind: Triton's own, of the linker, of the driver
+        return OnGpu(None, f"triton cannot compile them: {str(error).strip().splitlines()[0] or type(error).__name__}")
+    return OnGpu(gpu_kernels)
+
+
+def unfused(device: torch.device) -> str | None:
+    """A line that says why splines are not computed by fused kernels on a GPU; None where they are, and on a CPU."""
+    if device.type != "cuda" or on_gpu().kernels is not None:
+        return None
+    return f"splines take several times as long as they could on this GPU: there are no fused kernels, {on_gpu().why}"
+
+
 def is_for(x: Tensor, parameters: Tensor) -> bool:
-    """Whether there are compiled loops for a spline of these numbers, whose shapes are as `packed_rational_quadratic`
-    wants them."""
+    """Whether there are compiled loops or kernels for a spline of these numbers, whose shapes are as
+    `packed_rational_quadratic` wants them."""
     fits = all(own in (1, size) for own, size in zip(parameters.shape[1:], x.shape, strict=True))
-    return fits and _here(x) and _here(parameters) and kernel("splines") is not None
+    if not (fits and _suits(x) and _suits(parameters) and x.device == parameters.device):
+        return False
+    return (on_gpu().kernels if x.is_cuda else kernel("splines")) is not None
 
 
-def _here(x: Tensor) -> bool:
-    return x.dtype is torch.float32 and x.is_cpu and x.numel() > 0 and not torch.compiler.is_compiling()
+def _suits(x: Tensor) -> bool:
+    plain = x.dtype is torch.float32 and x.numel() > 0
+    return plain and (x.is_cpu or x.is_cuda) and not torch.compiler.is_compiling()
 
 
 def kept_units(x: Tensor, seed: Tensor, threshold: int, scale: float) -> Tensor | None:
     """The mask of a dropout of the units of x, `scale` where one stays, else 0: unit u does where mix64(u ^ seed) is
-    not below the threshold. None where there is no compiled loop for it."""
-    if not _here(x) or (keep := kernel("keep")) is None:
+    not below the threshold. None where there is no compiled loop or kernel for it."""
+    if not _suits(x):
+        return None
+    if x.is_cuda:
+        return None if on_gpu().kernels is None else on_gpu().kernels.kept(x.shape, seed, threshold, scale)
+    if (keep := kernel("keep")) is None:
         return None
     mask = x.new_empty(x.shape)
     keep(mask.data_ptr(), x.numel(), int(seed), threshold, scale)
@@ -77,6 +114,9 @@ def _follow(own: torch.Size, shape: torch.Size) -> bool:
 
 def _values(x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
     x, parameters = x.contiguous(), parameters.contiguous()
+    if x.is_cuda:
+        y, log_slope = on_gpu().kernels.values(x, parameters, bound, inverse)
+        return y, log_slope
     y, log_slope = torch.empty_like(x), torch.empty_like(x)
     addresses = (x.data_ptr(), y.data_ptr(), log_slope.data_ptr(), 0, 0, 0, parameters.data_ptr(), 0)
     kernel("splines")(addresses, _sizes(x, parameters, False), bound, inverse)
@@ -89,7 +129,7 @@ def _sizes(x: Tensor, parameters: Tensor, derive: bool) -> tuple[int, int, int, 
 
 
 class _CompiledSpline(torch.autograd.Function):
-    """The loops with their first derivatives, which compute the spline anew: nothing but the arguments is kept."""
+    """The loops or kernels with their first derivatives, which compute the spline anew: only the arguments are kept."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, parameters: Tensor, bound: float, inverse: bool) -> tuple[Tensor, Tensor]:
@@ -102,6 +142,9 @@ class _CompiledSpline(torch.autograd.Function):
         if torch.is_grad_enabled():  # the caller asked for create_graph=True: refuse rather than give half of it
             raise NotImplementedError("splines have derivatives of first order only, got create_graph=True")
         x, parameters, grad_y, grad_log = (tensor.contiguous() for tensor in (*ctx.saved_tensors, grad_y, grad_log))
+        if x.is_cuda:
+            made = on_gpu().kernels.derivatives(x, parameters, grad_y, grad_log, ctx.bound, ctx.inverse)
+            return (*made, None, None)
         grad_x, gradient = torch.empty_like(x), torch.empty_like(parameters)
         read = (x.data_ptr(), 0, 0, grad_y.data_ptr(), grad_log.data_ptr())
         addresses = (*read, grad_x.data_ptr(), parameters.data_ptr(), gradient.data_ptr())

@@ -9,8 +9,8 @@ derivatives are written out by hand (automatic differentiation needs more than t
 number per bin), and bins are the *first* dimension inside, with masks kept as floats that multiply, because reductions
 over a short last dimension, `softmax` above all, and `torch.where` run many times slower on a CPU.
 
-float32 numbers on a CPU take the loops of `kernels.py` instead, where numba is installed: the same formulas, which are
-tested against those here.
+float32 numbers take the loops of `kernels.py` instead on a CPU, where numba is installed, and the kernels of
+`gpu_kernels.py` on a GPU, where triton is: the same formulas, which are tested against those here.
 """
 
 from __future__ import annotations
