@@ -8,8 +8,8 @@ Shares of time are measured apart, with the device waited for after each part.
 
 `--use` (the flows c and d; none: leave it out) times what is done with a model, on its first parameters: filling holes
 by the sampler of `vgi impute`, cells a second, and the two halves of an estimate of log p(observed cells), evaluations
-of the density a second: single draws, and annealing paths. On a GPU the steps of training and of the sampler are
-captured (`--compile off`: not); those of annealing are not.
+of the density a second: single draws, and annealing paths. On a GPU the steps of training, of maximum likelihood too,
+and of the sampler are captured (`--compile off`: not); those of annealing are not.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 from dense import Copies, PlainConditionals
+from torch import Tensor
 from works import Work, config, incomplete, works
 
+from vgi_cli.chains.captured import CapturedSteps
 from vgi_cli.chains.moves import OfRows, sweep, sweep_noise
 from vgi_cli.chains.store.packed import Chains
 from vgi_cli.commands.samplers import capture_on
@@ -91,19 +93,26 @@ def vgi_step(events: Events) -> None:
         pass
 
 
-def likelihood_step(work: Work, K: int, N: int, device: torch.device) -> Step:
-    """A maximum-likelihood step on complete rows, as many as a VGI step has flattened rows."""
+def likelihood_step(work: Work, K: int, N: int, device: torch.device, mode: str) -> Step:
+    """A maximum-likelihood step on complete rows, as many as a VGI step has flattened rows; captured as that is."""
     x = work.rows(N, 0).to(device)
     model = work.build().to(device)
     model.initialise(x.cpu(), torch.Generator().manual_seed(0))
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device.type in ("cpu", "cuda"))
+    capturable = device.type == "cuda"
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=capturable)
     R = min(work.batch, N) * K
 
-    def step() -> None:
-        rows = x[torch.randint(N, (R,), device=device)]
+    def ascend(rows: Tensor) -> Tensor:
         optimiser.zero_grad(set_to_none=True)
-        (-model.log_prob(rows).mean()).backward()
+        loss = -model.log_prob(rows).mean()
+        loss.backward()
         optimiser.step()
+        return loss.detach()
+
+    once: Callable[[Tensor], Tensor] = CapturedSteps(ascend, print, device) if mode == "on" else ascend
+
+    def step() -> None:
+        once(x[torch.randint(N, (R,), device=device)])
 
     return step
 
@@ -117,14 +126,16 @@ def plain_state(work: Work, table: TensorTable, **changes: Any) -> VgiState:
 
 
 def medians(steps: dict[str, Step], repeats: int, device: torch.device) -> dict[str, float]:
-    """Median seconds of each step, taken in turn."""
+    """Median seconds of each step, taken in turn, once they have warmed up: batches have up to four shapes, and a
+    GPU's are captured after some steps of each."""
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(repeats + 2):
+    warm = 24 if device.type == "cuda" else 2
+    for repeat in range(repeats + warm):
         for name, step in steps.items():
             started = time.perf_counter()
             step()
             wait(device)
-            if repeat >= 2:
+            if repeat >= warm:
                 times[name].append(time.perf_counter() - started)
     return {name: statistics.median(values) for name, values in times.items()}
 
@@ -237,7 +248,7 @@ def measure(name: str, work: Work, args: argparse.Namespace, device: torch.devic
     states = {variant: fit_state(work, table, mode, **changes) for variant, changes in variants.items()}
     K = states["gibbs"].chains.K
     steps: dict[str, Step] = {v: functools.partial(vgi_step, vgi.run(state)) for v, state in states.items()}
-    steps["maximum likelihood"] = likelihood_step(work, K, N, device)
+    steps["maximum likelihood"] = likelihood_step(work, K, N, device, mode)
     seconds = medians(steps, args.repeats, device)
     base = seconds["maximum likelihood"]
     R = min(work.batch, N) * K

@@ -164,7 +164,7 @@ def test_dropout_of_a_gpu_is_that_of_a_cpu() -> None:
 
 def test_where_triton_cannot_compile_torch_computes_and_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise RuntimeError("Failed to find C compiler.\nmore")
+        raise RuntimeError("at 2:10:\n    x = 1\nFailed to find C compiler.")
 
     monkeypatch.setattr(torch, "zeros", refuse)
     compiled.on_gpu.cache_clear()

@@ -55,7 +55,8 @@ def on_gpu() -> OnGpu:
         x = torch.zeros(1, device="cuda")
         gpu_kernels.values(x, x.new_zeros(5, 1), 1.0, False)
     except Exception as error:  # of whatever kind: Triton's own, of the linker, of the driver
-        return OnGpu(None, f"triton cannot compile them: {str(error).strip().splitlines()[0] or type(error).__name__}")
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        return OnGpu(None, f"triton cannot compile them: {said[-1]}")  # before it, where in the code
     return OnGpu(gpu_kernels)
 
 

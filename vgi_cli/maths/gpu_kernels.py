@@ -10,8 +10,6 @@ whatever its place, and no sum goes over elements. The formulas are those of `sp
 from __future__ import annotations
 
 import math
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -26,13 +24,13 @@ UNITS = 1024
 
 
 @triton.jit
-def _within(x: Any, low: tl.constexpr, high: tl.constexpr) -> Any:
+def _within(x, low: tl.constexpr, high: tl.constexpr):
     """x between low and high; a NaN stays one."""
     return tl.where(x < low, low, tl.where(x > high, high, x))
 
 
 @triton.jit
-def _softplus(x: Any) -> Any:
+def _softplus(x):
     """log(1 + exp(x)), and exp(-|x|). log(1 + u) is log(w) u / (w - 1), w = 1 + u rounded: exact where u is small."""
     u = tl.exp(-tl.abs(x))
     w = 1 + u
@@ -41,14 +39,14 @@ def _softplus(x: Any) -> Any:
 
 
 @triton.jit
-def _shares(logits: Any) -> Any:
+def _shares(logits):
     """Softmax over the first axis."""
     raised = tl.exp(logits - tl.max(logits, 0)[None, :])
     return raised / tl.sum(raised, 0)[None, :]
 
 
 @triton.jit
-def _to_logits(shares: Any, below: Any, own: Any, before: Any, share: Any, to_before: Any, to_own: Any) -> Any:
+def _to_logits(shares, below, own, before, share, to_before, to_own):
     """The gradient in the logits of a softmax, as `splines._to_logits`."""
     to_share = to_own * share
     mean = to_before * before + to_share
@@ -57,24 +55,24 @@ def _to_logits(shares: Any, below: Any, own: Any, before: Any, share: Any, to_be
 
 @triton.jit
 def _splines(
-    x_at: Any,
-    logits_at: Any,
-    y_at: Any,
-    log_at: Any,
-    grad_y_at: Any,
-    grad_log_at: Any,
-    grad_x_at: Any,
-    gradient_at: Any,
-    count: Any,
-    columns: Any,
-    each: Any,
+    x_at,
+    logits_at,
+    y_at,
+    log_at,
+    grad_y_at,
+    grad_log_at,
+    grad_x_at,
+    gradient_at,
+    count,
+    columns,
+    each,
     bins: tl.constexpr,
     padded: tl.constexpr,
     elements: tl.constexpr,
     bound: tl.constexpr,
     inverse: tl.constexpr,
     derive: tl.constexpr,
-) -> None:
+):
     """Splines of `count` elements, or their derivatives. Element i has column i // each of the logits [3 bins - 1,
     columns]. Without derivatives y and log_slope are written; with them grad_x and the gradient in the logits, of each
     element, [3 bins - 1, count]."""
@@ -185,7 +183,7 @@ def _splines(
 
 
 @triton.jit
-def _keep(mask_at: Any, seed_at: Any, count: Any, threshold: Any, scale: Any, units: tl.constexpr) -> None:
+def _keep(mask_at, seed_at, count, threshold, scale, units: tl.constexpr):
     """As `kernels.keep`."""
     unit = tl.program_id(0).to(tl.int64) * units + tl.arange(0, units)
     u = (unit ^ tl.load(seed_at)).to(tl.uint64, bitcast=True) + 0x9E3779B97F4A7C15
