@@ -213,6 +213,26 @@ def test_captured_steps_of_numbers_and_levels_change_nothing_but_rounding(model)
 
 
 @pytest.mark.gpu
+def test_steps_of_the_warm_ups_are_captured_too():
+    table = toy().to(device="cuda")
+    said = []
+    states = []
+    for mode in ("on", "off"):
+        optim = {"batch_size": 100, "warmup_conditionals": 8, "warmup_model": 8}
+        config = VgiConfig(**(SMALL | {"epochs": 100}), optim=optim)
+        flow = Flow.build(FlowConfig(steps=2, hidden=8, bins=4), table.layout).to(table.x)
+        resources = Resources(compile=mode, warn=said.append)
+        states.append(vgi.METHOD.init(flow, table, config, torch.Generator().manual_seed(0), resources))
+        take_steps(states[-1], 16 * states[-1].batches)
+        assert states[-1].stage is Stage.WARM_MODEL
+        take_steps(states[-1], STEPS)
+        assert states[-1].stage is Stage.MAIN
+    assert said == []
+    assert [steps.recorded > 0 for steps in states[0].speed.call.steps.values()] == [True] * 4
+    assert_equal_states(*states, rtol=1e-8)
+
+
+@pytest.mark.gpu
 def test_a_step_that_waits_for_the_device_is_not_captured_and_said():
     table = toy().to(device="cuda")
     said = []

@@ -10,6 +10,7 @@ whatever its place, and no sum goes over elements. The formulas are those of `sp
 from __future__ import annotations
 
 import math
+
 import torch
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""How the steps of the main stage are made faster: captured as CUDA graphs on a GPU, or with a compiled density."""
+"""How the steps of a fit are made faster: captured as CUDA graphs on a GPU, or with a compiled density."""
 
 from __future__ import annotations
 

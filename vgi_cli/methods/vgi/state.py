@@ -38,7 +38,7 @@ class VgiState(LoopState):
     optim_q   None: the conditionals have no parameters of their own
     moves     how the chains move
     estimate  what one estimate of the objective redraws
-    speed     how the steps of the main stage are computed
+    speed     how the steps are computed
     """
 
     TOTAL = "tally/objective"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from vgi_cli.conditionals.base import Conditionals
 from vgi_cli.methods.base import Events
 from vgi_cli.methods.loop import Stage, batches, epochs
 from vgi_cli.methods.optimisation import ascend, held_fixed
-from vgi_cli.methods.vgi.objective import Estimate
+from vgi_cli.methods.vgi.objective import DrawNoise, Estimate
 from vgi_cli.methods.vgi.state import VgiState
 from vgi_cli.ranks import ALONE, Ranks
 
@@ -23,16 +24,13 @@ ALL_UP_TO = 16
 
 def warm_up_conditionals(state: VgiState) -> Events:
     """Algorithm 2: phi climbs the log density of observed cells given the rest of their rows, imputed by f0."""
-    config, layout = state.config, state.chains.layout
-    M = scored(state.q.S, state.estimate)
-    for _ in epochs(state, Stage.WARM_CONDITIONALS, config.optim.warmup_conditionals):  # 1
+    layout, step = state.chains.layout, ConditionalsStep(state, scored(state.q.S, state.estimate))
+    for _ in epochs(state, Stage.WARM_CONDITIONALS, state.config.optim.warmup_conditionals):  # 1
         for batch in batches(state):  # 2
             with state.healing(batch):
                 x, missing = layout.data(batch.x), layout.data(batch.missing)
                 order = uniform((batch.sizes(state.chains.K)[1], state.q.S), x, state.step_generator())
-                order = batch.own_lines(order)
-                loss = warm_up_loss(state.q, x, missing, batch.weight, M, order, state.ranks)  # 3-6, of M columns a row
-                state.total += ascend(-loss, config.optim.clip, *state.optimisers_q, ranks=state.ranks)  # 7
+                state.total += state.speed.call(step, x, missing, batch.weight, batch.own_lines(order))
             yield state.step_end()
         yield state.epoch_end()
 
@@ -45,21 +43,47 @@ def scored(S: int, estimate: Estimate) -> int:
 def warm_up_model(state: VgiState) -> Events:
     """Algorithm 4: theta climbs the objective on f0; the chains stay, and so does phi, unless the target has both learn
     together."""
-    config, target = state.config, state.target
-    learning = state.optimisers.values() if target.together else [state.optim_theta]
-    for _ in epochs(state, Stage.WARM_MODEL, config.optim.warmup_model):  # 1
+    target, step = state.target, ModelStep(state)
+    for _ in epochs(state, Stage.WARM_MODEL, state.config.optim.warmup_model):  # 1
         for batch in batches(state):  # 2
             with state.healing(batch):
-                of, inputs = state.inference, (batch.x, batch.missing, batch.weight)
-                noise = target.draw_noise(of, *batch.sizes(state.chains.K), batch.x, state.step_generator())
-                with nullcontext() if target.together else held_fixed(state.q):
-                    nothing = batch.x.new_zeros(())
-                    objective = (
-                        target.objective(of, *inputs, batch.own(noise)) if len(batch.x) else nothing
-                    )  # 3: Algorithm 3
-                    state.total += ascend(objective, config.optim.clip, *learning, ranks=state.ranks)  # 4
+                noise = target.draw_noise(
+                    state.inference, *batch.sizes(state.chains.K), batch.x, state.step_generator()
+                )
+                state.total += state.speed.call(step, batch.x, batch.missing, batch.weight, batch.own(noise))
             yield state.step_end()
         yield state.epoch_end()
+
+
+@dataclass(frozen=True)
+class ConditionalsStep:
+    """The arithmetic of a step of Algorithm 2: a function of tensors that changes parameters and moments in place.
+    order [R, S]: see `warm_up_loss`."""
+
+    state: VgiState
+    M: int
+
+    def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, order: Tensor) -> Tensor:
+        state = self.state
+        loss = warm_up_loss(state.q, x, missing, weight, self.M, order, state.ranks)  # 3-6, of M columns a row
+        return ascend(-loss, state.config.optim.clip, *state.optimisers_q, ranks=state.ranks)  # 7
+
+
+@dataclass(frozen=True)
+class ModelStep:
+    """The same of Algorithm 4."""
+
+    state: VgiState
+
+    def __call__(self, x: Tensor, missing: Tensor, weight: Tensor, noise: DrawNoise) -> Tensor:
+        state, target = self.state, self.state.target
+        learning = state.optimisers.values() if target.together else [state.optim_theta]
+        with nullcontext() if target.together else held_fixed(state.q):
+            nothing = x.new_zeros(())
+            objective = (
+                target.objective(state.inference, x, missing, weight, noise) if len(x) else nothing
+            )  # 3: Algorithm 3
+            return ascend(objective, state.config.optim.clip, *learning, ranks=state.ranks)  # 4
 
 
 def warm_up_loss(
