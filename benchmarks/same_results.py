@@ -43,7 +43,19 @@ import yaml
 from safetensors import safe_open
 
 LIBRARIES = ("torch", "numpy", "pyarrow", "pandas", "scipy", "scikit-learn", "lightgbm")
-CLOCK_AND_PLACE = ("data", "mask", "val", "plugins", "seconds", "versions", "paths", "path", "time", "timings")
+CLOCK_AND_PLACE = (
+    "data",
+    "mask",
+    "val",
+    "plugins",
+    "seconds",
+    "versions",
+    "paths",
+    "path",
+    "time",
+    "timings",
+    "rows_per_second",
+)
 """Keys of JSON and YAML that may differ between two runs of the same case."""
 
 

@@ -117,7 +117,16 @@ def test_where_held_out_rows_ended_the_fit_each_refit_is_a_fit_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
+    measured: list[int] = []
+    chains = fit_rows.measured_chains
+
+    def counted(*args: Any) -> dict[str, torch.Tensor]:
+        measured.append(1)
+        return chains(*args)
+
+    monkeypatch.setattr(fit_rows, "measured_chains", counted)
     run = early(tmp_path / "run", monkeypatch, say=said.append)
+    assert measured == [1]  # nobody imputes by the chains of a refit
     assert (
         "the uncertainty of the fit: 3 fits by vgi to 60 reweighted rows, each anew: held-out rows ended this one early"
     ) in said

@@ -25,6 +25,7 @@ from vgi_cli.samplers.lengths import FEWEST_ROUNDS, MOST_ROUNDS, Lengths, grades
 from vgi_cli.samplers.metropolis import MetropolisImputer
 from vgi_cli.samplers.starts import EmpiricalStart, Start
 from vgi_cli.samplers.together import Together
+from vgi_cli.samplers.whole import Given, WholeRows
 
 
 def together(model: Model, q: GaussianConditionals, start: Start) -> MetropolisImputer:
@@ -146,6 +147,24 @@ def test_chains_that_do_not_mix_are_said_to(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["rounds_by_holes"] == {"2": 20.0}
     assert found["apart_by_holes"]["2"] == pytest.approx(0.5, abs=0.15)  # type: ignore[index]
     assert any("2 or more holes do not forget where they start" in line for line in remarks(found))
+
+
+def test_what_observed_cells_say_is_computed_once_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once a round: it takes longer than the round."""
+    calls: list[int] = []
+    given = WholeRows.given
+
+    def counted(self: WholeRows, x: Tensor, missing: Tensor, row: Tensor) -> Given:
+        calls.append(len(x))
+        return given(self, x, missing, row)
+
+    monkeypatch.setattr(WholeRows, "given", counted)
+    s = make_setup(200)
+    q = GaussianConditionals(s.model.mean, s.model.covariance)
+    shares = together(s.model, q, EmpiricalStart(s.x, s.missing)).shares_apart(
+        s.full[:50], torch.ones(50, D, dtype=torch.bool), unbounded(D)
+    )
+    assert sum(1 for _ in itertools.islice(shares, 5)) == 5 and calls == [100]
 
 
 def test_the_rule() -> None:

@@ -103,6 +103,7 @@ def fit_rows(
     keep: Keep = in_memory,
     work: Work | None = None,
     more: More = NOTHING_MORE,
+    chains: bool = True,
 ) -> Fitted:
     """Fit a model to encoded rows. Deterministic given rows and recipe, but for what a time limit cuts.
 
@@ -113,6 +114,7 @@ def fit_rows(
             problems are
     keep    where the fit is kept (in memory: no file is written)
     more    further files of the run
+    chains  whether the run keeps how its imputing chains move, which takes about as long as ten epochs of a flow
 
     Raises UsageError for settings that cannot work with the rows, FitError when training fails, Interrupted after
     saving, TimeUp where the time limit is over before there is a model.
@@ -164,7 +166,7 @@ def fit_rows(
     recipe, planned = pace.allowance(recipe, train, device, work.limit, said)
     recipe = _agreed(recipe, work.ranks)
     league = None if won is None else won.league
-    job, state = start(Job(recipe, train, held, device, work, planned, league, schemas))
+    job, state = start(Job(recipe, train, held, device, work, planned, league, schemas, chains))
     require_time(work.limit, "training could begin")
     if planned is not None:
         reporter.say(f"the time limit leaves room for about {state.epochs} of {planned} epochs")
@@ -220,7 +222,7 @@ def _agreed(recipe: Recipe, ranks: Ranks) -> Recipe:
 class Job:
     """A fit whose every decision is made; `planned`: epochs that it would have without its time limit, where that has
     room for fewer; `league`: how its model was chosen, where models were compared; `schemas`: by transform those of
-    the models that it averages over."""
+    the models that it averages over; `chains`: whether imputing chains are measured."""
 
     recipe: Recipe
     train: Rows
@@ -230,6 +232,7 @@ class Job:
     planned: int | None = None
     league: League | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
+    chains: bool = True
 
     @property
     def recoders(self) -> Mapping[str, Recoder]:
@@ -599,7 +602,8 @@ def _finish(run: RunStore, job: Job, outcome: Outcome, drive: Drive) -> Fitted:
     if found is not None:
         work.reporter.warn(found)
     fitted = fitted_of(run, recipe, job.train.table.layout)
-    run.save({CHAINS: measured_chains(fitted, job.train, outcome.steps, work)}, {"status": "finished"})
+    measured = {CHAINS: measured_chains(fitted, job.train, outcome.steps, work)} if job.chains else {}
+    run.save(measured, {"status": "finished"})
     return fitted
 
 
@@ -610,7 +614,8 @@ def _anew(job: Job, recipe: Recipe, weight: Tensor, random: torch.Generator) -> 
     own = recipe.replace(seed=seed, bootstrap="none", trees="none", average="none", val=None)
     own = own.with_table(weight=None)
     try:
-        fitted = fit_rows(job.train.weighted(weight), own, work=replace(job.work, reporter=Silent()))
+        rows, work = job.train.weighted(weight), replace(job.work, reporter=Silent())
+        fitted = fit_rows(rows, own, work=work, chains=False)  # of which the parameters are taken, and nothing else
     except Interrupted as error:
         raise Interrupted(f"stopped{error.message[error.message.rindex(' by ') :]}", error.exit_code) from None
     return {name: value.detach().cpu().clone() for name, value in fitted.model.state_dict().items()}

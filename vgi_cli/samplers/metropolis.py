@@ -201,11 +201,11 @@ class MetropolisImputer(PackedImputer):
         record, whole = Record(pack.missing), pack.x.new_zeros(2, 2 * len(true))
         self._moves = None if self._together is None else self._together.moves(true.device)
         self._outside = self._outside.to(true.device)
-        outside = self._outside.clone()
+        outside, given = self._outside.clone(), self._given(pack)
         try:
             for number in itertools.count():
                 span = _Span(number * one, (number + 1) * one, one)
-                x, log_p = self._rounds(pack, log_p, (record, whole), sides, span, (0.0, 0.0))
+                x, log_p = self._rounds(pack, log_p, (record, whole), sides, span, (0.0, 0.0), given)
                 pack = pack._replace(x=x)
                 yield float((x[: len(true)] != x[len(true) :]).any(1).double().mean())
         finally:
@@ -275,11 +275,16 @@ class MetropolisImputer(PackedImputer):
                 box,
                 _Span(*(padded(values[index]) for values in span)),
                 part,
+                self._given(pack),
             )
             state.x[index] = x[: pack.real]
             state.log_p[index] = log_p[: pack.real]
             state.record.counts[:, index] = record.counts[:, : pack.real]
             state.whole[:, index] = moves[:, : pack.real]
+
+    def _given(self, pack: Pack) -> Given | None:
+        """What the moves of whole rows need of the observed cells of a pack; None where there are no such moves."""
+        return None if self._moves is None else self._moves.given(pack.x, pack.missing, pack.row)
 
     def _rounds(
         self,
@@ -289,15 +294,16 @@ class MetropolisImputer(PackedImputer):
         box: Tensor,
         span: _Span,
         part: tuple[float, float],
+        given: Given | None,
     ) -> tuple[Tensor, Tensor]:
         """States [PACK, D] and log densities [PACK] of the chains of one pack after their rounds; records: of cells,
-        and of whole rows [2, PACK]; `part`: the share of the work that was done before, and the one that this is."""
+        and of whole rows [2, PACK]; `part`: the share of the work that was done before, and the one that this is;
+        given: see `_given`."""
         x, missing = pack.x, pack.missing
         record, whole = records
         allowed = self._q.blocks(missing)
         steps = min(int(span.cells.max()), allowed.shape[1])
         first = self._q.members[:, 0]
-        given = None if self._moves is None else self._moves.given(x, missing, pack.row)
         least, most = int(span.begin[: pack.real].min()), int(span.end.max())
         for number in range(least, most):
             self.watch(part[0] + part[1] * (number - least) / (most - least))
