@@ -54,7 +54,7 @@ def _to_logits(shares, below, own, before, share, to_before, to_own):
     return (below * to_before[None, :] - mean[None, :]) * shares + tl.where(own, to_share[None, :], 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count", "columns", "each"])  # one kernel for tables and batches of every size
 def _splines(
     x_at,
     logits_at,
@@ -183,7 +183,7 @@ def _splines(
         tl.store(out + 2 * bins * count, to_slopes, mask=there & (bin < bins - 1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _keep(mask_at, seed_at, count, threshold, scale, units: tl.constexpr):
     """As `kernels.keep`."""
     unit = tl.program_id(0).to(tl.int64) * units + tl.arange(0, units)
