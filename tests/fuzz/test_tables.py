@@ -172,6 +172,11 @@ def test_a_quote_within_a_cell_is_a_part_of_it() -> None:
     assert read_and_fill(csv_case(31024791), 31024791) == "done"
 
 
+def test_a_fill_that_is_written_as_a_code_for_missing_is_moved() -> None:
+    """`--na-values 0`, and fills at an observed 5e-324 in a column that is otherwise rounded to four decimals."""
+    assert read_and_fill(parquet_case(3295), 3295) == "done"
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_blocks_may_begin_with_a_blank_line_where_the_header_ends_in_cr(blocks: int) -> None:
     """CR and LF are two line ends there, not one; a blank line is a row of a table of one column."""

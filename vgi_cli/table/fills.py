@@ -109,7 +109,7 @@ def forget_unseen(table: Table, schema: Schema) -> None:
 
 def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
     """Move fills that would read as missing, because the user gave their text as a token for that, to a near one (see
-    ModelledColumn.beside); how many, by column. `draws` [m, N, columns], as the columns can hold them, are changed."""
+    ModelledColumn.beside); how many, by column. `draws` [m, N, columns] are changed."""
     moved: dict[str, int] = {}
     for d, column in enumerate(schema.encoded):
         if not (tokens := table.tokens(column.name)):
@@ -117,6 +117,8 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
         rows = np.flatnonzero(table.missing(column.name))
         fills = draws[:, rows, d]
         refused = partial(_is_token, tokens, column, table.precision(column.name))
+        written = column.snap(fills)  # which moves a value that is on no lattice, such as the end of a gap
+        fills = np.where(refused(written), written, fills)
         coded = refused(fills)
         if coded.any():
             moved[column.name] = int(coded.sum())
