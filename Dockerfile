@@ -43,7 +43,11 @@ WORKDIR /data
 ENTRYPOINT ["vgi"]
 CMD ["--help"]
 
+# Triton, which compiles the splines of flows for the GPU at hand, calls a C compiler when they are first needed.
 FROM runtime AS gpu
+USER root
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+USER vgi
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 RUN ["python", "-c", "import sys, torch; torch.version.cuda or sys.exit('target gpu: this torch is built for the CPU only')"]
 
