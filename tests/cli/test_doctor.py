@@ -16,6 +16,7 @@ import torch
 from tests.program import Vgi
 from tests.schemas import checked
 from vgi_cli.machine import doctor
+from vgi_cli.maths import compiled
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 
@@ -132,6 +133,18 @@ def test_gpus_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[1] == doctor.Device("cuda:0", True, "H, CUDA 13.0", (5, 9))
     assert found[2] == doctor.Device("cuda:1", False, "it fails at a small product: no kernel image is available")
     assert not found[3].usable
+
+
+def test_on_a_gpu_the_kernels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_resolved", lambda device, problems: "cuda:0")
+    monkeypatch.setattr(doctor, "triton_version", lambda: "3.6.0")
+    for found, usable, line in (
+        (compiled.OnGpu(object()), True, "splines  by fused kernels: triton 3.6.0"),
+        (compiled.OnGpu(None, "triton cannot compile them: no compiler"), False, "splines  by torch: triton cannot"),
+    ):
+        monkeypatch.setattr(compiled, "on_gpu", lambda found=found: found)
+        findings = doctor.examine({}, None, {})
+        assert findings.values()["compiled_loops"]["usable"] is usable and line in findings.text()
 
 
 def test_a_torch_that_does_not_load_is_said(vgi: Vgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import vgi_cli
-from vgi_cli.fitting import chains
+from vgi_cli.fitting import chains, fit_rows
 from vgi_cli.machine.work import TimeLimit
 from vgi_cli.samplers import together
 
@@ -59,6 +59,22 @@ def test_more_holes_than_were_fitted_are_measured_anew(tmp_path: Path, monkeypat
     assert not asked
     run.impute(pd.DataFrame({"a": [0.1], "b": [None], "c": [None]}, dtype=float), m=1)
     assert asked == [2]
+
+
+def test_a_fit_says_where_it_could_be_faster_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_rows, "unfused", lambda device: f"no kernels on {device}")
+    said: list[str] = []
+    vgi_cli.fit(
+        table(tmp_path),
+        model="flow",
+        set=SMALL,
+        epochs=1,
+        threads=1,
+        device="cpu",
+        out=tmp_path / "run",
+        say=said.append,
+    )
+    assert "no kernels on cpu" in said
 
 
 def test_a_time_limit_that_is_over_ends_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

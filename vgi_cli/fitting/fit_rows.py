@@ -114,7 +114,7 @@ def fit_rows(
             problems are
     keep    where the fit is kept (in memory: no file is written)
     more    further files of the run
-    chains  whether the run keeps how its imputing chains move, which takes about as long as ten epochs of a flow
+    chains  whether the run keeps how its imputing chains move, which takes a flow as long as some epochs
 
     Raises UsageError for settings that cannot work with the rows, FitError when training fails, Interrupted after
     saving, TimeUp where the time limit is over before there is a model.

@@ -82,11 +82,13 @@ def _splines(
     column = i // each
     bin = tl.arange(0, padded)[:, None]
     there = (bin < bins) & real[None, :]
-    place = logits_at + bin * columns + column[None, :]
+    line = bin.to(tl.int64)  # a place may need more than 32 bits, an element does not
+    place = logits_at + line * columns + column[None, :]
     # a column of zeros where there is no element, so that its numbers are finite
     empty = tl.where((bin < bins) & ~real[None, :], 0.0, float("-inf"))
     share_w = _shares(tl.where(there, tl.load(place, mask=there, other=0.0), empty))
-    share_h = _shares(tl.where(there, tl.load(place + bins * columns, mask=there, other=0.0), empty))
+    heights = logits_at + (bins + line) * columns + column[None, :]
+    share_h = _shares(tl.where(there, tl.load(heights, mask=there, other=0.0), empty))
     x = tl.load(x_at + i, mask=real, other=0.0)
 
     span: tl.constexpr = 2 * bound * (1 - bins * SMALLEST)
@@ -103,7 +105,7 @@ def _splines(
     w, h = own_w * span + step, own_h * span + step
     start = number * step - bound
     x0, y0 = before_w * span + start, before_h * span + start
-    slope_at = logits_at + (2 * bins + index) * columns + column  # the logits of the two ends are 0
+    slope_at = logits_at + (2 * bins + index.to(tl.int64)) * columns + column  # the logits of the two ends are 0
     raw0 = tl.load(slope_at - columns, mask=real & (index > 0), other=0.0) + SHIFT
     raw1 = tl.load(slope_at, mask=real & (index < bins - 1), other=0.0) + SHIFT
     d0, u0 = _softplus(raw0)
@@ -173,14 +175,15 @@ def _splines(
         tl.store(grad_x_at + i, grad_x_out + (grad - grad * inside), mask=real)
         to_w = _to_logits(share_w, below, own, before_w, own_w, grad_x0 * -span, to_own_w)
         to_h = _to_logits(share_h, below, own, before_h, own_h, grad_y * span, to_own_h)
-        out = gradient_at + bin * count + i[None, :]
+        out = gradient_at + line * count + i[None, :]
+        further = count.to(tl.int64) * bins
         tl.store(out, to_w, mask=there)
-        tl.store(out + bins * count, to_h, mask=there)
+        tl.store(out + further, to_h, mask=there)
         # the derivative of softplus is a sigmoid
         to_0 = grad_0 * (tl.where(raw0 < 0, u0, 1.0) / (1 + u0))
         to_1 = grad_1 * (tl.where(raw1 < 0, u1, 1.0) / (1 + u1))
         to_slopes = tl.where(bin + 1 == index[None, :], to_0[None, :], tl.where(own, to_1[None, :], 0.0))
-        tl.store(out + 2 * bins * count, to_slopes, mask=there & (bin < bins - 1))
+        tl.store(out + 2 * further, to_slopes, mask=there & (bin < bins - 1))
 
 
 @triton.jit(do_not_specialize=["count"])
