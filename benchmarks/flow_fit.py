@@ -58,7 +58,8 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings of the fits")
     args = parser.parse_args()
     print(
-        "| table | rows | seed | held-out log-likelihood | median | CPU s | s | epochs |\n|---|--:|--:|--:|--:|--:|--:|"
+        "| table | rows | seed | held-out log-likelihood | median | CPU s | s | epochs |\n"
+        "|---|--:|--:|--:|--:|--:|--:|--:|"
     )
     for table in args.tables:
         frame = pd.read_parquet(args.data / f"{table}.parquet").select_dtypes("number").astype(float)

@@ -89,7 +89,8 @@ def kept_units(x: Tensor, seed: Tensor, threshold: int, scale: float) -> Tensor 
     if not _suits(x):
         return None
     if x.is_cuda:
-        return None if on_gpu().kernels is None else on_gpu().kernels.kept(x.shape, seed, threshold, scale)
+        kernels = on_gpu().kernels
+        return None if kernels is None else kernels.kept(x.shape, seed, threshold, scale)
     if (keep := kernel("keep")) is None:
         return None
     mask = x.new_empty(x.shape)

@@ -118,8 +118,9 @@ def avoid_codes(draws: Floats, table: Table, schema: Schema) -> dict[str, int]:
         fills = draws[:, rows, d]
         refused = partial(_is_token, tokens, column, table.precision(column.name))
         written = column.snap(fills)  # which moves a value that is on no lattice, such as the end of a gap
-        fills = np.where(refused(written), written, fills)
-        coded = refused(fills)
+        coded, unlike = refused(written), written != fills
+        fills = np.where(coded, written, fills)
+        coded[unlike] |= refused(fills[unlike])
         if coded.any():
             moved[column.name] = int(coded.sum())
             fills[coded] = column.beside(fills[coded], refused)
