@@ -97,10 +97,13 @@ BASELINES = {"sklearn": "iterative", "lightgbm": "boosted"}
 DRAWING = {"matplotlib": "vgi_cli.reports.drawing", "jinja2": "vgi_cli.reports.page"}
 """Packages of the extra `report`, which may be missing, and the one file that needs each; the command loads these when
 a page is wanted."""
-KERNELS = "vgi_cli.maths.kernels"
-"""The one file that imports numba, which may be missing; `maths/compiled.py` imports it when it is first needed."""
-GPU_KERNELS = "vgi_cli.maths.gpu_kernels"
-"""The same for triton."""
+KERNELS = {
+    "vgi_cli.maths.kernels": ("numba",),
+    "vgi_cli.maths.hole_kernels": ("numba", "llvmlite"),
+    "vgi_cli.maths.gpu_kernels": ("triton",),
+}
+"""The files that import packages which compile and may be missing; `maths/compiled.py` imports them when they are first
+needed."""
 BOARD = "vgi_cli.fitting.tensorboard"
 """The one file that imports what needs the package tensorboard, which may be missing, when a fit begins to log."""
 TREES = "vgi_cli.fitting.trees"
@@ -177,11 +180,13 @@ def _import_violations(module: str, part: str, found: list[Import]) -> Iterator[
             yield f"{module}:{item.line}: {top} outside {DRAWING[top]}"
         if item.name.startswith("vgi_cli.reports.page") and item.runs_on_import:
             yield f"{module}:{item.line}: {item.name} needs packages that may be missing: import it late"
-        for package, file in (("numba", KERNELS), ("triton", GPU_KERNELS)):
-            if top == package and module != file:
-                yield f"{module}:{item.line}: {package} outside {file}"
-            if item.name.startswith(file) and (module != "vgi_cli.maths.compiled" or item.runs_on_import):
-                yield f"{module}:{item.line}: {file} needs {package}: ask maths/compiled.py"
+        homes = [file for file, packages in KERNELS.items() if top in packages]
+        if homes and module not in homes:
+            yield f"{module}:{item.line}: {top} outside {', '.join(homes)}"
+        for file, packages in KERNELS.items():
+            late = module == "vgi_cli.maths.compiled" and not item.runs_on_import
+            if item.name.startswith(file) and not late and packages[0] not in KERNELS.get(module, ()):
+                yield f"{module}:{item.line}: {file} needs {packages[0]}: ask maths/compiled.py"
         board = top == "tensorboard" or item.name.startswith("torch.utils.tensorboard")
         if board and (module != BOARD or item.runs_on_import):
             yield f"{module}:{item.line}: {item.name} outside {BOARD}"
@@ -225,7 +230,9 @@ def _other_violations(module: str, part: str, tree: ast.Module) -> Iterator[str]
             yield f"{where}: the process is ended outside cli/"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             count = len(_parameters(node.args))
-            if count > MOST_PARAMETERS and module != GPU_KERNELS:  # a kernel takes each address by itself
+            if (
+                count > MOST_PARAMETERS and module != "vgi_cli.maths.gpu_kernels"
+            ):  # a kernel takes each address by itself
                 yield f"{where}: {node.name} has {count} parameters"
         if not isinstance(node, ast.Call):
             continue

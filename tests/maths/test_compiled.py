@@ -304,7 +304,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(
         return lambda function: function
 
     monkeypatch.setattr(kernels.numba, "njit", njit)
-    assert kernels._compile(len, None) is len and asked == [True, False]
+    assert kernels.compiled(len, None) is len and asked == [True, False]
 
 
 @pytest.mark.slow

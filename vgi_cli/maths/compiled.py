@@ -1,6 +1,6 @@
-"""The way from tensors to the compiled loops of `kernels.py` and, on a GPU, to the kernels of `gpu_kernels.py`. numba
-or triton is imported, and a loop or kernel is compiled or loaded from a cache, when the first spline or dropout of
-float32 numbers there is computed, and not before.
+"""The way from tensors to the compiled loops of `kernels.py` and `hole_kernels.py` and, on a GPU, to the kernels of
+`gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or loaded from a cache, when what it
+computes is first asked for, and not before.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ ROOM = 128 << 20
 
 
 @functools.cache
-def kernel(name: Literal["splines", "keep"]) -> Any:
-    """The loop of that name in `kernels.py`, compiled; None where nothing is (`fast.py`). UsageError where numba is
-    installed and does not load, such as beside a numpy that is too new for it; MemoryError where little is left."""
+def kernel(name: Literal["splines", "keep", "holes", "rows", "moments", "sums"]) -> Any:
+    """The loop of that name in `kernels.py` or `hole_kernels.py`, compiled; None where nothing is (`fast.py`).
+    UsageError where numba is installed and does not load, such as beside a numpy that is too new for it; MemoryError
+    where little is left."""
     if numba_version() is None:
         return None
     try:
@@ -30,11 +31,11 @@ def kernel(name: Literal["splines", "keep"]) -> Any:
     except OSError as error:
         raise MemoryError("loops cannot be compiled") from error
     try:
-        from vgi_cli.maths import kernels
+        from vgi_cli.maths import hole_kernels, kernels
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
+    return getattr(kernels if name in ("splines", "keep") else hole_kernels, f"compiled_{name}")()
 
 
 class OnGpu(NamedTuple):
@@ -81,6 +82,12 @@ def is_for(x: Tensor, parameters: Tensor) -> bool:
 def _suits(x: Tensor) -> bool:
     plain = x.dtype is torch.float32 and x.numel() > 0
     return plain and (x.is_cpu or x.is_cuda) and not torch.compiler.is_compiling()
+
+
+def suits_rows(x: Tensor, parameters: Tensor) -> bool:
+    """Whether there are compiled loops for incomplete rows x under Gaussians of these parameters (`holes.py`)."""
+    plain = all(values.dtype is torch.float64 and values.is_cpu for values in (x, parameters))
+    return plain and not torch.is_grad_enabled() and kernel("rows") is not None
 
 
 def kept_units(x: Tensor, seed: Tensor, threshold: int, scale: float) -> Tensor | None:

@@ -73,23 +73,23 @@ PEAK, PART_A, PART_B = 34 * TILE, 35 * TILE, 36 * TILE
 U_0, U_1, DEN, TOP = (n * TILE for n in range(37, 41))
 LINES = 41
 
-_compiled = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True, forceinline=True)
+inlined = numba.njit(error_model="numpy", fastmath={"contract", "nsz"}, nogil=True, forceinline=True)
 """Of the parts of a loop. They are inlined, all: of one that is called, the process that compiles has two copies, that
 of the loop and one on its own, takes another one than a process that loads the loop from the cache, and LLVM fuses
 their products and sums differently."""
 
 
-@_compiled
+@inlined
 def _bits(x: Any) -> Any:
     return np.float32(x).view(np.int32)
 
 
-@_compiled
+@inlined
 def _float(bits: Any) -> Any:
     return np.int32(bits).view(np.float32)
 
 
-@_compiled
+@inlined
 def _exp(x: Any) -> Any:
     """exp(x) for x <= 88, to 2 units in the last place."""
     x = LEAST_EXP if x < LEAST_EXP else x
@@ -101,7 +101,7 @@ def _exp(x: Any) -> Any:
     return ((q * r) * r + r + _1) * scale
 
 
-@_compiled
+@inlined
 def _log_near_1(f: Any, n: Any) -> Any:
     """log(1 + f) + n log(2) for 1 + f in sqrt(1/2) .. sqrt(2)."""
     q = ((((((L7 * f + L6) * f + L5) * f + L4) * f + L3) * f + L2) * f + L1) * f + L0
@@ -109,7 +109,7 @@ def _log_near_1(f: Any, n: Any) -> Any:
     return n * LN2_HIGH + (f + (ff * (f * q - HALF) + n * LN2_LOW))
 
 
-@_compiled
+@inlined
 def _log(x: Any) -> Any:
     """log(x) for x > 0, to 2 units in the last place; of less than the smallest normal number the log of that."""
     v = TINY if x < TINY else x
@@ -119,14 +119,14 @@ def _log(x: Any) -> Any:
     return value if v < INFINITY else v  # infinity and NaN stay
 
 
-@_compiled
+@inlined
 def _log_1_plus(u: Any) -> Any:
     """log(1 + u) for u in 0 .. 1, without loss where u is small: 1 + u is never formed."""
     low = u < ROOT_2_LESS_1
     return _log_near_1(u if low else HALF * u - HALF, _0 if low else _1)
 
 
-@_compiled
+@inlined
 def _exponentials(lines: Any, count: Any, total: Any, t: Any) -> None:
     """exp(line - the largest) of `count` lines [count, TILE], in place, and one over their sum into `total`: together
     they are the softmax."""
@@ -156,7 +156,7 @@ def _exponentials(lines: Any, count: Any, total: Any, t: Any) -> None:
         total[j] = _1 / (total[j] + share)
 
 
-@_compiled
+@inlined
 def _search(tile: Any, t: Any, bins: Any, bound: Any, span: Any) -> None:
     """The bin in which the element lies along axis a, with its shares, those before it and its slopes' logits. Shares
     are those of the tile, whose sum is not 1 but 1 / t[PART_A], 1 / t[PART_B]."""
@@ -201,7 +201,7 @@ def _search(tile: Any, t: Any, bins: Any, bound: Any, span: Any) -> None:
             t[COUNT + j] = number if below else count
 
 
-@_compiled
+@inlined
 def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
     """From the bin to the place in it, z, and its share of the bin's height."""
     step = _2 * bound * SMALLEST
@@ -259,7 +259,7 @@ def _evaluate(t: Any, bound: Any, span: Any, inverse: Any) -> None:
         t[INSIDE + j] = _1 if abs(t[X + j]) <= bound else _0
 
 
-@_compiled
+@inlined
 def _value(t: Any, inverse: Any) -> None:
     """The value and the log of the slope."""
     sign = -_1 if inverse else _1
@@ -275,7 +275,7 @@ def _value(t: Any, inverse: Any) -> None:
             t[Y + j] = (t[B0 + j] + t[SIZE_B + j] * t[RATIO + j]) + (t[X + j] - t[INNER + j])
 
 
-@_compiled
+@inlined
 def _derive(t: Any, span: Any, inverse: Any) -> None:
     """From the gradients in the value and in the log of the slope to those in the argument, in the shares before the
     bin and in it, and in the logits of its slopes. See the notes in `splines.py`."""
@@ -335,7 +335,7 @@ def _derive(t: Any, span: Any, inverse: Any) -> None:
         t[TO_1 + j] *= (u1 if t[RAW_1 + j] < _0 else _1) / (_1 + u1)
 
 
-@_compiled
+@inlined
 def _spread(grad: Any, t: Any, bins: Any, add: Any) -> None:
     """The gradient in the shares of both axes and in the slopes into grad [3 bins - 1, TILE], or added to it."""
     for i in range(bins):
@@ -356,7 +356,7 @@ def _spread(grad: Any, t: Any, bins: Any, add: Any) -> None:
             line[j] = (old if add else _0) + (to_0 if number + _1 == count else to_1)
 
 
-@_compiled
+@inlined
 def _to_logits(grad: Any, shares: Any, count: Any, part: Any, t: Any) -> None:
     """Gradient in shares to that in logits: d share_i / d logit_j = share_i (1[i = j] - share_j). The shares are
     those of `shares` [count, TILE] times `part`."""
@@ -374,7 +374,7 @@ def _to_logits(grad: Any, shares: Any, count: Any, part: Any, t: Any) -> None:
             line[j] = (line[j] - t[MEAN + j]) * (share[j] * part[j])
 
 
-@_compiled
+@inlined
 def _fill(line: Any, source: Any) -> None:
     """The numbers of the source, at most a tile, then zeros."""
     for j in range(len(source)):
@@ -383,13 +383,13 @@ def _fill(line: Any, source: Any) -> None:
         line[j] = _0
 
 
-@_compiled
+@inlined
 def _copy(to: Any, line: Any) -> None:
     for j in range(len(to)):
         to[j] = line[j]
 
 
-@_compiled
+@inlined
 def _line(p: Any, bins: Any, inverse: Any) -> Any:
     """Line of the tile that has parameter p: the searched axis first, of the inverse the heights."""
     if inverse and p < 2 * bins:
@@ -397,7 +397,7 @@ def _line(p: Any, bins: Any, inverse: Any) -> Any:
     return p
 
 
-@_compiled
+@inlined
 def _load(tile: Any, logits: Any, at: Any, bins: Any, inverse: Any) -> None:
     """Logits into the tile [3 bins + 1, TILE]: first the axis that is searched, then the other one, then the slopes
     between those of the two ends, which are 0.
@@ -420,7 +420,7 @@ def _load(tile: Any, logits: Any, at: Any, bins: Any, inverse: Any) -> None:
         right[j] = _0
 
 
-@_compiled
+@inlined
 def _sum(line: Any) -> Any:
     """The sum of a tile, which is overwritten: halves are added until one number is left. The order is written out, not
     left to the compiler, which would choose another one for a loop that is inlined than for one that is called."""
@@ -436,7 +436,7 @@ def _sum(line: Any) -> Any:
     return total
 
 
-@_compiled
+@inlined
 def _unload(grad: Any, grad_logits: Any, at: Any, bins: Any, inverse: Any) -> None:
     """The gradient [3 bins - 1, TILE] into where `_load` has the logits from; where there is one number for the whole
     tile, the sum."""
@@ -525,7 +525,7 @@ def keep(address: Any, count: Any, seed: Any, threshold: Any, scale: Any) -> Non
         mask[unit] = scale if _mix64(unit ^ seed) >= threshold else _0
 
 
-@_compiled
+@inlined
 def _mix64(z: Any) -> Any:
     """The finaliser of SplitMix64 on an int64, as `noise.mix64`."""
     u = np.uint64(z) + GOLDEN
@@ -539,17 +539,17 @@ _SIZE = types.int64
 
 def compiled_splines() -> Any:
     """`splines`, compiled."""
-    return _compile(
+    return compiled(
         splines, types.void(types.UniTuple(_SIZE, 8), types.UniTuple(_SIZE, 4), types.float32, types.boolean)
     )
 
 
 def compiled_keep() -> Any:
     """`keep`, compiled."""
-    return _compile(keep, types.void(*[_SIZE] * 4, types.float32))
+    return compiled(keep, types.void(*[_SIZE] * 4, types.float32))
 
 
-def _compile(function: Callable[..., Any], signature: Any) -> Any:
+def compiled(function: Callable[..., Any], signature: Any) -> Any:
     """Compiled, or from numba's cache on disk where there is a place for one."""
     options = {"error_model": "numpy", "fastmath": {"contract", "nsz"}, "nogil": True}
     try:

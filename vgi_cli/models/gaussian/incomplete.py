@@ -19,17 +19,19 @@ class Incomplete:
     x         [R, D]; missing cells are ignored
     patterns  of the holes
     again     whether they are looked at more than once, without gradients
+    summed    whether all that is asked is their densities and sums over them, without gradients, as in a step of EM:
+              then compiled loops may look at them
     """
 
-    def __init__(self, x: Tensor, patterns: Patterns, *, again: bool = False) -> None:
-        self.x, self.patterns, self.again = x, patterns, again
+    def __init__(self, x: Tensor, patterns: Patterns, *, again: bool = False, summed: bool = False) -> None:
+        self.x, self.patterns, self.again, self.summed = x, patterns, again, summed
         self._of_rows: dict[str, Any] | None = {} if again else None
         self._of_holes: dict[str, Any] | None = {} if again else None
 
     def moved(self, x: Tensor) -> Incomplete:
         """Other rows [R, D] with the same holes, which are looked at once: what is made of the holes alone they have in
         common."""
-        rows = Incomplete(x, self.patterns)
+        rows = Incomplete(x, self.patterns, summed=self.summed)
         rows._of_holes = self._of_holes
         return rows
 

@@ -78,7 +78,7 @@ class Mixed(Gaussians):
     def numbers_of(self, rows: Incomplete) -> Incomplete:
         """The continuous dimensions of rows."""
         holes = merged(rows.patterns.missing[:, self.continuous], rows.patterns.of_row)
-        return Incomplete(rows.x[:, self.continuous], holes, again=rows.again)
+        return Incomplete(rows.x[:, self.continuous], holes, again=rows.again, summed=rows.summed)
 
     def observed_levels(self, rows: Incomplete) -> Tensor:
         """The discrete dimensions of rows, as numbers of levels [R, n] (int64), -1 where they are missing."""

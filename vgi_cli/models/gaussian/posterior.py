@@ -36,7 +36,7 @@ from torch import Tensor
 
 from vgi_cli.maths.wishart import inverse_wishart, log_integral, wishart
 from vgi_cli.models.gaussian.family import EmTable
-from vgi_cli.models.gaussian.full import FullGaussians
+from vgi_cli.models.gaussian.full import FullGaussians, FullObserved
 from vgi_cli.models.gaussian.mixture import GaussianMixture
 from vgi_cli.models.gaussian.widened import ROWS, Widened
 
@@ -141,8 +141,9 @@ class MixturePosterior:
         self._set(parameters)
         table = self._table
         x, label = torch.empty_like(table.x), torch.empty(len(table.x), dtype=torch.int64)
-        for rows, some in table.pieces(self._all.footprint()):
+        for rows, some in table.pieces(self._all.footprint(), draws=True):
             observed = self._all.observe(some)
+            assert isinstance(observed, FullObserved)  # draws are asked for
             label[rows] = _pick(observed.log_prob + parameters.log_weights, rng)
             noise = torch.from_numpy(rng.standard_normal(tuple(table.x[rows].shape)))
             x[rows] = observed.draw_own(label[rows], noise)

@@ -118,7 +118,7 @@ class Shifted(Mixed):
         full[:, places] = self.combinations[place]
         numbers = self.numbers_of(rows)
         holes = Patterns(numbers.patterns.missing, numbers.patterns.of_row[of_row])
-        numbers = Incomplete(numbers.x[of_row], holes, again=rows.again)
+        numbers = Incomplete(numbers.x[of_row], holes, again=rows.again, summed=rows.summed)
         return _Expanded(agrees, of_row, place, numbers, self.distinct(full))
 
     def agreeing(self, levels: Tensor) -> Tensor:

@@ -1,0 +1,187 @@
+"""Compiled loops over incomplete rows under Gaussians against the same in torch, which its own tests hold to closed
+forms."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from vgi_cli.maths import compiled, holes
+from vgi_cli.maths.gaussian import patterns_of
+from vgi_cli.models.gaussian.full import COMPILED, FullGaussians, FullObserved, SummedObserved
+from vgi_cli.models.gaussian.incomplete import Incomplete
+
+pytestmark = pytest.mark.skipif(compiled.kernel("rows") is None, reason="compiled loops are turned off, or missing")
+
+SHAPES = [  # rows, columns, components, share of holes
+    (400, 1, 1, 0.5),
+    (300, 2, 3, 0.3),
+    (200, 6, 8, 0.3),
+    (300, 9, 20, 0.5),
+    (90, 30, 3, 0.8),
+    (40, 40, 9, 0.5),
+    (300, 5, 7, 0.0),
+    (300, 5, 7, 1.0),
+]
+
+
+def gaussians(D: int, K: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Means [K, D] and lower factors [K, D, D] of covariances."""
+    generator = torch.Generator().manual_seed(seed)
+    root = torch.randn(K, D, 2 * D, dtype=torch.float64, generator=generator)
+    mean = torch.randn(K, D, dtype=torch.float64, generator=generator)
+    return mean, torch.linalg.cholesky(root @ root.mT / (2 * D))
+
+
+def rows_of(R: int, D: int, share: float, seed: int = 1, **how: bool) -> Incomplete:
+    generator = torch.Generator().manual_seed(seed)
+    missing = torch.rand(R, D, generator=generator) < share
+    x = torch.where(missing, 0.0, torch.randn(R, D, dtype=torch.float64, generator=generator))
+    return Incomplete(x, patterns_of(missing), **how)
+
+
+def weights_of(R: int, K: int) -> Tensor:
+    return torch.softmax(torch.randn(R, K, dtype=torch.float64, generator=torch.Generator().manual_seed(2)), -1)
+
+
+def both(R: int, D: int, K: int, share: float) -> tuple[FullObserved, SummedObserved]:
+    mean, factor = gaussians(D, K)
+    rows = rows_of(R, D, share)
+    return FullObserved(mean, factor, rows, False), SummedObserved(mean, factor, rows, False)
+
+
+def close(got: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(got, wanted, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_densities_means_and_sums_are_those_of_torch(shape: tuple[int, int, int, float]) -> None:
+    R, _, K, _ = shape
+    by_torch, by_loops = both(*shape)
+    close(by_loops.log_prob, by_torch.log_prob)
+    for k in {0, K - 1}:
+        close(by_loops.mean(k), by_torch.mean(k))
+    weights = weights_of(R, K)
+    for got, wanted in zip(by_loops.statistics(weights), by_torch.statistics(weights), strict=True):
+        close(got, wanted)
+    place = torch.arange(R) % 3
+    close(by_loops.shift_statistics(weights, place, 4), by_torch.shift_statistics(weights, place, 4))
+
+
+def test_a_draw_is_that_of_torch() -> None:
+    by_torch, by_loops = both(300, 4, 3, 0.4)
+    noise = torch.randn(300, 4, dtype=torch.float64)
+    assert torch.equal(by_loops.draw(1, noise, noise[:, :0]), by_torch.draw(1, noise, noise[:, :0]))
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_determinants_of_any_size_are_right(scale: float) -> None:
+    """30 pivots of 1e120 would be infinite as a product."""
+    mean, factor = gaussians(30, 2)
+    rows = rows_of(150, 30, 0.9)
+    rows = Incomplete(rows.x * scale, rows.patterns)
+    by_torch, by_loops = (kind(mean * scale, factor * scale, rows, False) for kind in (FullObserved, SummedObserved))
+    close(by_loops.log_prob, by_torch.log_prob)
+
+
+def test_columns_that_all_but_determine_each_other_lose_no_more_digits_than_by_torch() -> None:
+    generator = torch.Generator().manual_seed(3)
+    root = torch.randn(3, 8, 2, dtype=torch.float64, generator=generator)
+    covariance = root @ root.mT + 1e-7 * torch.eye(8, dtype=torch.float64)
+    factor, mean = torch.linalg.cholesky(covariance), torch.zeros(3, 8, dtype=torch.float64)
+    rows = rows_of(200, 8, 0.5)
+    some = torch.randn(200, 2, dtype=torch.float64, generator=generator) @ root[0].mT
+    rows = Incomplete(torch.where(rows.patterns.missing[rows.patterns.of_row], 0.0, some), rows.patterns)
+    by_loops, by_torch = (kind(mean, factor, rows, False) for kind in (SummedObserved, FullObserved))
+    observed = ~rows.patterns.missing[rows.patterns.of_row]
+    for r in range(0, 200, 17):
+        o = observed[r]
+        if not o.any():
+            continue
+        law = torch.distributions.MultivariateNormal(mean[0, o], covariance[0][o][:, o])
+        truth = law.log_prob(some[r, o])
+        for seen in (by_loops, by_torch):
+            assert seen.log_prob[r, 0].item() == pytest.approx(truth.item(), rel=1e-6, abs=1e-6)
+
+
+def test_what_is_not_positive_definite_is_an_error() -> None:
+    precision = torch.eye(3, dtype=torch.float64).expand(2, 3, 3).clone()
+    precision[1, 2, 2] = -1.0
+    some = holes.holes_of(torch.tensor([[False, True, False], [True, False, True]]))
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
+        holes.hole_triangles(holes.in_lanes(precision), some)
+    precision[1, 2, 2] = torch.nan
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
+        holes.hole_triangles(holes.in_lanes(precision), some)
+    precision[1, 2, 2] = 1.0
+    triangles = holes.hole_triangles(holes.in_lanes(precision), some)
+    assert torch.equal(triangles.packed[:, :2], torch.tensor([[1.0], [1.0], [0.0], [1.0]]).double().expand(4, 2))
+    assert torch.equal(triangles.logdet[:, :2], torch.zeros(2, 2, dtype=torch.float64))
+
+
+def test_a_row_has_the_bits_that_it_has_alone() -> None:
+    mean, factor = gaussians(7, 11)
+    rows = rows_of(64, 7, 0.5)
+    whole = SummedObserved(mean, factor, rows, False)
+    for r in range(0, 64, 5):
+        alone = Incomplete(rows.x[[r]], patterns_of(rows.patterns.missing[rows.patterns.of_row[[r]]]))
+        assert torch.equal(SummedObserved(mean, factor, alone, False).log_prob[0], whole.log_prob[r])
+    few = SummedObserved(mean[:3], factor[:3], rows, False)
+    assert torch.equal(few.log_prob, whole.log_prob[:, :3])
+
+
+def test_triangles_are_kept_until_the_covariances_change() -> None:
+    mean, factor = gaussians(5, 2)
+    rows = rows_of(300, 5, 0.4, again=True, summed=True)
+    first, again = (SummedObserved(mean, factor, rows, True) for _ in range(2))
+    assert again.triangles is first.triangles
+    other = SummedObserved(mean, 2 * factor, rows, True)
+    assert other.triangles is not first.triangles
+    close(other.log_prob, FullObserved(mean, 2 * factor, rows, False).log_prob)
+    assert SummedObserved(mean, factor, rows, False).triangles is not first.triangles
+
+
+def test_they_are_used_for_sums_over_many_rows_on_a_cpu_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FullGaussians(2, 4).double()
+    many, few = (rows_of(R, 4, 0.4, summed=True) for R in (COMPILED // 2, COMPILED // 2 - 1))
+    with torch.no_grad():
+        assert type(model.observe(many)) is SummedObserved
+        assert type(model.observe(few)) is FullObserved
+        assert type(model.observe(rows_of(COMPILED, 4, 0.4))) is FullObserved  # of which more may be asked
+        assert type(model.float().observe(many)) is FullObserved
+    assert type(model.double().observe(many)) is FullObserved
+    with torch.no_grad():
+        monkeypatch.setattr(compiled, "kernel", lambda name: None)
+        assert type(model.observe(many)) is FullObserved
+
+
+def test_both_know_how_many_components_go_together() -> None:
+    from vgi_cli.maths import hole_kernels
+
+    assert hole_kernels.LANES == holes.LANES
+    assert [holes.filled(K) for K in (1, 8, 9)] == [8, 8, 16]
+
+
+@pytest.mark.slow
+def test_who_compiles_has_the_bits_of_those_who_load(tmp_path: Path) -> None:
+    code = """
+import sys, torch
+from tests.maths.test_holes import both, weights_of
+_, seen = both(300, 9, 12, 0.5)
+for part in (seen.log_prob, *seen.statistics(weights_of(300, 12))):
+    sys.stdout.write(str(part.contiguous().view(torch.int64).sum().item()) + " ")
+"""
+    environment: dict[str, Any] = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    printed = [
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert printed[0] == printed[1] and printed[0]
+    assert any(tmp_path.rglob("*.nbi"))

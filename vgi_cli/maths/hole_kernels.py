@@ -1,0 +1,413 @@
+"""Loops that numba compiles, for float64 on a CPU: incomplete rows under K Gaussians, as the steps of EM see them
+(`gaussian.py` says what is computed). Importing this file needs numba; `compiled.py` asks for the loops.
+
+In torch every row with holes of its own is K systems of a few equations, each a call of LAPACK, whose results are set
+into matrices of zeros and read again by several passes. Here a row is looked at by LANES components at a time, which
+take the same steps: a value is a vector of LANES numbers, one of each component, from the first load to the last store.
+So the numbers of the components lie next to each other: an array [n, K] has as many columns as fill whole vectors, and
+what the last ones hold is never read. Vectors are a type of their own here, for numba leaves it to LLVM to find them,
+which it does in loops that are simpler than these.
+
+The covariance of a row's missing cells, the inverse of a block of the precision, comes by the sweep operator (Goodnight
+1979): as many steps as there are holes, each of which updates a triangle in place; its pivots are those of a Cholesky
+factorisation. What a row and a component come to depends on no other row and component; sums go over the rows in their
+order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+from vgi_cli.maths.kernels import compiled, inlined
+
+LANES = 8
+"""Components that are looked at together: as many numbers as the widest vectors have."""
+ROW = 8 * LANES
+"""Bytes of a vector."""
+
+LN_2 = math.log(2.0)
+LOG_2PI = math.log(2.0 * math.pi)
+
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_BITS = ir.VectorType(ir.IntType(64), LANES)
+_FUSED = ("contract",)
+
+
+class _Vector(types.Type):  # type: ignore[misc]  # numba is not typed
+    """LANES numbers of float64."""
+
+    def __init__(self) -> None:
+        super().__init__(name=f"{LANES} x float64")
+
+
+_vector = _Vector()
+
+
+@register_model(_Vector)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _bits(number: int) -> Any:
+    return ir.Constant(_BITS, [number] * LANES)
+
+
+def _numbers(number: float) -> Any:
+    return ir.Constant(_VECTOR, [number] * LANES)
+
+
+@intrinsic
+def _load(typing: Any, address: Any) -> Any:
+    """The vector at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _VECTOR.as_pointer()), align=8)
+
+    return _vector(types.int64), generate
+
+
+@intrinsic
+def _store(typing: Any, address: Any, value: Any) -> Any:
+    """A vector to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, _vector), generate
+
+
+@intrinsic
+def _number(typing: Any, address: Any) -> Any:
+    """The float64 at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.DoubleType().as_pointer()), align=8)
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def _set_number(typing: Any, address: Any, value: Any) -> Any:
+    """A float64 to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.DoubleType().as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64), generate
+
+
+@intrinsic
+def _integer(typing: Any, address: Any) -> Any:
+    """The int64 at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _all(typing: Any, number: Any) -> Any:
+    """A vector of one number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), arguments[0], ir.IntType(32)(0))
+        places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), places)
+
+    return _vector(types.float64), generate
+
+
+@intrinsic
+def _plus_product(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """a + b c, in one rounding where the processor can."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(arguments[0], builder.fmul(*arguments[1:], flags=_FUSED), flags=_FUSED)
+
+    return _vector(_vector, _vector, _vector), generate
+
+
+@intrinsic
+def _less_product(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """a - b c, in one rounding where the processor can."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fsub(arguments[0], builder.fmul(*arguments[1:], flags=_FUSED), flags=_FUSED)
+
+    return _vector(_vector, _vector, _vector), generate
+
+
+@intrinsic
+def _plus(typing: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(*arguments)
+
+    return _vector(_vector, _vector), generate
+
+
+@intrinsic
+def _less(typing: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fsub(*arguments)
+
+    return _vector(_vector, _vector), generate
+
+
+@intrinsic
+def _times(typing: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fmul(*arguments)
+
+    return _vector(_vector, _vector), generate
+
+
+@intrinsic
+def _inverse(typing: Any, a: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fdiv(_numbers(1.0), arguments[0])
+
+    return _vector(_vector), generate
+
+
+@intrinsic
+def _positive(typing: Any, a: Any) -> Any:
+    """Whether all numbers are finite and above 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        above = builder.fcmp_ordered(">", arguments[0], _numbers(0.0))
+        finite = builder.fcmp_ordered("<", arguments[0], _numbers(math.inf))
+        every = builder.bitcast(builder.and_(above, finite), ir.IntType(LANES))
+        return builder.icmp_unsigned("==", every, ir.IntType(LANES)(2**LANES - 1))
+
+    return types.boolean(_vector), generate
+
+
+@intrinsic
+def _mantissa(typing: Any, a: Any) -> Any:
+    """The numbers, above 0, with the exponent of 1: in 1 .. 2."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits = builder.and_(builder.bitcast(arguments[0], _BITS), _bits(2**52 - 1))
+        return builder.bitcast(builder.or_(bits, _bits(1023 << 52)), _VECTOR)
+
+    return _vector(_vector), generate
+
+
+@intrinsic
+def _exponent(typing: Any, a: Any) -> Any:
+    """Their exponents, as numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        raised = builder.lshr(builder.bitcast(arguments[0], _BITS), _bits(52))  # the low bits of 2^52 + it
+        number = builder.bitcast(builder.or_(raised, _bits((1023 + 52) << 52)), _VECTOR)
+        return builder.fsub(number, _numbers(2.0**52 + 1023))
+
+    return _vector(_vector), generate
+
+
+@inlined
+def _triangle(i: Any) -> Any:
+    """How many cells of a lower triangle lie before row i."""
+    return i * (i + 1) // 2
+
+
+@inlined
+def _sweep(a: Any, c: Any, m: Any, logdet: Any) -> Any:
+    """A positive definite matrix of m rows, of which the lower triangle lies at `a`, becomes its inverse with the
+    opposite sign; the logarithm of its determinant into `logdet`. `c` has room for m vectors. False where the matrix is
+    not positive definite."""
+    product, exponent = _all(1.0), _all(0.0)
+    for t in range(m):
+        row = a + _triangle(t) * ROW
+        pivot = _load(row + t * ROW)
+        if not _positive(pivot):
+            return False
+        product = _times(product, _mantissa(pivot))
+        exponent = _plus(exponent, _exponent(pivot))
+        inverse = _inverse(pivot)
+        for j in range(t):
+            _store(c + j * ROW, _load(row + j * ROW))
+        _store(c + t * ROW, _all(0.0))  # the row and the column of the pivot are left as they are
+        for j in range(t + 1, m):
+            _store(c + j * ROW, _load(a + (_triangle(j) + t) * ROW))
+        for i in range(m):
+            factor = _times(_load(c + i * ROW), inverse)
+            line = a + _triangle(i) * ROW
+            for j in range(i + 1):
+                _store(line + j * ROW, _less_product(_load(line + j * ROW), factor, _load(c + j * ROW)))
+        for j in range(t):
+            _store(row + j * ROW, _times(_load(c + j * ROW), inverse))
+        _store(row + t * ROW, _less(_all(0.0), inverse))
+        for j in range(t + 1, m):
+            _store(a + (_triangle(j) + t) * ROW, _times(_load(c + j * ROW), inverse))
+    _store(logdet, product)
+    _store(c, exponent)
+    for k in range(LANES):
+        at = logdet + 8 * k
+        _set_number(at, math.log(_number(at)) + LN_2 * _number(c + 8 * k))
+    return True
+
+
+def holes(addresses: Any, sizes: Any) -> Any:
+    """The covariances of missing cells given the observed ones; False where a matrix is not positive definite.
+
+    addresses  of contiguous memory, read: precisions [D, D, K]; of each pattern its columns [U, D], first those with
+               holes, in order, then the others; its number of holes [U]; where its triangle begins [U], in rows of
+               `packed`. Written: packed [.., K], the lower triangles of the covariances; logdet [U, K], of the
+               precision of the missing cells
+    sizes      U, D, K, a multiple of LANES
+    """
+    precision, columns, counts, starts, packed, logdets = addresses
+    U, D, K = sizes
+    room = np.empty((D * (D + 1) // 2 + D) * LANES, np.float64)
+    a = room.ctypes.data
+    c = a + _triangle(D) * ROW
+    for first in range(0, K, LANES):
+        for u in range(U):
+            m, own = _integer(counts + 8 * u), columns + 8 * D * u
+            for i in range(m):
+                line, row = a + _triangle(i) * ROW, precision + 8 * (_integer(own + 8 * i) * D * K + first)
+                for j in range(i + 1):
+                    _store(line + j * ROW, _load(row + 8 * K * _integer(own + 8 * j)))
+            if not _sweep(a, c, m, logdets + 8 * (u * K + first)):
+                return False
+            out = packed + 8 * (_integer(starts + 8 * u) * K + first)
+            for i in range(_triangle(m)):
+                _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
+    return True
+
+
+def rows(addresses: Any, sizes: Any) -> None:
+    """Rows through their holes.
+
+    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], means [D, K], logdet [K] of the
+               covariances, and all of `holes`. Written: delta [R, D, K], the row less the mean, of a missing cell its
+               conditional mean less the mean; log_prob [R, K], of the observed cells
+    sizes      R, D, K
+    """
+    x, of_row, means, covariances, precision, columns, counts, starts, packed, logdets, delta, log_prob = addresses
+    R, D, K = sizes
+    room = np.empty(D * LANES, np.float64)
+    pull = room.ctypes.data
+    for first in range(0, K, LANES):
+        for r in range(R):
+            u = _integer(of_row + 8 * r)
+            m, own = _integer(counts + 8 * u), columns + 8 * D * u
+            out = delta + 8 * (r * D * K + first)
+            for i in range(m, D):
+                d = _integer(own + 8 * i)
+                value = _less(_all(_number(x + 8 * (r * D + d))), _load(means + 8 * (d * K + first)))
+                _store(out + 8 * K * d, value)
+            square = _all(0.0)
+            for i in range(D):
+                d = _integer(own + 8 * i)
+                row, total = precision + 8 * (d * D * K + first), _all(0.0)
+                for j in range(m, D):
+                    at = 8 * K * _integer(own + 8 * j)
+                    total = _plus_product(total, _load(row + at), _load(out + at))
+                if i < m:
+                    _store(pull + i * ROW, total)
+                else:
+                    square = _plus_product(square, total, _load(out + 8 * K * d))
+            block = packed + 8 * (_integer(starts + 8 * u) * K + first)
+            for i in range(m):
+                total, line = _all(0.0), block + 8 * K * _triangle(i)
+                for j in range(i):
+                    total = _plus_product(total, _load(line + 8 * K * j), _load(pull + j * ROW))
+                for j in range(i, m):
+                    total = _plus_product(total, _load(block + 8 * K * (_triangle(j) + i)), _load(pull + j * ROW))
+                square = _less_product(square, total, _load(pull + i * ROW))
+                _store(out + 8 * K * _integer(own + 8 * i), _less(_all(0.0), total))
+            square = _plus(square, _load(covariances + 8 * first))
+            if m:
+                square = _plus(square, _load(logdets + 8 * (u * K + first)))
+            square = _plus(square, _all((D - m) * LOG_2PI))
+            _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
+
+
+def moments(addresses: Any, sizes: Any) -> None:
+    """Expected sums over rows.
+
+    addresses  of contiguous memory, read: delta of `rows`, weights [R, K], the pattern of each row [R], its columns,
+               numbers of holes, starts and `packed` of `holes`. Added to: by pattern [U, K] the weights; first [D, K];
+               second [D, D, K], of which the lower triangles alone
+    sizes      R, U, D, K
+    """
+    delta, weights, of_row, columns, counts, starts, packed, by_pattern, total, second = addresses
+    R, U, D, K = sizes
+    for first in range(0, K, LANES):
+        for r in range(R):
+            weight = _load(weights + 8 * (r * K + first))
+            at = by_pattern + 8 * (_integer(of_row + 8 * r) * K + first)
+            _store(at, _plus(_load(at), weight))
+            row = delta + 8 * (r * D * K + first)
+            for d in range(D):
+                weighted = _times(weight, _load(row + 8 * K * d))
+                at = total + 8 * (d * K + first)
+                _store(at, _plus(_load(at), weighted))
+                line = second + 8 * (d * D * K + first)
+                for e in range(d + 1):
+                    at = line + 8 * K * e
+                    _store(at, _plus_product(_load(at), weighted, _load(row + 8 * K * e)))
+        for u in range(U):
+            weight = _load(by_pattern + 8 * (u * K + first))
+            own, block = columns + 8 * D * u, packed + 8 * (_integer(starts + 8 * u) * K + first)
+            for i in range(_integer(counts + 8 * u)):
+                line = second + 8 * (_integer(own + 8 * i) * D * K + first)
+                for j in range(i + 1):
+                    at = line + 8 * K * _integer(own + 8 * j)
+                    _store(at, _plus_product(_load(at), weight, _load(block + 8 * K * (_triangle(i) + j))))
+
+
+def sums(addresses: Any, sizes: Any) -> None:
+    """Weighted sums over the rows of each place.
+
+    addresses  of contiguous memory, read: delta of `rows`, weights [R, K], the place of each row [R]. Added to: sums
+               [J, 1 + D, K], the weights and the weighted delta
+    sizes      R, D, K
+    """
+    delta, weights, places, out = addresses
+    R, D, K = sizes
+    for first in range(0, K, LANES):
+        for r in range(R):
+            weight = _load(weights + 8 * (r * K + first))
+            at = out + 8 * (_integer(places + 8 * r) * (D + 1) * K + first)
+            _store(at, _plus(_load(at), weight))
+            row = delta + 8 * (r * D * K + first)
+            for d in range(D):
+                at += 8 * K
+                _store(at, _plus_product(_load(at), weight, _load(row + 8 * K * d)))
+
+
+def _tuple(count: int) -> Any:
+    return types.UniTuple(types.int64, count)
+
+
+def compiled_holes() -> Any:
+    """`holes`, compiled."""
+    return compiled(holes, types.boolean(_tuple(6), _tuple(3)))
+
+
+def compiled_rows() -> Any:
+    """`rows`, compiled."""
+    return compiled(rows, types.void(_tuple(12), _tuple(3)))
+
+
+def compiled_moments() -> Any:
+    """`moments`, compiled."""
+    return compiled(moments, types.void(_tuple(10), _tuple(4)))
+
+
+def compiled_sums() -> Any:
+    """`sums`, compiled."""
+    return compiled(sums, types.void(_tuple(4), _tuple(3)))

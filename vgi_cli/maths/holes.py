@@ -1,0 +1,132 @@
+"""Incomplete rows under K Gaussians by the compiled loops of `hole_kernels.py`: tensors as those want them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vgi_cli.maths.compiled import kernel
+
+LANES = 8
+"""Components that a loop looks at together, `hole_kernels.LANES`: last dimensions are filled up to a multiple."""
+
+
+def filled(K: int) -> int:
+    """How many components there are when the last vector is full."""
+    return -(-K // LANES) * LANES
+
+
+def in_lanes(values: Tensor) -> Tensor:
+    """[K, ..] with the components last and filled up: [.., filled(K)]; those that fill are copies of the last one."""
+    K = len(values)
+    every = torch.arange(filled(K)).clamp(max=K - 1)
+    return values[every].movedim(0, -1).contiguous()
+
+
+def weighted_lanes(weights: Tensor) -> Tensor:
+    """Weights [R, K] filled up with zeros: [R, filled(K)]."""
+    R, K = weights.shape
+    out = weights.new_zeros(R, filled(K))
+    out[:, :K] = weights
+    return out
+
+
+class Holes(NamedTuple):
+    """Patterns of holes as the loops read them.
+
+    columns  [U, D] (int64) the columns with holes, in order, then the others
+    counts   [U] numbers of holes
+    starts   [U] where the triangle of each pattern begins among all of them
+    cells    of all triangles together
+    """
+
+    columns: Tensor
+    counts: Tensor
+    starts: Tensor
+    cells: int
+
+
+def holes_of(missing: Tensor) -> Holes:
+    """Of patterns [U, D]."""
+    columns = torch.argsort((~missing).to(torch.uint8), dim=1, stable=True)
+    counts = missing.sum(1)
+    ends = (counts * (counts + 1) // 2).cumsum(0)
+    return Holes(columns.contiguous(), counts, ends - counts * (counts + 1) // 2, int(ends[-1]))
+
+
+class HoleTriangles(NamedTuple):
+    """The missing cells given the observed ones, as `gaussian.HoleCovariance`.
+
+    packed  [cells, filled(K)] the lower triangles of their covariances
+    logdet  [U, filled(K)] the logarithm of the determinant of the inverse
+    """
+
+    packed: Tensor
+    logdet: Tensor
+
+
+def hole_triangles(precision: Tensor, holes: Holes) -> HoleTriangles:
+    """From precisions of whole rows in lanes [D, D, filled(K)]. Raises torch.linalg.LinAlgError where a block is not
+    positive definite."""
+    (U, D), K = holes.columns.shape, precision.shape[-1]
+    made = HoleTriangles(precision.new_empty(holes.cells, K), precision.new_empty(U, K))
+    if not _run("holes", (precision, *holes[:3], *made), (U, D, K)):
+        raise torch.linalg.LinAlgError("a matrix is not positive definite")
+    return made
+
+
+class Seen(NamedTuple):
+    """Rows through their holes.
+
+    delta     [R, D, filled(K)] the row less the mean, of a missing cell its conditional mean less the mean
+    log_prob  [R, filled(K)] log p(x_obs)
+    """
+
+    delta: Tensor
+    log_prob: Tensor
+
+
+class Laws(NamedTuple):
+    """Gaussians in lanes: means [D, filled(K)], logdet [filled(K)] of the covariances, precisions
+    [D, D, filled(K)]."""
+
+    mean: Tensor
+    logdet: Tensor
+    precision: Tensor
+
+
+def seen(x: Tensor, of_row: Tensor, laws: Laws, holes: Holes, triangles: HoleTriangles) -> Seen:
+    """Rows x [R, D] (float64, anything at missing cells) of patterns of_row [R]."""
+    (R, D), K = x.shape, laws.mean.shape[-1]
+    made = Seen(x.new_empty(R, D, K), x.new_empty(R, K))
+    _run("rows", (x.contiguous(), of_row.contiguous(), *laws, *holes[:3], *triangles, *made), (R, D, K))
+    return made
+
+
+def moments(
+    delta: Tensor, weights: Tensor, of_row: Tensor, holes: Holes, triangles: HoleTriangles
+) -> tuple[Tensor, Tensor]:
+    """First [D, filled(K)] and second [D, D, filled(K)] moments of `Seen.delta` under weights [R, filled(K)], what is
+    uncertain of missing cells included; of the second the lower triangle alone."""
+    R, D, K = delta.shape
+    U = len(holes.counts)
+    total, second = delta.new_zeros(D, K), delta.new_zeros(D, D, K)
+    read = (delta, weights, of_row.contiguous(), *holes[:3], triangles.packed)
+    _run("moments", (*read, delta.new_zeros(U, K), total, second), (R, U, D, K))
+    return total, second
+
+
+def sums(delta: Tensor, weights: Tensor, place: Tensor, J: int) -> Tensor:
+    """[J, 1 + D, filled(K)] weights and weighted `Seen.delta`, summed over the rows of each place [R]."""
+    R, D, K = delta.shape
+    out = delta.new_zeros(J, 1 + D, K)
+    _run("sums", (delta, weights, place.contiguous(), out), (R, D, K))
+    return out
+
+
+def _run(name: Literal["holes", "rows", "moments", "sums"], tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:
+    """A loop on the memory of tensors, which live until it is done."""
+    return kernel(name)(tuple(tensor.data_ptr() for tensor in tensors), sizes)
