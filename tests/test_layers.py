@@ -99,7 +99,7 @@ DRAWING = {"matplotlib": "vgi_cli.reports.drawing", "jinja2": "vgi_cli.reports.p
 a page is wanted."""
 KERNELS = {
     "vgi_cli.maths.kernels": ("numba",),
-    "vgi_cli.maths.hole_kernels": ("numba", "llvmlite"),
+    "vgi_cli.maths.row_kernels": ("numba", "llvmlite"),
     "vgi_cli.maths.gpu_kernels": ("triton",),
 }
 """The files that import packages which compile and may be missing; `maths/compiled.py` imports them when they are first

@@ -1,4 +1,4 @@
-"""The way from tensors to the compiled loops of `kernels.py` and `hole_kernels.py` and, on a GPU, to the kernels of
+"""The way from tensors to the compiled loops of `kernels.py` and `row_kernels.py` and, on a GPU, to the kernels of
 `gpu_kernels.py`. numba or triton is imported, and a loop or kernel is compiled or loaded from a cache, when what it
 computes is first asked for, and not before.
 """
@@ -20,8 +20,8 @@ ROOM = 128 << 20
 
 
 @functools.cache
-def kernel(name: Literal["splines", "keep", "holes", "rows", "moments", "sums"]) -> Any:
-    """The loop of that name in `kernels.py` or `hole_kernels.py`, compiled; None where nothing is (`fast.py`).
+def kernel(name: Literal["splines", "keep", "holes", "rows", "moments", "sums", "forest", "counts"]) -> Any:
+    """The loop of that name in `kernels.py` or `row_kernels.py`, compiled; None where nothing is (`fast.py`).
     UsageError where numba is installed and does not load, such as beside a numpy that is too new for it; MemoryError
     where little is left."""
     if numba_version() is None:
@@ -31,11 +31,11 @@ def kernel(name: Literal["splines", "keep", "holes", "rows", "moments", "sums"])
     except OSError as error:
         raise MemoryError("loops cannot be compiled") from error
     try:
-        from vgi_cli.maths import hole_kernels, kernels
+        from vgi_cli.maths import kernels, row_kernels
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    return getattr(kernels if name in ("splines", "keep") else hole_kernels, f"compiled_{name}")()
+    return getattr(kernels if name in ("splines", "keep") else row_kernels, f"compiled_{name}")()
 
 
 class OnGpu(NamedTuple):
@@ -85,7 +85,7 @@ def _suits(x: Tensor) -> bool:
 
 
 def suits_rows(x: Tensor, parameters: Tensor) -> bool:
-    """Whether there are compiled loops for incomplete rows x under Gaussians of these parameters (`holes.py`)."""
+    """Whether there are compiled loops for incomplete rows x under Gaussians of these parameters (`lanes.py`)."""
     plain = all(values.dtype is torch.float64 and values.is_cpu for values in (x, parameters))
     return plain and not torch.is_grad_enabled() and kernel("rows") is not None
 

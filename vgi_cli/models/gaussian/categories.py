@@ -7,18 +7,69 @@ their own too: their shape is fixed, not what levels the rows have that they exp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths.forests import Forest, Seen, edge_weights, heaviest, inverted, joined, see
+from vgi_cli.maths import compiled, lanes
+from vgi_cli.maths.forests import (
+    Forest,
+    Seen,
+    edge_weights,
+    evidence,
+    expected_counts,
+    heaviest,
+    inverted,
+    joined,
+    see,
+)
 
 EDGE = 1.0
 """Pseudo-rows of the marginal in each row of a conditional table of all rows."""
 LEVEL = 0.5
 """Pseudo-rows of each level in the marginals of all rows."""
+
+
+class LevelSets:
+    """U sets of observed levels.
+
+    levels  [U, n] (int64), -1 where they are missing
+    summed  whether all that is asked of them is densities and sums, without gradients (as of `Incomplete`)
+    """
+
+    def __init__(self, levels: Tensor, counts: Sequence[int], *, summed: bool) -> None:
+        """counts: the levels of each dimension."""
+        self.levels, self.summed, self._counts = levels, summed, counts
+
+    @cached_property
+    def evidence(self) -> list[Tensor]:
+        """Of each dimension what each set says of it (maths/forests.py)."""
+        return evidence(self.levels.clamp(min=0), self.levels < 0, self._counts)
+
+
+class SeenSets:
+    """Sets of levels as K forests see them, by compiled loops where there are some for them; log_prob [U, K]."""
+
+    def __init__(self, categories: Categories, sets: LevelSets) -> None:
+        self._categories, self._sets = categories, sets
+        tables, K = categories.log_tables().exp(), categories.K
+        self._loops: lanes.Levels | None = None
+        if sets.summed and lanes.worth(len(sets.levels), K) and compiled.suits_rows(tables, tables):
+            self._loops = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(categories.forest), sets.levels)
+        self.log_prob = self.seen.log_prob if self._loops is None else self._loops.log_prob()[:, :K]
+
+    @cached_property
+    def seen(self) -> Seen:
+        return self._categories.see(self._sets.evidence)
+
+    def counts(self, weight: Tensor) -> Tensor:
+        """[K, T] how often each cell of the tables is expected in sets of weights [U, K]."""
+        if self._loops is None:
+            return expected_counts(self.seen, weight)
+        return self._loops.counts(lanes.weighted_lanes(weight))[:, : self._categories.K].mT
 
 
 class Categories(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from vgi_cli.maths import compiled, holes
+from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.gaussian import Patterns, apply_by_pattern, hole_blocks, hole_covariance
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
@@ -21,8 +21,6 @@ from vgi_cli.models.gaussian.gaussians import (
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
-COMPILED = 256
-"""Rows times components from which steps of EM are computed by compiled loops, where there are any."""
 TOGETHER = 1 << 18
 """Numbers of rows under several components that are looked at together."""
 FEWEST, FEW = 3, 10
@@ -64,12 +62,8 @@ class FullGaussians(Gaussians):
         return normal_log_prob(u.square().sum(-1), logdet[:, None], x.shape[-1]).mT
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
-        if (
-            rows.summed
-            and rows.x.numel()
-            and len(rows.x) * self.K >= COMPILED
-            and compiled.suits_rows(rows.x, self.mean)
-        ):
+        loops = rows.summed and rows.x.shape[1] > 0 and lanes.worth(len(rows.x), self.K)
+        if loops and compiled.suits_rows(rows.x, self.mean):
             return SummedObserved(self.mean, self.cholesky(), rows, fixed)
         return FullObserved(self.mean, self.cholesky(), rows, fixed)
 
@@ -79,8 +73,8 @@ class FullGaussians(Gaussians):
 
     def footprint(self) -> Footprint:
         K, D = self.mean.shape
-        lanes = holes.filled(K)
-        return Footprint(max(K * D * D, lanes * D * (D + 1) // 2), lanes * D)
+        filled = lanes.filled(K)
+        return Footprint(max(K * D * D, filled * D * (D + 1) // 2), filled * D)
 
     def log_penalty(self, scale: Scale, penalty: Penalty) -> Tensor:
         """With the common covariance W at its best value (`common`) for the current covariances."""
@@ -234,23 +228,23 @@ class FullObserved(Observed):
 
 
 class SummedObserved(Observed):
-    """Rows of which densities and sums alone are asked, by compiled loops (`maths/holes.py`); each row is looked at by
+    """Rows of which densities and sums alone are asked, by compiled loops (`maths/lanes.py`); each row is looked at by
     all components at once."""
 
     def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
         self.rows, self.means, self.factor, patterns = rows, mean, factor, rows.patterns
         K, self.of_row = len(mean), patterns.of_row
-        precision = holes.in_lanes(torch.cholesky_inverse(factor))
+        precision = lanes.in_lanes(torch.cholesky_inverse(factor))
         logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        laws = holes.Laws(holes.in_lanes(mean), holes.in_lanes(logdet), precision)
-        self.holes = rows.of_holes("in lanes", lambda: holes.holes_of(patterns.missing))
+        laws = lanes.Laws(lanes.in_lanes(mean), lanes.in_lanes(logdet), precision)
+        self.holes = rows.of_holes("in lanes", lambda: lanes.holes_of(patterns.missing))
 
-        def triangles() -> holes.HoleTriangles:
-            return holes.hole_triangles(precision, self.holes)
+        def triangles() -> lanes.HoleTriangles:
+            return lanes.hole_triangles(precision, self.holes)
 
         kept = rows.of_holes_until_changed("triangles", (precision,), triangles) if fixed else triangles()
         self.triangles = kept
-        self.delta, log_prob = holes.seen(rows.x, self.of_row, laws, self.holes, kept)
+        self.delta, log_prob = lanes.seen(rows.x, self.of_row, laws, self.holes, kept)
         self.log_prob = log_prob[:, :K]
 
     def mean(self, k: int) -> Tensor:
@@ -262,14 +256,14 @@ class SummedObserved(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """As those of FullObserved."""
-        K, weights = len(self.means), holes.weighted_lanes(responsibility)
-        first, second = holes.moments(self.delta, weights, self.of_row, self.holes, self.triangles)
+        K, weights = len(self.means), lanes.weighted_lanes(responsibility)
+        first, second = lanes.moments(self.delta, weights, self.of_row, self.holes, self.triangles)
         lower = second[:, :, :K].permute(2, 0, 1)
         return responsibility.sum(0), first[:, :K].mT, lower + lower.tril(-1).mT
 
     def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
-        K, weights = len(self.means), holes.weighted_lanes(responsibility)
-        away = holes.sums(self.delta, weights, place, J)[:, :, :K].permute(2, 0, 1)
+        K, weights = len(self.means), lanes.weighted_lanes(responsibility)
+        away = lanes.sums(self.delta, weights, place, J)[:, :, :K].permute(2, 0, 1)
         count = away[:, :, :1]
         return torch.cat([count, away[:, :, 1:] + count * self.means[:, None, :]], 2)
 

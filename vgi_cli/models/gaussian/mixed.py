@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from vgi_cli.layout import Layout
-from vgi_cli.maths.forests import Seen, draw, evidence, expected_counts, level_probs
+from vgi_cli.maths.forests import Seen, draw, level_probs
 from vgi_cli.maths.gaussian import Patterns, distinct_rows, patterns_of
-from vgi_cli.models.gaussian.categories import Categories
+from vgi_cli.models.gaussian.categories import Categories, LevelSets, SeenSets
 from vgi_cli.models.gaussian.family import CellLaws, ColumnLaw, Components, column_law
 from vgi_cli.models.gaussian.gaussians import Footprint, Gaussians, Moments, Observed, Penalty, Scale, ShiftSystem
 from vgi_cli.models.gaussian.incomplete import Incomplete
@@ -72,7 +72,7 @@ class Mixed(Gaussians):
 
     def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
         numbers = rows.once("numbers", lambda: self.numbers_of(rows))
-        levels = rows.once("levels", lambda: self.distinct(self.observed_levels(rows)))
+        levels = rows.once("levels", lambda: self.distinct(self.observed_levels(rows), summed=rows.summed))
         return MixedObserved(self, self.numbers.observe(numbers, fixed=fixed), levels)
 
     def numbers_of(self, rows: Incomplete) -> Incomplete:
@@ -88,16 +88,16 @@ class Mixed(Gaussians):
         """The same of rows x [R, D] with missing [R, D]."""
         return torch.where(missing[:, self.discrete], -1, self.levels_of(x))
 
-    def distinct(self, levels: Tensor) -> DistinctLevels:
-        """Levels [R, n] (int64, -1 where they are missing), each set of them once."""
+    def distinct(self, levels: Tensor, *, summed: bool = False) -> DistinctLevels:
+        """Levels [R, n] (int64, -1 where they are missing), each set of them once; `summed` as of `Incomplete`."""
         counts = self.categories.forest.levels
         distinct, of_row = distinct_rows(levels + 1, [n + 1 for n in counts])
-        return DistinctLevels(levels, levels < 0, evidence((distinct - 1).clamp(min=0), distinct == 0, counts), of_row)
+        return DistinctLevels(levels, levels < 0, LevelSets(distinct - 1, counts, summed=summed), of_row)
 
     def level_log_prob(self, x: Tensor, missing: Tensor) -> Tensor:
         """[R, K] log probability of the observed levels of rows x [R, D] in each component; missing [R, D]."""
         seen = self.distinct(self.seen_levels(x, missing))
-        return self.categories.see(seen.evidence).log_prob[seen.of_row]
+        return self.categories.see(seen.sets.evidence).log_prob[seen.of_row]
 
     def footprint(self) -> Footprint:
         numbers, forest = self.numbers.footprint(), self.categories.forest
@@ -177,15 +177,15 @@ class Mixed(Gaussians):
 class DistinctLevels(NamedTuple):
     """The levels of rows.
 
-    levels    [R, n] (int64), -1 where they are missing
-    absent    [R, n] where they are
-    evidence  of each dimension what each distinct set of observed levels says of it
-    of_row    [R] the set of each row
+    levels  [R, n] (int64), -1 where they are missing
+    absent  [R, n] where they are
+    sets    the distinct sets of observed levels
+    of_row  [R] the set of each row
     """
 
     levels: Tensor
     absent: Tensor
-    evidence: list[Tensor]
+    sets: LevelSets
     of_row: Tensor
 
 
@@ -196,8 +196,12 @@ class MixedObserved(Observed):
         """numbers: the rows seen by the Gaussians."""
         self.mixed, self.numbers = mixed, numbers
         self.levels, self.absent, self.of_row = levels.levels, levels.absent, levels.of_row
-        self.seen: Seen = mixed.categories.see(levels.evidence)
-        self.log_prob = self.numbers.log_prob + self.seen.log_prob[self.of_row]
+        self.sets = SeenSets(mixed.categories, levels.sets)
+        self.log_prob = self.numbers.log_prob + self.sets.log_prob[self.of_row]
+
+    @property
+    def seen(self) -> Seen:
+        return self.sets.seen
 
     def mean(self, k: int) -> Tensor:
         levels = torch.stack([law[k].argmax(-1) for law in level_probs(self.seen)], -1)
@@ -229,9 +233,9 @@ class MixedObserved(Observed):
 
     def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
         """Those of the Gaussians, then the expected counts [K, T] of the tables' cells."""
-        weight = responsibility.new_zeros(len(self.seen.log_prob), responsibility.shape[1])
+        weight = responsibility.new_zeros(len(self.sets.log_prob), responsibility.shape[1])
         weight = weight.index_add(0, self.of_row, responsibility)
-        return (*self.numbers.statistics(responsibility), expected_counts(self.seen, weight))
+        return (*self.numbers.statistics(responsibility), self.sets.counts(weight))
 
     def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
         return self.numbers.shift_statistics(responsibility, place, J)

@@ -119,7 +119,7 @@ class Shifted(Mixed):
         numbers = self.numbers_of(rows)
         holes = Patterns(numbers.patterns.missing, numbers.patterns.of_row[of_row])
         numbers = Incomplete(numbers.x[of_row], holes, again=rows.again, summed=rows.summed)
-        return _Expanded(agrees, of_row, place, numbers, self.distinct(full))
+        return _Expanded(agrees, of_row, place, numbers, self.distinct(full, summed=rows.summed))
 
     def agreeing(self, levels: Tensor) -> Tensor:
         """[R, J] whether a combination agrees with observed levels [R, n] (int64, -1 where they are missing)."""

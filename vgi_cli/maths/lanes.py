@@ -1,17 +1,30 @@
-"""Incomplete rows under K Gaussians by the compiled loops of `hole_kernels.py`: tensors as those want them."""
+"""Incomplete rows under K Gaussians and K forests by the compiled loops of `row_kernels.py`: tensors as those want
+them, the numbers of the components next to each other."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from vgi_cli.maths.compiled import kernel
+from vgi_cli.maths.forests import Forest
 
 LANES = 8
-"""Components that a loop looks at together, `hole_kernels.LANES`: last dimensions are filled up to a multiple."""
+"""Components that a loop looks at together, `row_kernels.LANES`: last dimensions are filled up to a multiple."""
+
+
+WORTH = 256
+"""Rows times components from which the loops are used, where there are any: loading them takes a while."""
+
+
+def worth(R: int, K: int) -> bool:
+    """Whether the loops are for so many rows and components."""
+    return R * K >= WORTH
 
 
 def filled(K: int) -> int:
@@ -127,6 +140,58 @@ def sums(delta: Tensor, weights: Tensor, place: Tensor, J: int) -> Tensor:
     return out
 
 
-def _run(name: Literal["holes", "rows", "moments", "sums"], tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:
+class Branches(NamedTuple):
+    """A forest as the loops read it, its dimensions each after its parent.
+
+    lines     [5, n] (int64) parents, numbers of levels, where tables, levels and messages begin
+    order     [n] the dimensions
+    levels    of all dimensions together
+    messages  that all dimensions together send to their parents
+    """
+
+    lines: Tensor
+    order: Tensor
+    levels: int
+    messages: int
+
+
+@functools.lru_cache(maxsize=64)
+def branches_of(forest: Forest) -> Branches:
+    """Of the shape of a forest."""
+    place = {i: at for at, i in enumerate(forest.order)}
+    parents = [-1 if forest.parent[i] < 0 else place[forest.parent[i]] for i in forest.order]
+    levels = [forest.levels[i] for i in forest.order]
+    firsts = list(accumulate(levels, initial=0))
+    sent = list(accumulate((0 if p < 0 else levels[p] for p in parents), initial=0))
+    starts = [forest.starts[i] for i in forest.order]
+    lines = torch.tensor([parents, levels, starts, firsts[:-1], sent[:-1]])
+    return Branches(lines, torch.tensor(forest.order), firsts[-1], sent[-1])
+
+
+class Levels:
+    """Levels [U, n] (int64, -1 where they are missing) under forests with tables in lanes [T, filled(K)], positive."""
+
+    def __init__(self, tables: Tensor, branches: Branches, levels: Tensor) -> None:
+        self._tables, self._branches = tables, branches
+        self._codes = levels[:, branches.order].contiguous()
+        self._sizes = (*self._codes.shape, branches.levels, branches.messages, tables.shape[-1])
+
+    def log_prob(self) -> Tensor:
+        """[U, filled(K)] logarithms of the probabilities of the observed levels."""
+        out = self._tables.new_empty(len(self._codes), self._tables.shape[-1])
+        _run("forest", (self._tables, self._branches.lines, self._codes, out), self._sizes)
+        return out
+
+    def counts(self, weights: Tensor) -> Tensor:
+        """[T, filled(K)] how often each cell of the tables is expected in rows of weights [U, filled(K)]."""
+        out = torch.zeros_like(self._tables)
+        _run("counts", (self._tables, self._branches.lines, self._codes, weights, out), self._sizes)
+        return out
+
+
+Loop: TypeAlias = Literal["holes", "rows", "moments", "sums", "forest", "counts"]
+
+
+def _run(name: Loop, tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:
     """A loop on the memory of tensors, which live until it is done."""
     return kernel(name)(tuple(tensor.data_ptr() for tensor in tensors), sizes)

@@ -1,5 +1,6 @@
-"""Loops that numba compiles, for float64 on a CPU: incomplete rows under K Gaussians, as the steps of EM see them
-(`gaussian.py` says what is computed). Importing this file needs numba; `compiled.py` asks for the loops.
+"""Loops that numba compiles, for float64 on a CPU: incomplete rows under K Gaussians and K forests of levels, as the
+steps of EM see them (`gaussian.py` and `forests.py` say what is computed). Importing this file needs numba;
+`compiled.py` asks for the loops.
 
 In torch every row with holes of its own is K systems of a few equations, each a call of LAPACK, whose results are set
 into matrices of zeros and read again by several passes. Here a row is looked at by LANES components at a time, which
@@ -389,6 +390,139 @@ def sums(addresses: Any, sizes: Any) -> None:
                 _store(at, _plus_product(_load(at), weight, _load(row + 8 * K * d)))
 
 
+@inlined
+def _up(belief: Any, message: Any, tables: Any, shape: Any, codes: Any, K: Any, logs: Any) -> None:
+    """The messages of one row to the roots, of a block of components.
+
+    Written: of each dimension whose level is missing the beliefs [F], and the messages [M] to what may be the level of
+    its parent, else nothing; the logarithm of the probability of the observed levels into `logs`, for which `message`
+    has room beyond M.
+    """
+    n, parents, levels, starts, firsts, places, M = shape
+    product, exponent = _all(1.0), _all(0.0)
+    for i in range(n):
+        if _integer(codes + 8 * i) < 0:
+            own = belief + ROW * _integer(firsts + 8 * i)
+            for level in range(_integer(levels + 8 * i)):
+                _store(own + ROW * level, _all(1.0))
+    for i in range(n - 1, -1, -1):  # each before its parent
+        c, p, L = _integer(codes + 8 * i), _integer(parents + 8 * i), _integer(levels + 8 * i)
+        own, table = belief + ROW * _integer(firsts + 8 * i), tables + 8 * K * _integer(starts + 8 * i)
+        if p < 0:
+            total = _all(0.0)
+            if c >= 0:
+                total = _load(table + 8 * K * c)
+            else:
+                for level in range(L):
+                    value = _times(_load(own + ROW * level), _load(table + 8 * K * level))
+                    total = _plus(total, value)
+                    _store(own + ROW * level, value)
+                _scale(own, L, _inverse(total))
+            product, exponent = _times(product, _mantissa(total)), _plus(exponent, _exponent(total))
+            continue
+        above, sent = _integer(codes + 8 * p), message + ROW * _integer(places + 8 * i)
+        many = _integer(levels + 8 * p)
+        parent = belief + ROW * _integer(firsts + 8 * p)
+        total = _all(0.0)
+        for a in range(above if above >= 0 else 0, above + 1 if above >= 0 else many):
+            row, value = table + 8 * K * L * a, _all(0.0)
+            if c >= 0:
+                value = _load(row + 8 * K * c)
+            else:
+                for level in range(L):
+                    value = _plus_product(value, _load(row + 8 * K * level), _load(own + ROW * level))
+            _store(sent + ROW * a, value)
+            if above >= 0:
+                total = value
+            else:
+                value = _times(value, _load(parent + ROW * a))
+                _store(parent + ROW * a, value)
+                total = _plus(total, value)
+        if above < 0:
+            _scale(parent, many, _inverse(total))
+        product, exponent = _times(product, _mantissa(total)), _plus(exponent, _exponent(total))
+    room = message + ROW * M
+    _store(logs, product)
+    _store(room, exponent)
+    for k in range(LANES):
+        at = logs + 8 * k
+        _set_number(at, math.log(_number(at)) + LN_2 * _number(room + 8 * k))
+
+
+@inlined
+def _scale(values: Any, count: Any, factor: Any) -> None:
+    for i in range(count):
+        _store(values + ROW * i, _times(_load(values + ROW * i), factor))
+
+
+def forest(addresses: Any, sizes: Any) -> None:
+    """Rows of levels under forests, of which dimensions come after their parents.
+
+    addresses  of contiguous memory, read: tables [T, K]; of each dimension its parent (-1: a root), its number of
+               levels, where its table begins among T, where its levels begin among all, where its messages, one for
+               each level of its parent, begin among all, [5, n]; levels [U, n], -1 where they are missing.
+               Written: log_prob [U, K] of what is observed
+    sizes      U, n, F levels and M messages in all, K
+    """
+    tables, lines, codes, log_prob = addresses
+    U, n, F, M, K = sizes
+    shape = (n, lines, lines + 8 * n, lines + 16 * n, lines + 24 * n, lines + 32 * n, M)
+    room = np.empty((F + M + 1) * LANES, np.float64)
+    belief = room.ctypes.data
+    message = belief + ROW * F
+    for first in range(0, K, LANES):
+        for u in range(U):
+            logs = log_prob + 8 * (u * K + first)
+            _up(belief, message, tables + 8 * first, shape, codes + 8 * n * u, K, logs)
+
+
+def counts(addresses: Any, sizes: Any) -> None:
+    """How often each cell of the tables is expected.
+
+    addresses  as of `forest`, but for log_prob: weights [U, K], read; counts [T, K], added to
+    sizes      as of `forest`
+    """
+    tables, lines, codes, weights, out = addresses
+    U, n, F, M, K = sizes
+    shape = (n, lines, lines + 8 * n, lines + 16 * n, lines + 24 * n, lines + 32 * n, M)
+    _, parents, levels, starts, firsts, places, _ = shape
+    room = np.empty((2 * F + M + 2) * LANES, np.float64)
+    belief = room.ctypes.data
+    message, law = belief + ROW * F, belief + ROW * (F + M + 1)
+    logs = law + ROW * F
+    for first in range(0, K, LANES):
+        for u in range(U):
+            row = codes + 8 * n * u
+            _up(belief, message, tables + 8 * first, shape, row, K, logs)
+            weight = _load(weights + 8 * (u * K + first))
+            for i in range(n):
+                c, p, L = _integer(row + 8 * i), _integer(parents + 8 * i), _integer(levels + 8 * i)
+                own, place = ROW * _integer(firsts + 8 * i), 8 * (K * _integer(starts + 8 * i) + first)
+                low, high = (c, c + 1) if c >= 0 else (0, L)
+                if p < 0:
+                    for level in range(low, high):
+                        share = _all(1.0) if c >= 0 else _load(belief + own + ROW * level)
+                        _store(law + own + ROW * level, share)
+                        at = out + place + 8 * K * level
+                        _store(at, _plus_product(_load(at), weight, share))
+                    continue
+                for level in range(low, high):
+                    _store(law + own + ROW * level, _all(0.0))
+                d, above = _integer(row + 8 * p), law + ROW * _integer(firsts + 8 * p)
+                sent = message + ROW * _integer(places + 8 * i)
+                for a in range(d if d >= 0 else 0, d + 1 if d >= 0 else _integer(levels + 8 * p)):
+                    given = _times(_load(above + ROW * a), _inverse(_load(sent + ROW * a)))
+                    for level in range(low, high):
+                        cell = place + 8 * K * (a * L + level)
+                        share = _times(given, _load(tables + cell))
+                        if c < 0:
+                            share = _times(share, _load(belief + own + ROW * level))
+                        at = law + own + ROW * level
+                        _store(at, _plus(_load(at), share))
+                        at = out + cell
+                        _store(at, _plus_product(_load(at), weight, share))
+
+
 def _tuple(count: int) -> Any:
     return types.UniTuple(types.int64, count)
 
@@ -411,3 +545,13 @@ def compiled_moments() -> Any:
 def compiled_sums() -> Any:
     """`sums`, compiled."""
     return compiled(sums, types.void(_tuple(4), _tuple(3)))
+
+
+def compiled_forest() -> Any:
+    """`forest`, compiled."""
+    return compiled(forest, types.void(_tuple(4), _tuple(5)))
+
+
+def compiled_counts() -> Any:
+    """`counts`, compiled."""
+    return compiled(counts, types.void(_tuple(5), _tuple(5)))

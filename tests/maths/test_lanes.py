@@ -3,6 +3,7 @@ forms."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from vgi_cli.maths import compiled, holes
+from vgi_cli.maths import compiled, lanes
+from vgi_cli.maths.forests import Forest, evidence, expected_counts, see
 from vgi_cli.maths.gaussian import patterns_of
-from vgi_cli.models.gaussian.full import COMPILED, FullGaussians, FullObserved, SummedObserved
+from vgi_cli.models.gaussian.full import FullGaussians, FullObserved, SummedObserved
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
 pytestmark = pytest.mark.skipif(compiled.kernel("rows") is None, reason="compiled loops are turned off, or missing")
@@ -114,14 +116,14 @@ def test_columns_that_all_but_determine_each_other_lose_no_more_digits_than_by_t
 def test_what_is_not_positive_definite_is_an_error() -> None:
     precision = torch.eye(3, dtype=torch.float64).expand(2, 3, 3).clone()
     precision[1, 2, 2] = -1.0
-    some = holes.holes_of(torch.tensor([[False, True, False], [True, False, True]]))
+    some = lanes.holes_of(torch.tensor([[False, True, False], [True, False, True]]))
     with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
-        holes.hole_triangles(holes.in_lanes(precision), some)
+        lanes.hole_triangles(lanes.in_lanes(precision), some)
     precision[1, 2, 2] = torch.nan
     with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
-        holes.hole_triangles(holes.in_lanes(precision), some)
+        lanes.hole_triangles(lanes.in_lanes(precision), some)
     precision[1, 2, 2] = 1.0
-    triangles = holes.hole_triangles(holes.in_lanes(precision), some)
+    triangles = lanes.hole_triangles(lanes.in_lanes(precision), some)
     assert torch.equal(triangles.packed[:, :2], torch.tensor([[1.0], [1.0], [0.0], [1.0]]).double().expand(4, 2))
     assert torch.equal(triangles.logdet[:, :2], torch.zeros(2, 2, dtype=torch.float64))
 
@@ -150,11 +152,11 @@ def test_triangles_are_kept_until_the_covariances_change() -> None:
 
 def test_they_are_used_for_sums_over_many_rows_on_a_cpu_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FullGaussians(2, 4).double()
-    many, few = (rows_of(R, 4, 0.4, summed=True) for R in (COMPILED // 2, COMPILED // 2 - 1))
+    many, few = (rows_of(R, 4, 0.4, summed=True) for R in (lanes.WORTH // 2, lanes.WORTH // 2 - 1))
     with torch.no_grad():
         assert type(model.observe(many)) is SummedObserved
         assert type(model.observe(few)) is FullObserved
-        assert type(model.observe(rows_of(COMPILED, 4, 0.4))) is FullObserved  # of which more may be asked
+        assert type(model.observe(rows_of(lanes.WORTH, 4, 0.4))) is FullObserved  # of which more may be asked
         assert type(model.float().observe(many)) is FullObserved
     assert type(model.double().observe(many)) is FullObserved
     with torch.no_grad():
@@ -162,18 +164,62 @@ def test_they_are_used_for_sums_over_many_rows_on_a_cpu_without_gradients(monkey
         assert type(model.observe(many)) is FullObserved
 
 
-def test_both_know_how_many_components_go_together() -> None:
-    from vgi_cli.maths import hole_kernels
+FORESTS = [  # levels, parents, components, rows, share of holes
+    ((2, 3, 2, 4), (-1, -1, -1, -1), 3, 120, 0.4),
+    ((2, 3, 2, 4), (-1, 0, 1, 2), 1, 300, 0.9),
+    ((2, 3, 2, 4), (3, 0, 3, -1), 8, 120, 0.0),
+    ((2, 3, 2, 4), (-1, 0, 0, 0), 9, 120, 1.0),
+    ((24, 7, 1, 12, 2, 2), (-1, 0, 0, 1, 3, 3), 12, 60, 0.5),
+    ((40,), (-1,), 2, 200, 0.3),
+]
 
-    assert hole_kernels.LANES == holes.LANES
-    assert [holes.filled(K) for K in (1, 8, 9)] == [8, 8, 16]
+
+@pytest.mark.parametrize(("levels", "parent", "K", "R", "share"), FORESTS)
+def test_levels_are_seen_as_by_torch(
+    levels: tuple[int, ...], parent: tuple[int, ...], K: int, R: int, share: float
+) -> None:
+    generator = torch.Generator().manual_seed(4)
+    forest = Forest(levels, parent)
+    tables = forest.log_softmax(2 * torch.randn(K, forest.T, dtype=torch.float64, generator=generator)).exp()
+    codes = torch.stack([torch.randint(0, n, (R,), generator=generator) for n in levels], 1)
+    missing = torch.rand(R, len(levels), generator=generator) < share
+    by_torch = see(forest, forest.tables(tables), evidence(codes, missing, levels))
+    by_loops = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(forest), codes.masked_fill(missing, -1))
+    close(by_loops.log_prob()[:, :K], by_torch.log_prob)
+    weights = weights_of(R, K)
+    close(by_loops.counts(lanes.weighted_lanes(weights))[:, :K].mT, expected_counts(by_torch, weights))
+
+
+def test_many_rare_levels_do_not_underflow() -> None:
+    """A root with 400 children, each seen with probability 1e-3: as a product 1e-1200."""
+    n, rare = 401, 1e-3
+    forest = Forest((2,) * n, (-1, *(0,) * (n - 1)))
+    table = torch.tensor([[rare, 1 - rare], [2 * rare, 1 - 2 * rare]], dtype=torch.float64).flatten()
+    tables = torch.cat([torch.tensor([0.5, 0.5], dtype=torch.float64), table.repeat(n - 1)])[None]
+    codes = torch.zeros(2, n, dtype=torch.int64)
+    codes[0, 0] = -1
+    seen = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(forest), codes)
+    low, high = ((n - 1) * math.log(value * rare) + math.log(0.5) for value in (1, 2))
+    wanted = torch.tensor([max(low, high) + math.log1p(math.exp(low - high)), low], dtype=torch.float64)
+    close(seen.log_prob()[:, 0], wanted)
+    counts = seen.counts(lanes.in_lanes(torch.ones(1, 2, dtype=torch.float64)))[:, 0]
+    share = 1 / (1 + math.exp(high - low))
+    close(counts[:2], torch.tensor([1 + share, 1 - share], dtype=torch.float64))
+    close(counts[2:6], torch.tensor([1 + share, 0, 1 - share, 0], dtype=torch.float64))
+
+
+def test_both_know_how_many_components_go_together() -> None:
+    from vgi_cli.maths import row_kernels
+
+    assert row_kernels.LANES == lanes.LANES
+    assert [lanes.filled(K) for K in (1, 8, 9)] == [8, 8, 16]
 
 
 @pytest.mark.slow
 def test_who_compiles_has_the_bits_of_those_who_load(tmp_path: Path) -> None:
     code = """
 import sys, torch
-from tests.maths.test_holes import both, weights_of
+from tests.maths.test_lanes import both, weights_of
 _, seen = both(300, 9, 12, 0.5)
 for part in (seen.log_prob, *seen.statistics(weights_of(300, 12))):
     sys.stdout.write(str(part.contiguous().view(torch.int64).sum().item()) + " ")
