@@ -17,6 +17,7 @@ from torch import Tensor
 from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.forests import Forest, evidence, expected_counts, see
 from vgi_cli.maths.gaussian import patterns_of
+from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved, SummedFactors
 from vgi_cli.models.gaussian.full import FullGaussians, FullObserved, SummedObserved
 from vgi_cli.models.gaussian.incomplete import Incomplete
 
@@ -162,6 +163,60 @@ def test_they_are_used_for_sums_over_many_rows_on_a_cpu_without_gradients(monkey
     with torch.no_grad():
         monkeypatch.setattr(compiled, "kernel", lambda name: None)
         assert type(model.observe(many)) is FullObserved
+
+
+FACTORS = [  # rows, columns, factors, components, share of holes
+    (300, 1, 0, 1, 0.5),
+    (120, 6, 0, 3, 0.3),
+    (120, 6, 1, 8, 0.5),
+    (60, 9, 3, 20, 0.8),
+    (300, 12, 6, 1, 0.3),
+    (90, 5, 2, 3, 0.0),
+    (90, 5, 2, 3, 1.0),
+]
+
+
+def both_factors(R: int, D: int, L: int, K: int, share: float) -> tuple[FactorObserved, SummedFactors]:
+    generator = torch.Generator().manual_seed(5)
+    F, mean, log_psi = (
+        torch.randn(*shape, dtype=torch.float64, generator=generator) for shape in ((K, D, L), *[(K, D)] * 2)
+    )
+    rows = rows_of(R, D, share)
+    return FactorObserved(F, mean, log_psi, rows), SummedFactors(F, mean, log_psi, rows)
+
+
+@pytest.mark.parametrize("shape", FACTORS)
+def test_factor_models_see_rows_as_by_torch(shape: tuple[int, int, int, int, float]) -> None:
+    R, _, _, K, _ = shape
+    by_torch, by_loops = both_factors(*shape)
+    close(by_loops.log_prob, by_torch.log_prob)
+    weights, place = weights_of(R, K), torch.arange(R) % 3
+    for got, wanted in zip(by_loops.statistics(weights), by_torch.statistics(weights), strict=True):
+        close(got, wanted)
+    close(by_loops.shift_statistics(weights, place, 4), by_torch.shift_statistics(weights, place, 4))
+
+
+def test_means_and_draws_of_factor_models_are_those_of_torch() -> None:
+    by_torch, by_loops = both_factors(120, 6, 2, 3, 0.4)
+    columns, factors = torch.randn(120, 6, dtype=torch.float64), torch.randn(120, 2, dtype=torch.float64)
+    assert torch.equal(by_loops.mean(1), by_torch.mean(1))
+    assert torch.equal(by_loops.draw(1, columns, factors), by_torch.draw(1, columns, factors))
+
+
+def test_factor_models_are_seen_by_loops_where_their_sums_are_small() -> None:
+    rows = rows_of(lanes.WORTH, 4, 0.4, summed=True)
+    with torch.no_grad():
+        assert type(FactorGaussians(1, 4, 2, 0.0).double().observe(rows)) is SummedFactors
+        wide = rows_of(lanes.WORTH, 40, 0.4, summed=True)
+        assert type(FactorGaussians(1, 40, 12, 0.0).double().observe(wide)) is FactorObserved  # 40 * 91 > COMPILED
+        assert type(FactorGaussians(1, 40, 6, 0.0).double().observe(wide)) is SummedFactors
+    assert type(FactorGaussians(1, 4, 2, 0.0).double().observe(rows)) is FactorObserved
+
+
+def test_what_is_no_factor_model_is_an_error() -> None:
+    F, mean, log_psi = torch.full((1, 3, 1), torch.nan).double(), torch.zeros(1, 3).double(), torch.zeros(1, 3).double()
+    with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
+        SummedFactors(F, mean, log_psi, rows_of(5, 3, 0.2))
 
 
 FORESTS = [  # levels, parents, components, rows, share of holes

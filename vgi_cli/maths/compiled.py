@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import mmap
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,8 +19,23 @@ ROOM = 128 << 20
 """Bytes that must be free before a loop is compiled or loaded: where they are not, LLVM ends the process."""
 
 
+Loop: TypeAlias = Literal[
+    "splines",
+    "keep",
+    "holes",
+    "rows",
+    "moments",
+    "sums",
+    "factors",
+    "factor_moments",
+    "factor_sums",
+    "forest",
+    "counts",
+]
+
+
 @functools.cache
-def kernel(name: Literal["splines", "keep", "holes", "rows", "moments", "sums", "forest", "counts"]) -> Any:
+def kernel(name: Loop) -> Any:
     """The loop of that name in `kernels.py` or `row_kernels.py`, compiled; None where nothing is (`fast.py`).
     UsageError where numba is installed and does not load, such as beside a numpy that is too new for it; MemoryError
     where little is left."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from vgi_cli.maths.compiled import kernel
+from vgi_cli.maths.compiled import Loop, kernel
 from vgi_cli.maths.forests import Forest
 
 LANES = 8
@@ -140,6 +140,63 @@ def sums(delta: Tensor, weights: Tensor, place: Tensor, J: int) -> Tensor:
     return out
 
 
+class FactorLaws(NamedTuple):
+    """Factor models in lanes: means [D, filled(K)], loadings [D, L, filled(K)], inverse noise variances
+    [D, filled(K)] and their logarithms."""
+
+    mean: Tensor
+    loadings: Tensor
+    inverse: Tensor
+    log_inverse: Tensor
+
+
+class FactorRows:
+    """Rows x [R, D] (float64, anything at missing cells) of patterns of_row [R] under factor models.
+
+    log_prob  [R, filled(K)] log p(x_obs)
+    z         [R, L, filled(K)] the factors' means given the observed cells
+    """
+
+    def __init__(self, x: Tensor, of_row: Tensor, laws: FactorLaws, holes: Holes) -> None:
+        (R, D), (_, L, K), U = x.shape, laws.loadings.shape, len(holes.counts)
+        self._rows = (x.contiguous(), of_row.contiguous(), holes.columns, holes.counts)
+        self._packed = x.new_empty(U, L * (L + 1) // 2, K)
+        self.z, self.log_prob = x.new_empty(R, L, K), x.new_empty(R, K)
+        made = (self._packed, x.new_empty(U, K), self.z, self.log_prob)
+        if not _run("factors", (*self._rows, *laws, *made), (R, U, D, L, K)):
+            raise torch.linalg.LinAlgError("a matrix is not positive definite")
+
+    def moments(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Expected sums under weights [R, filled(K)], with e = (z, 1) the L + 1 = P factors and a constant: E[e e']
+        [D, P, P, ..] and E[e] x [D, P, ..] and x^2 [D, ..] of the rows where a column is observed, E[e e'] of all rows
+        [P, P, ..]."""
+        x, (R, L, K) = self._rows[0], self.z.shape
+        D, P = x.shape[1], L + 1
+        T = P * (P + 1) // 2
+        outer, cross, square = x.new_zeros(D, T, K), x.new_zeros(D, P, K), x.new_zeros(D, K)
+        every = x.new_zeros(T, K)
+        read = (*self._rows, self._packed, self.z, weights)
+        _run("factor_moments", (*read, outer, cross, square, every), (R, D, L, K))
+        place = _places_in_triangle(P)
+        return outer[:, place], cross, square, every[place]
+
+    def sums(self, weights: Tensor, place: Tensor, J: int) -> Tensor:
+        """[J, D, 2 + L, filled(K)] weights, cells and the factors' means, summed over the rows of each place [R] where
+        a column is observed."""
+        x, (R, L, K) = self._rows[0], self.z.shape
+        out = x.new_zeros(J, x.shape[1], 2 + L, K)
+        _run("factor_sums", (*self._rows, self.z, weights, place.contiguous(), out), (R, x.shape[1], L, K))
+        return out
+
+
+@functools.lru_cache(maxsize=64)
+def _places_in_triangle(P: int) -> Tensor:
+    """[P, P] where each cell of a symmetric matrix stands in its packed lower triangle."""
+    i = torch.arange(P)
+    high, low = torch.maximum(i[:, None], i), torch.minimum(i[:, None], i)
+    return high * (high + 1) // 2 + low
+
+
 class Branches(NamedTuple):
     """A forest as the loops read it, its dimensions each after its parent.
 
@@ -187,9 +244,6 @@ class Levels:
         out = torch.zeros_like(self._tables)
         _run("counts", (self._tables, self._branches.lines, self._codes, weights, out), self._sizes)
         return out
-
-
-Loop: TypeAlias = Literal["holes", "rows", "moments", "sums", "forest", "counts"]
 
 
 def _run(name: Loop, tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:

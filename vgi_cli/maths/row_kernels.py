@@ -330,8 +330,7 @@ def rows(addresses: Any, sizes: Any) -> None:
                 square = _less_product(square, total, _load(pull + i * ROW))
                 _store(out + 8 * K * _integer(own + 8 * i), _less(_all(0.0), total))
             square = _plus(square, _load(covariances + 8 * first))
-            if m:
-                square = _plus(square, _load(logdets + 8 * (u * K + first)))
+            square = _plus(square, _load(logdets + 8 * (u * K + first)))
             square = _plus(square, _all((D - m) * LOG_2PI))
             _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
 
@@ -388,6 +387,157 @@ def sums(addresses: Any, sizes: Any) -> None:
             for d in range(D):
                 at += 8 * K
                 _store(at, _plus_product(_load(at), weight, _load(row + 8 * K * d)))
+
+
+def factors(addresses: Any, sizes: Any) -> Any:
+    """Rows under factor models; False where a matrix is not positive definite.
+
+    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], of each pattern its columns [U, D],
+               first those with holes, and its number of holes [U], means [D, K], loadings [D, L, K], inverse noise
+               variances [D, K] and their logarithms [D, K]. Written: packed [U, L (L + 1) / 2, K], the lower triangles
+               of the covariances of the factors given the observed cells; logdet [U, K], of their inverses, less that
+               of the noise; z [R, L, K], the factors' conditional means; log_prob [R, K], of the observed cells
+    sizes      R, U, D, L, K
+    """
+    x, of_row, columns, counts, means, loadings, inverses, logs, packed, logdets, z, log_prob = addresses
+    R, U, D, L, K = sizes
+    T = _triangle(L)
+    room = np.empty((T + 2 * L + D + 1) * LANES, np.float64)
+    a = room.ctypes.data
+    c, delta = a + T * ROW, a + (T + L + 1) * ROW
+    for first in range(0, K, LANES):
+        for u in range(U):
+            m, own = _integer(counts + 8 * u), columns + 8 * D * u
+            for i in range(T):
+                _store(a + i * ROW, _all(0.0))
+            noise = _all(0.0)
+            for i in range(m, D):
+                d = _integer(own + 8 * i)
+                noise = _plus(noise, _load(logs + 8 * (d * K + first)))
+                inverse, loading = _load(inverses + 8 * (d * K + first)), loadings + 8 * (d * L * K + first)
+                for p in range(L):
+                    scaled, line = _times(inverse, _load(loading + 8 * K * p)), a + _triangle(p) * ROW
+                    for q in range(p + 1):
+                        at = line + q * ROW
+                        _store(at, _plus_product(_load(at), scaled, _load(loading + 8 * K * q)))
+            for p in range(L):
+                at = a + (_triangle(p) + p) * ROW
+                _store(at, _plus(_load(at), _all(1.0)))
+            at = logdets + 8 * (u * K + first)
+            if not _sweep(a, c, L, at):
+                return False
+            _store(at, _less(_load(at), noise))
+            out = packed + 8 * (u * T * K + first)
+            for i in range(T):
+                _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
+        for r in range(R):
+            u = _integer(of_row + 8 * r)
+            m, own = _integer(counts + 8 * u), columns + 8 * D * u
+            for p in range(L):
+                _store(c + p * ROW, _all(0.0))
+            for i in range(m, D):
+                d = _integer(own + 8 * i)
+                value = _less(_all(_number(x + 8 * (r * D + d))), _load(means + 8 * (d * K + first)))
+                _store(delta + i * ROW, value)
+                scaled = _times(value, _load(inverses + 8 * (d * K + first)))
+                loading = loadings + 8 * (d * L * K + first)
+                for p in range(L):
+                    at = c + p * ROW
+                    _store(at, _plus_product(_load(at), scaled, _load(loading + 8 * K * p)))
+            block, mean, square = packed + 8 * (u * T * K + first), z + 8 * (r * L * K + first), _all(0.0)
+            for p in range(L):
+                total, line = _all(0.0), block + 8 * K * _triangle(p)
+                for q in range(p):
+                    total = _plus_product(total, _load(line + 8 * K * q), _load(c + q * ROW))
+                for q in range(p, L):
+                    total = _plus_product(total, _load(block + 8 * K * (_triangle(q) + p)), _load(c + q * ROW))
+                _store(mean + 8 * K * p, total)
+                square = _plus_product(square, total, total)
+            for i in range(m, D):
+                d = _integer(own + 8 * i)
+                loading, left = loadings + 8 * (d * L * K + first), _load(delta + i * ROW)
+                for p in range(L):
+                    left = _less_product(left, _load(loading + 8 * K * p), _load(mean + 8 * K * p))
+                square = _plus_product(square, _times(left, left), _load(inverses + 8 * (d * K + first)))
+            square = _plus(square, _load(logdets + 8 * (u * K + first)))
+            square = _plus(square, _all((D - m) * LOG_2PI))
+            _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
+    return True
+
+
+def factor_moments(addresses: Any, sizes: Any) -> None:
+    """Expected sums over rows under factor models, with e = (z, 1) the factors and a constant.
+
+    addresses  of contiguous memory, read: x, the pattern of each row, columns and numbers of holes, packed and z as of
+               `factors`, weights [R, K]. Added to, lower triangles packed, P = L + 1: outer [D, P (P + 1) / 2, K],
+               E[e e'] of the rows where a column is observed; cross [D, P, K], E[e] x of these; square [D, K], x^2 of
+               these; every [P (P + 1) / 2, K], E[e e'] of all rows
+    sizes      R, D, L, K
+    """
+    x, of_row, columns, counts, packed, z, weights, outer, cross, square, every = addresses
+    R, D, L, K = sizes
+    T, P = _triangle(L), L + 1
+    room = np.empty((_triangle(P) + P) * LANES, np.float64)
+    own = room.ctypes.data
+    mean = own + _triangle(P) * ROW
+    for first in range(0, K, LANES):
+        for r in range(R):
+            u = _integer(of_row + 8 * r)
+            m, places = _integer(counts + 8 * u), columns + 8 * D * u
+            weight, block = _load(weights + 8 * (r * K + first)), packed + 8 * (u * T * K + first)
+            for p in range(L):
+                _store(mean + p * ROW, _load(z + 8 * ((r * L + p) * K + first)))
+            _store(mean + L * ROW, _all(1.0))
+            for p in range(P):
+                for q in range(p + 1):
+                    i = _triangle(p) + q
+                    value = _times(_load(mean + p * ROW), _load(mean + q * ROW))
+                    if p < L:
+                        value = _plus(value, _load(block + 8 * K * i))
+                    value = _times(weight, value)
+                    _store(own + i * ROW, value)
+                    at = every + 8 * (i * K + first)
+                    _store(at, _plus(_load(at), value))
+            for i in range(m, D):
+                d = _integer(places + 8 * i)
+                value = _all(_number(x + 8 * (r * D + d)))
+                weighted = _times(weight, value)
+                line = outer + 8 * (d * _triangle(P) * K + first)
+                for t in range(_triangle(P)):
+                    at = line + 8 * K * t
+                    _store(at, _plus(_load(at), _load(own + t * ROW)))
+                line = cross + 8 * (d * P * K + first)
+                for p in range(P):
+                    at = line + 8 * K * p
+                    _store(at, _plus_product(_load(at), weighted, _load(mean + p * ROW)))
+                at = square + 8 * (d * K + first)
+                _store(at, _plus_product(_load(at), weighted, value))
+
+
+def factor_sums(addresses: Any, sizes: Any) -> None:
+    """Weighted sums over the rows of each place where a column is observed.
+
+    addresses  of contiguous memory, read: x, the pattern of each row, columns and numbers of holes and z as of
+               `factors`, weights [R, K], the place of each row [R]. Added to: sums [J, D, 2 + L, K], weights, cells and
+               the factors' means
+    sizes      R, D, L, K
+    """
+    x, of_row, columns, counts, z, weights, places, out = addresses
+    R, D, L, K = sizes
+    for first in range(0, K, LANES):
+        for r in range(R):
+            u = _integer(of_row + 8 * r)
+            weight = _load(weights + 8 * (r * K + first))
+            mean, place = z + 8 * (r * L * K + first), _integer(places + 8 * r)
+            for i in range(_integer(counts + 8 * u), D):
+                d = _integer(columns + 8 * (D * u + i))
+                at = out + 8 * ((place * D + d) * (2 + L) * K + first)
+                _store(at, _plus(_load(at), weight))
+                at += 8 * K
+                _store(at, _plus_product(_load(at), weight, _all(_number(x + 8 * (r * D + d)))))
+                for p in range(L):
+                    at += 8 * K
+                    _store(at, _plus_product(_load(at), weight, _load(mean + 8 * K * p)))
 
 
 @inlined
@@ -545,6 +695,21 @@ def compiled_moments() -> Any:
 def compiled_sums() -> Any:
     """`sums`, compiled."""
     return compiled(sums, types.void(_tuple(4), _tuple(3)))
+
+
+def compiled_factors() -> Any:
+    """`factors`, compiled."""
+    return compiled(factors, types.boolean(_tuple(12), _tuple(5)))
+
+
+def compiled_factor_moments() -> Any:
+    """`factor_moments`, compiled."""
+    return compiled(factor_moments, types.void(_tuple(11), _tuple(4)))
+
+
+def compiled_factor_sums() -> Any:
+    """`factor_sums`, compiled."""
+    return compiled(factor_sums, types.void(_tuple(8), _tuple(4)))
 
 
 def compiled_forest() -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vgi_cli.layout import Layout
 from vgi_cli.models.base import ModelConfig
-from vgi_cli.models.gaussian.factors import FactorGaussians
+from vgi_cli.models.gaussian.factors import FactorGaussians, FactorObserved
 from vgi_cli.models.gaussian.family import EmTable, EmValue, GaussianFamily
 from vgi_cli.models.gaussian.gaussians import Penalty
 from vgi_cli.ranges import Factors
@@ -98,9 +98,10 @@ class FactorAnalysis(GaussianFamily):
         the parameters before the step, which never lowers it; `loglik` is the log-likelihood itself."""
         objective, loglik = table.x.new_zeros(()), table.x.new_zeros(())
         totals: tuple[Tensor, ...] = ()
-        for rows, some in table.pieces(self.gaussians.footprint()):
+        for rows, some in table.pieces(self.gaussians.footprint(), summed=False):
             weight = table.weights[rows]
             observed = self._factors.observe(some)
+            assert isinstance(observed, FactorObserved)
             statistics, bound = observed.factorised(weight)
             objective = objective + (bound * weight).sum()
             loglik = loglik + (observed.log_prob[:, 0] * weight).sum()

@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.gaussian import factor_posterior, factor_precision
 from vgi_cli.models.gaussian.gaussians import (
     Footprint,
@@ -20,6 +21,10 @@ from vgi_cli.models.gaussian.gaussians import (
     normal_log_prob,
 )
 from vgi_cli.models.gaussian.incomplete import Incomplete
+
+COMPILED = 2048
+"""Numbers that the sums over rows are, of one component, up to which compiled loops make them: then they lie in a
+processor's second cache."""
 
 
 class Factorised(NamedTuple):
@@ -60,12 +65,18 @@ class FactorGaussians(Gaussians):
         logdet = self.log_psi.sum(-1) + 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return normal_log_prob(square, logdet[:, None], x.shape[-1]).mT
 
-    def observe(self, rows: Incomplete, *, fixed: bool = False) -> FactorObserved:
+    def observe(self, rows: Incomplete, *, fixed: bool = False) -> Observed:
+        loops = rows.summed and rows.x.shape[1] > 0 and lanes.worth(len(rows.x), self.K)
+        small = rows.x.shape[1] * (self.L + 1) * (self.L + 2) // 2 <= COMPILED
+        if loops and small and compiled.suits_rows(rows.x, self.mean):
+            return SummedFactors(self.F, self.mean, self.log_psi, rows)
         return FactorObserved(self.F, self.mean, self.log_psi, rows)
 
     def footprint(self) -> Footprint:
         K, D, L = self.F.shape
-        return Footprint(K * max(L * L, D), K * max(L * L, D) + (L + 1) ** 2)
+        filled = lanes.filled(K)
+        pattern, row = filled * L * (L + 1) // 2, filled * (L + 1)
+        return Footprint(max(K * max(L * L, D), pattern), max(K * max(L * L, D), row) + (L + 1) ** 2)
 
     def work(self) -> float:
         """The L x L system, and what each column adds to it; without factors there is no system."""
@@ -177,6 +188,38 @@ class FactorGaussians(Gaussians):
     def free_parameters(self) -> int:
         K, D, L = self.F.shape
         return K * (2 * D + D * L - L * (L - 1) // 2)
+
+
+class SummedFactors(Observed):
+    """Rows of which densities and sums alone are asked, by compiled loops (`maths/lanes.py`)."""
+
+    def __init__(self, F: Tensor, mean: Tensor, log_psi: Tensor, rows: Incomplete) -> None:
+        self._parameters, self._incomplete = (F, mean, log_psi), rows
+        logs = lanes.in_lanes(-log_psi)
+        laws = lanes.FactorLaws(lanes.in_lanes(mean), lanes.in_lanes(F), logs.exp(), logs)
+        holes = rows.of_holes("in lanes", lambda: lanes.holes_of(rows.patterns.missing))
+        self._rows = lanes.FactorRows(rows.x, rows.patterns.of_row, laws, holes)
+        self.log_prob = self._rows.log_prob[:, : len(mean)]
+
+    def _whole(self) -> FactorObserved:
+        return FactorObserved(*self._parameters, self._incomplete)
+
+    def mean(self, k: int) -> Tensor:
+        return self._whole().mean(k)
+
+    def draw(self, k: int, columns: Tensor, factors: Tensor) -> Tensor:
+        return self._whole().draw(k, columns, factors)
+
+    def statistics(self, responsibility: Tensor) -> tuple[Tensor, ...]:
+        """As those of FactorObserved."""
+        K, L = responsibility.shape[1], self._rows.z.shape[1]
+        found = self._rows.moments(lanes.weighted_lanes(responsibility))
+        A, b, c, every = (part.movedim(-1, 0)[:K].contiguous() for part in found)
+        return A, b, c, A[:, :, L, L].clone(), every
+
+    def shift_statistics(self, responsibility: Tensor, place: Tensor, J: int) -> Tensor:
+        sums = self._rows.sums(lanes.weighted_lanes(responsibility), place, J)
+        return sums.movedim(-1, 0)[: responsibility.shape[1]].contiguous()
 
 
 class FactorObserved(Observed):

@@ -49,19 +49,19 @@ class EmTable(NamedTuple):
     ranks: Ranks = ALONE
     whole: list[Incomplete] | None = None
 
-    def pieces(self, footprint: Footprint, *, draws: bool = False) -> Iterator[tuple[slice, Incomplete]]:
+    def pieces(self, footprint: Footprint, *, summed: bool = True) -> Iterator[tuple[slice, Incomplete]]:
         """The rows, in pieces whose systems hold no more numbers than are allowed (`footprint`: what they hold). Where
-        they come in one of half that size, what every look at them needs is kept. `draws`: missing cells are to be
-        drawn, not only densities and sums computed."""
+        they come in one of half that size, what every look at them needs is kept. `summed`: whether all that is asked
+        of them is densities and sums."""
         R, U = len(self.x), len(self.patterns.missing)
         small = 2 * max(U * footprint.pattern, R * footprint.row) <= allowed()
         if self.whole is None or not small or self.scratch is not None:
             for rows, patterns in sorted_chunks(self.patterns, footprint):
-                yield rows, Incomplete(self.x[rows], patterns, summed=not draws)
+                yield rows, Incomplete(self.x[rows], patterns, summed=summed)
             return
         kept = self.whole[0] if self.whole else None
-        if kept is None or kept.x is not self.x or kept.patterns is not self.patterns or kept.summed == draws:
-            self.whole[:] = [Incomplete(self.x, self.patterns, again=True, summed=not draws)]
+        if kept is None or kept.x is not self.x or kept.patterns is not self.patterns or kept.summed != summed:
+            self.whole[:] = [Incomplete(self.x, self.patterns, again=True, summed=summed)]
         yield slice(0, R), self.whole[0]
 
     @property

@@ -141,7 +141,7 @@ class MixturePosterior:
         self._set(parameters)
         table = self._table
         x, label = torch.empty_like(table.x), torch.empty(len(table.x), dtype=torch.int64)
-        for rows, some in table.pieces(self._all.footprint(), draws=True):
+        for rows, some in table.pieces(self._all.footprint(), summed=False):
             observed = self._all.observe(some)
             assert isinstance(observed, FullObserved)  # draws are asked for
             label[rows] = _pick(observed.log_prob + parameters.log_weights, rng)
