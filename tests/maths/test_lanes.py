@@ -114,19 +114,31 @@ def test_columns_that_all_but_determine_each_other_lose_no_more_digits_than_by_t
             assert seen.log_prob[r, 0].item() == pytest.approx(truth.item(), rel=1e-6, abs=1e-6)
 
 
-def test_what_is_not_positive_definite_is_an_error() -> None:
-    precision = torch.eye(3, dtype=torch.float64).expand(2, 3, 3).clone()
-    precision[1, 2, 2] = -1.0
-    some = lanes.holes_of(torch.tensor([[False, True, False], [True, False, True]]))
+@pytest.mark.parametrize("broken", [-1.0, math.nan])
+@pytest.mark.parametrize("missing", [[False, True, True], [True, False, True]])
+def test_what_is_not_positive_definite_is_an_error(missing: list[bool], broken: float) -> None:
+    eye = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
+    zeros = torch.zeros(2, 3, dtype=torch.float64)
+    laws = lanes.Laws(*map(lanes.in_lanes, (zeros, eye, eye, zeros[:, 0])))
+    some = lanes.holes_of(torch.tensor([missing]))
+    triangles = lanes.hole_triangles(laws, some)
+    assert torch.equal(triangles.packed[:, :2], torch.tensor([[1.0], [0.0], [1.0]]).double().expand(3, 2))
+    assert torch.equal(triangles.logdet[:, :2], torch.zeros(1, 2, dtype=torch.float64))
+    laws.precision[2, 2, 1] = broken
     with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
-        lanes.hole_triangles(lanes.in_lanes(precision), some)
-    precision[1, 2, 2] = torch.nan
-    with pytest.raises(torch.linalg.LinAlgError, match="not positive definite"):
-        lanes.hole_triangles(lanes.in_lanes(precision), some)
-    precision[1, 2, 2] = 1.0
-    triangles = lanes.hole_triangles(lanes.in_lanes(precision), some)
-    assert torch.equal(triangles.packed[:, :2], torch.tensor([[1.0], [1.0], [0.0], [1.0]]).double().expand(4, 2))
-    assert torch.equal(triangles.logdet[:, :2], torch.zeros(2, 2, dtype=torch.float64))
+        lanes.hole_triangles(laws, some)
+
+
+def test_patterns_are_looked_at_from_the_side_that_is_less_work() -> None:
+    missing = torch.arange(12) < torch.tensor([0, 3, 6, 8, 9, 12])[:, None]
+    holes = lanes.holes_of(missing)
+    assert holes.sides.tolist() == [0, 0, 0, 0, 1, 1]
+    assert holes.starts.tolist() == [0, 0, 6, 27, 63, 141] and holes.cells == 219
+    laws = lanes.Laws(*(lanes.in_lanes(torch.eye(12, dtype=torch.float64)[None]) for _ in range(4)))
+    broken = laws._replace(covariance=-laws.covariance, mean=laws.mean[0], logdet=laws.logdet[0, 0])
+    with pytest.raises(torch.linalg.LinAlgError):
+        lanes.hole_triangles(broken, holes)
+    lanes.hole_triangles(broken, lanes.holes_of(missing[:4]))
 
 
 def test_a_row_has_the_bits_that_it_has_alone() -> None:

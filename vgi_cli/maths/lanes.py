@@ -53,40 +53,55 @@ class Holes(NamedTuple):
     columns  [U, D] (int64) the columns with holes, in order, then the others
     counts   [U] numbers of holes
     starts   [U] where the triangle of each pattern begins among all of them
+    sides    [U] 1 where a pattern is looked at from its observed cells, 0 where from its holes
     cells    of all triangles together
     """
 
     columns: Tensor
     counts: Tensor
     starts: Tensor
+    sides: Tensor
     cells: int
 
 
 def holes_of(missing: Tensor) -> Holes:
-    """Of patterns [U, D]."""
+    """Of patterns [U, D]; from the side that is less work."""
+    D = missing.shape[1]
     columns = torch.argsort((~missing).to(torch.uint8), dim=1, stable=True)
     counts = missing.sum(1)
-    ends = (counts * (counts + 1) // 2).cumsum(0)
-    return Holes(columns.contiguous(), counts, ends - counts * (counts + 1) // 2, int(ends[-1]))
+    sides = (D - counts) * D**2 < counts**3
+    size = torch.where(sides, D, counts)
+    size = size * (size + 1) // 2
+    ends = size.cumsum(0)
+    return Holes(columns.contiguous(), counts, ends - size, sides.to(torch.int64), int(ends[-1]))
+
+
+class Laws(NamedTuple):
+    """Gaussians in lanes: means [D, filled(K)], precisions and covariances [D, D, filled(K)], logdet [filled(K)] of the
+    latter."""
+
+    mean: Tensor
+    precision: Tensor
+    covariance: Tensor
+    logdet: Tensor
 
 
 class HoleTriangles(NamedTuple):
-    """The missing cells given the observed ones, as `gaussian.HoleCovariance`.
+    """What missing cells are given the observed ones (`row_kernels.holes`).
 
-    packed  [cells, filled(K)] the lower triangles of their covariances
-    logdet  [U, filled(K)] the logarithm of the determinant of the inverse
+    packed  [cells, filled(K)] the lower triangles of covariances, and of what belongs to them
+    logdet  [U, filled(K)] the logarithm of the determinant of the precision of the missing cells
     """
 
     packed: Tensor
     logdet: Tensor
 
 
-def hole_triangles(precision: Tensor, holes: Holes) -> HoleTriangles:
-    """From precisions of whole rows in lanes [D, D, filled(K)]. Raises torch.linalg.LinAlgError where a block is not
-    positive definite."""
-    (U, D), K = holes.columns.shape, precision.shape[-1]
-    made = HoleTriangles(precision.new_empty(holes.cells, K), precision.new_empty(U, K))
-    if not _run("holes", (precision, *holes[:3], *made), (U, D, K)):
+def hole_triangles(laws: Laws, holes: Holes) -> HoleTriangles:
+    """Raises torch.linalg.LinAlgError where a block is not positive definite."""
+    (U, D), K = holes.columns.shape, laws.mean.shape[-1]
+    made = HoleTriangles(laws.mean.new_empty(holes.cells, K), laws.mean.new_empty(U, K))
+    if not _run("holes", (*laws[1:], *holes[:4], *made), (U, D, K)):
         raise torch.linalg.LinAlgError("a matrix is not positive definite")
     return made
 
@@ -102,20 +117,11 @@ class Seen(NamedTuple):
     log_prob: Tensor
 
 
-class Laws(NamedTuple):
-    """Gaussians in lanes: means [D, filled(K)], logdet [filled(K)] of the covariances, precisions
-    [D, D, filled(K)]."""
-
-    mean: Tensor
-    logdet: Tensor
-    precision: Tensor
-
-
 def seen(x: Tensor, of_row: Tensor, laws: Laws, holes: Holes, triangles: HoleTriangles) -> Seen:
     """Rows x [R, D] (float64, anything at missing cells) of patterns of_row [R]."""
     (R, D), K = x.shape, laws.mean.shape[-1]
     made = Seen(x.new_empty(R, D, K), x.new_empty(R, K))
-    _run("rows", (x.contiguous(), of_row.contiguous(), *laws, *holes[:3], *triangles, *made), (R, D, K))
+    _run("rows", (x.contiguous(), of_row.contiguous(), *laws, *holes[:4], *triangles, *made), (R, D, K))
     return made
 
 
@@ -127,7 +133,7 @@ def moments(
     R, D, K = delta.shape
     U = len(holes.counts)
     total, second = delta.new_zeros(D, K), delta.new_zeros(D, D, K)
-    read = (delta, weights, of_row.contiguous(), *holes[:3], triangles.packed)
+    read = (delta, weights, of_row.contiguous(), *holes[:4], triangles.packed)
     _run("moments", (*read, delta.new_zeros(U, K), total, second), (R, U, D, K))
     return total, second
 

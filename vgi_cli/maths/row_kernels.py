@@ -223,12 +223,13 @@ def _triangle(i: Any) -> Any:
 
 
 @inlined
-def _sweep(a: Any, c: Any, m: Any, logdet: Any) -> Any:
-    """A positive definite matrix of m rows, of which the lower triangle lies at `a`, becomes its inverse with the
-    opposite sign; the logarithm of its determinant into `logdet`. `c` has room for m vectors. False where the matrix is
-    not positive definite."""
+def _sweep(a: Any, c: Any, m: Any, pivots: Any, logdet: Any) -> Any:
+    """Sweep the first rows, so many as `pivots` says, of a positive definite matrix of m rows, of which the lower
+    triangle lies at `a`: their block becomes its inverse with the opposite sign, the others become what they are given
+    these: coefficients, and a covariance. The logarithm of the determinant of the block into `logdet`. `c` has room for
+    m vectors, at least one. False where the block is not positive definite."""
     product, exponent = _all(1.0), _all(0.0)
-    for t in range(m):
+    for t in range(pivots):
         row = a + _triangle(t) * ROW
         pivot = _load(row + t * ROW)
         if not _positive(pivot):
@@ -260,43 +261,66 @@ def _sweep(a: Any, c: Any, m: Any, logdet: Any) -> Any:
 
 
 def holes(addresses: Any, sizes: Any) -> Any:
-    """The covariances of missing cells given the observed ones; False where a matrix is not positive definite.
+    """What missing cells are given the observed ones, by pattern of holes; False where a matrix is not positive
+    definite.
 
-    addresses  of contiguous memory, read: precisions [D, D, K]; of each pattern its columns [U, D], first those with
-               holes, in order, then the others; its number of holes [U]; where its triangle begins [U], in rows of
-               `packed`. Written: packed [.., K], the lower triangles of the covariances; logdet [U, K], of the
-               precision of the missing cells
+    A pattern is looked at from the side of its holes, by sweeping the precision of its m missing cells; or from that of
+    its o observed cells, by sweeping these in the covariance, which is less work where they are few.
+
+    addresses  of contiguous memory, read: precisions and covariances [D, D, K]; logdet [K] of the latter; of each
+               pattern its columns [U, D], first those with holes, in order, then the others; its number of holes [U];
+               where its triangle begins [U], in rows of `packed`; whether it is looked at from its observed cells [U],
+               0 or 1. Written: packed [.., K], lower triangles: from the side of the holes the covariance of the
+               missing cells; from the other one, observed cells first, the precision of these alone, the coefficients
+               of the missing cells on them, and that covariance. logdet [U, K], of the precision of the missing cells
     sizes      U, D, K, a multiple of LANES
     """
-    precision, columns, counts, starts, packed, logdets = addresses
+    precision, covariance, whole, columns, counts, starts, sides, packed, logdets = addresses
     U, D, K = sizes
     room = np.empty((D * (D + 1) // 2 + D) * LANES, np.float64)
     a = room.ctypes.data
     c = a + _triangle(D) * ROW
     for first in range(0, K, LANES):
         for u in range(U):
-            m, own = _integer(counts + 8 * u), columns + 8 * D * u
-            for i in range(m):
-                line, row = a + _triangle(i) * ROW, precision + 8 * (_integer(own + 8 * i) * D * K + first)
+            m, own, side = _integer(counts + 8 * u), columns + 8 * D * u, _integer(sides + 8 * u)
+            matrix, many = (covariance, D) if side else (precision, m)
+            pivots = D - m if side else m
+            for i in range(many):
+                line, row = a + _triangle(i) * ROW, matrix + 8 * (_place(own, i, m, D, side) * D * K + first)
                 for j in range(i + 1):
-                    _store(line + j * ROW, _load(row + 8 * K * _integer(own + 8 * j)))
-            if not _sweep(a, c, m, logdets + 8 * (u * K + first)):
+                    _store(line + j * ROW, _load(row + 8 * K * _place(own, j, m, D, side)))
+            logs = logdets + 8 * (u * K + first)
+            if not _sweep(a, c, many, pivots, logs):
                 return False
+            if side:  # log|S_oo| - log|S| is log|Q_mm|
+                _store(logs, _less(_load(logs), _load(whole + 8 * first)))
             out = packed + 8 * (_integer(starts + 8 * u) * K + first)
-            for i in range(_triangle(m)):
+            for i in range(_triangle(pivots)):
                 _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
+            for i in range(_triangle(pivots), _triangle(many)):
+                _store(out + 8 * K * i, _load(a + i * ROW))
     return True
+
+
+@inlined
+def _place(columns: Any, i: Any, m: Any, D: Any, side: Any) -> Any:
+    """The i-th column of a pattern with m holes: of its holes, or of all, the observed ones first."""
+    at = i
+    if side:
+        at = i + m if i < D - m else i - (D - m)
+    return _integer(columns + 8 * at)
 
 
 def rows(addresses: Any, sizes: Any) -> None:
     """Rows through their holes.
 
-    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], means [D, K], logdet [K] of the
-               covariances, and all of `holes`. Written: delta [R, D, K], the row less the mean, of a missing cell its
-               conditional mean less the mean; log_prob [R, K], of the observed cells
+    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], means [D, K], and all of `holes`.
+               Written: delta [R, D, K], the row less the mean, of a missing cell its conditional mean less the mean;
+               log_prob [R, K], of the observed cells
     sizes      R, D, K
     """
-    x, of_row, means, covariances, precision, columns, counts, starts, packed, logdets, delta, log_prob = addresses
+    x, of_row, means = addresses[:3]
+    precision, _, whole, columns, counts, starts, sides, packed, logdets, delta, log_prob = addresses[3:]
     R, D, K = sizes
     room = np.empty(D * LANES, np.float64)
     pull = room.ctypes.data
@@ -305,45 +329,74 @@ def rows(addresses: Any, sizes: Any) -> None:
             u = _integer(of_row + 8 * r)
             m, own = _integer(counts + 8 * u), columns + 8 * D * u
             out = delta + 8 * (r * D * K + first)
+            block = packed + 8 * (_integer(starts + 8 * u) * K + first)
             for i in range(m, D):
                 d = _integer(own + 8 * i)
                 value = _less(_all(_number(x + 8 * (r * D + d))), _load(means + 8 * (d * K + first)))
                 _store(out + 8 * K * d, value)
-            square = _all(0.0)
-            for i in range(D):
-                d = _integer(own + 8 * i)
-                row, total = precision + 8 * (d * D * K + first), _all(0.0)
-                for j in range(m, D):
-                    at = 8 * K * _integer(own + 8 * j)
-                    total = _plus_product(total, _load(row + at), _load(out + at))
-                if i < m:
-                    _store(pull + i * ROW, total)
-                else:
-                    square = _plus_product(square, total, _load(out + 8 * K * d))
-            block = packed + 8 * (_integer(starts + 8 * u) * K + first)
-            for i in range(m):
-                total, line = _all(0.0), block + 8 * K * _triangle(i)
-                for j in range(i):
-                    total = _plus_product(total, _load(line + 8 * K * j), _load(pull + j * ROW))
-                for j in range(i, m):
-                    total = _plus_product(total, _load(block + 8 * K * (_triangle(j) + i)), _load(pull + j * ROW))
-                square = _less_product(square, total, _load(pull + i * ROW))
-                _store(out + 8 * K * _integer(own + 8 * i), _less(_all(0.0), total))
-            square = _plus(square, _load(covariances + 8 * first))
+            if _integer(sides + 8 * u):
+                square = _from_observed(out, own, block, m, D, K)
+            else:
+                square = _from_holes(out, own, block, precision + 8 * first, pull, m, D, K)
+            square = _plus(square, _load(whole + 8 * first))
             square = _plus(square, _load(logdets + 8 * (u * K + first)))
             square = _plus(square, _all((D - m) * LOG_2PI))
             _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
+
+
+@inlined
+def _from_holes(out: Any, columns: Any, block: Any, precision: Any, pull: Any, m: Any, D: Any, K: Any) -> Any:
+    """The quadratic form of a row's observed cells, whose delta lies at `out`, and the delta of the others there."""
+    square = _all(0.0)
+    for i in range(D):
+        d = _integer(columns + 8 * i)
+        row, total = precision + 8 * d * D * K, _all(0.0)
+        for j in range(m, D):
+            at = 8 * K * _integer(columns + 8 * j)
+            total = _plus_product(total, _load(row + at), _load(out + at))
+        if i < m:
+            _store(pull + i * ROW, total)
+        else:
+            square = _plus_product(square, total, _load(out + 8 * K * d))
+    for i in range(m):
+        total, line = _all(0.0), block + 8 * K * _triangle(i)
+        for j in range(i):
+            total = _plus_product(total, _load(line + 8 * K * j), _load(pull + j * ROW))
+        for j in range(i, m):
+            total = _plus_product(total, _load(block + 8 * K * (_triangle(j) + i)), _load(pull + j * ROW))
+        square = _less_product(square, total, _load(pull + i * ROW))
+        _store(out + 8 * K * _integer(columns + 8 * i), _less(_all(0.0), total))
+    return square
+
+
+@inlined
+def _from_observed(out: Any, columns: Any, block: Any, m: Any, D: Any, K: Any) -> Any:
+    """The same."""
+    square = _all(0.0)
+    for i in range(D - m):
+        total, line = _all(0.0), block + 8 * K * _triangle(i)
+        for j in range(i):
+            total = _plus_product(total, _load(line + 8 * K * j), _load(out + 8 * K * _integer(columns + 8 * (m + j))))
+        own = _load(out + 8 * K * _integer(columns + 8 * (m + i)))
+        total = _plus_product(_plus(total, total), _load(line + 8 * K * i), own)  # what is below the diagonal twice
+        square = _plus_product(square, total, own)
+    for i in range(m):
+        total, line = _all(0.0), block + 8 * K * _triangle(D - m + i)
+        for j in range(D - m):
+            total = _plus_product(total, _load(line + 8 * K * j), _load(out + 8 * K * _integer(columns + 8 * (m + j))))
+        _store(out + 8 * K * _integer(columns + 8 * i), total)
+    return square
 
 
 def moments(addresses: Any, sizes: Any) -> None:
     """Expected sums over rows.
 
     addresses  of contiguous memory, read: delta of `rows`, weights [R, K], the pattern of each row [R], its columns,
-               numbers of holes, starts and `packed` of `holes`. Added to: by pattern [U, K] the weights; first [D, K];
-               second [D, D, K], of which the lower triangles alone
+               numbers of holes, starts, sides and `packed` of `holes`. Added to: by pattern [U, K] the weights; first
+               [D, K]; second [D, D, K], of which the lower triangles alone
     sizes      R, U, D, K
     """
-    delta, weights, of_row, columns, counts, starts, packed, by_pattern, total, second = addresses
+    delta, weights, of_row, columns, counts, starts, sides, packed, by_pattern, total, second = addresses
     R, U, D, K = sizes
     for first in range(0, K, LANES):
         for r in range(R):
@@ -361,12 +414,14 @@ def moments(addresses: Any, sizes: Any) -> None:
                     _store(at, _plus_product(_load(at), weighted, _load(row + 8 * K * e)))
         for u in range(U):
             weight = _load(by_pattern + 8 * (u * K + first))
-            own, block = columns + 8 * D * u, packed + 8 * (_integer(starts + 8 * u) * K + first)
-            for i in range(_integer(counts + 8 * u)):
+            own, m = columns + 8 * D * u, _integer(counts + 8 * u)
+            before = D - m if _integer(sides + 8 * u) else 0
+            for i in range(m):
                 line = second + 8 * (_integer(own + 8 * i) * D * K + first)
+                block = packed + 8 * ((_integer(starts + 8 * u) + _triangle(before + i) + before) * K + first)
                 for j in range(i + 1):
                     at = line + 8 * K * _integer(own + 8 * j)
-                    _store(at, _plus_product(_load(at), weight, _load(block + 8 * K * (_triangle(i) + j))))
+                    _store(at, _plus_product(_load(at), weight, _load(block + 8 * K * j)))
 
 
 def sums(addresses: Any, sizes: Any) -> None:
@@ -424,7 +479,7 @@ def factors(addresses: Any, sizes: Any) -> Any:
                 at = a + (_triangle(p) + p) * ROW
                 _store(at, _plus(_load(at), _all(1.0)))
             at = logdets + 8 * (u * K + first)
-            if not _sweep(a, c, L, at):
+            if not _sweep(a, c, L, L, at):
                 return False
             _store(at, _less(_load(at), noise))
             out = packed + 8 * (u * T * K + first)
@@ -679,17 +734,17 @@ def _tuple(count: int) -> Any:
 
 def compiled_holes() -> Any:
     """`holes`, compiled."""
-    return compiled(holes, types.boolean(_tuple(6), _tuple(3)))
+    return compiled(holes, types.boolean(_tuple(9), _tuple(3)))
 
 
 def compiled_rows() -> Any:
     """`rows`, compiled."""
-    return compiled(rows, types.void(_tuple(12), _tuple(3)))
+    return compiled(rows, types.void(_tuple(14), _tuple(3)))
 
 
 def compiled_moments() -> Any:
     """`moments`, compiled."""
-    return compiled(moments, types.void(_tuple(10), _tuple(4)))
+    return compiled(moments, types.void(_tuple(11), _tuple(4)))
 
 
 def compiled_sums() -> Any:

@@ -234,15 +234,15 @@ class SummedObserved(Observed):
     def __init__(self, mean: Tensor, factor: Tensor, rows: Incomplete, fixed: bool) -> None:
         self.rows, self.means, self.factor, patterns = rows, mean, factor, rows.patterns
         K, self.of_row = len(mean), patterns.of_row
-        precision = lanes.in_lanes(torch.cholesky_inverse(factor))
+        precision, covariance = torch.cholesky_inverse(factor), factor @ factor.mT
         logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        laws = lanes.Laws(lanes.in_lanes(mean), lanes.in_lanes(logdet), precision)
+        laws = lanes.Laws(*map(lanes.in_lanes, (mean, precision, covariance, logdet)))
         self.holes = rows.of_holes("in lanes", lambda: lanes.holes_of(patterns.missing))
 
         def triangles() -> lanes.HoleTriangles:
-            return lanes.hole_triangles(precision, self.holes)
+            return lanes.hole_triangles(laws, self.holes)
 
-        kept = rows.of_holes_until_changed("triangles", (precision,), triangles) if fixed else triangles()
+        kept = rows.of_holes_until_changed("triangles", (factor,), triangles) if fixed else triangles()
         self.triangles = kept
         self.delta, log_prob = lanes.seen(rows.x, self.of_row, laws, self.holes, kept)
         self.log_prob = log_prob[:, :K]
