@@ -275,6 +275,33 @@ def test_many_rare_levels_do_not_underflow() -> None:
     close(counts[2:6], torch.tensor([1 + share, 0, 1 - share, 0], dtype=torch.float64))
 
 
+def test_threads_change_no_row_and_sums_only_in_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, place = weights_of(90, 9), torch.arange(90) % 3
+    forest = Forest((2, 3, 2, 4), (-1, 0, 0, 2))
+    tables = lanes.in_lanes(forest.log_softmax(torch.randn(9, forest.T, dtype=torch.float64)).exp())
+    codes = torch.randint(-1, 2, (90, 4))
+
+    def everything() -> tuple[list[Tensor], list[Tensor]]:
+        mean, factor = gaussians(12, 9)
+        rows = rows_of(90, 12, 0.7)
+        seen = SummedObserved(mean, factor, rows, False)
+        factors = both_factors(90, 6, 2, 9, 0.5)[1]
+        levels = lanes.Levels(tables, lanes.branches_of(forest), codes)
+        added = [*seen.statistics(weights), seen.shift_statistics(weights, place, 3), *factors.statistics(weights)]
+        added += [factors.shift_statistics(weights, place, 3), levels.counts(lanes.weighted_lanes(weights))]
+        return [seen.log_prob, seen.delta, factors.log_prob, levels.log_prob()], added
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    alone = everything()
+    monkeypatch.setattr(lanes, "LARGE", 1)
+    assert lanes._parts(90, 2) == [slice(0, 30), slice(30, 60), slice(60, 90)]
+    shared, again = everything(), everything()
+    assert all(map(torch.equal, shared[0], alone[0]))
+    for got, wanted, same in zip(shared[1], alone[1], again[1], strict=True):
+        close(got, wanted)
+        assert torch.equal(got, same)
+
+
 def test_both_know_how_many_components_go_together() -> None:
     from vgi_cli.maths import row_kernels
 

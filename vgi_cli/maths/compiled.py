@@ -25,8 +25,10 @@ Loop: TypeAlias = Literal[
     "holes",
     "rows",
     "moments",
+    "uncertain",
     "sums",
     "factors",
+    "factor_rows",
     "factor_moments",
     "factor_sums",
     "forest",
@@ -50,7 +52,9 @@ def kernel(name: Loop) -> Any:
     except ImportError as error:
         hint = f"install the versions of constraints.txt, or set {SWITCH}=0, which does without numba"
         raise UsageError(f"numba is installed and cannot be loaded: {error}", hint) from error
-    return getattr(kernels if name in ("splines", "keep") else row_kernels, f"compiled_{name}")()
+    if name in row_kernels.LOOPS:
+        return row_kernels.compiled_loop(name)
+    return kernels.compiled_splines() if name == "splines" else kernels.compiled_keep()
 
 
 class OnGpu(NamedTuple):

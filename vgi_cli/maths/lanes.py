@@ -4,9 +4,10 @@ them, the numbers of the components next to each other."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,10 +15,13 @@ from torch import Tensor
 from vgi_cli.maths.compiled import Loop, kernel
 from vgi_cli.maths.forests import Forest
 
+Done = TypeVar("Done")
 LANES = 8
 """Components that a loop looks at together, `row_kernels.LANES`: last dimensions are filled up to a multiple."""
 
 
+LARGE = 1 << 24
+"""Multiplications that are worth a thread of their own."""
 WORTH = 256
 """Rows times components from which the loops are used, where there are any: loading them takes a while."""
 
@@ -100,8 +104,13 @@ class HoleTriangles(NamedTuple):
 def hole_triangles(laws: Laws, holes: Holes) -> HoleTriangles:
     """Raises torch.linalg.LinAlgError where a block is not positive definite."""
     (U, D), K = holes.columns.shape, laws.mean.shape[-1]
-    made = HoleTriangles(laws.mean.new_empty(holes.cells, K), laws.mean.new_empty(U, K))
-    if not _run("holes", (*laws[1:], *holes[:4], *made), (U, D, K)):
+    packed, logdet = made = HoleTriangles(laws.mean.new_empty(holes.cells, K), laws.mean.new_empty(U, K))
+
+    def look(_: int, some: slice) -> bool:
+        own = [part[some] for part in holes[:4]]
+        return bool(_run("holes", (*laws[1:], *own, packed, logdet[some]), (len(own[0]), D, K)))
+
+    if not all(_side_by_side(_parts(U, holes.cells * K * D), look)):
         raise torch.linalg.LinAlgError("a matrix is not positive definite")
     return made
 
@@ -121,7 +130,13 @@ def seen(x: Tensor, of_row: Tensor, laws: Laws, holes: Holes, triangles: HoleTri
     """Rows x [R, D] (float64, anything at missing cells) of patterns of_row [R]."""
     (R, D), K = x.shape, laws.mean.shape[-1]
     made = Seen(x.new_empty(R, D, K), x.new_empty(R, K))
-    _run("rows", (x.contiguous(), of_row.contiguous(), *laws, *holes[:4], *triangles, *made), (R, D, K))
+    x, of_row = x.contiguous(), of_row.contiguous()
+
+    def look(_: int, some: slice) -> None:
+        read = (x[some], of_row[some], *laws, *holes[:4], *triangles)
+        _run("rows", (*read, *(part[some] for part in made)), (len(x[some]), D, K))
+
+    _side_by_side(_parts(R, R * K * D**2), look)
     return made
 
 
@@ -130,20 +145,39 @@ def moments(
 ) -> tuple[Tensor, Tensor]:
     """First [D, filled(K)] and second [D, D, filled(K)] moments of `Seen.delta` under weights [R, filled(K)], what is
     uncertain of missing cells included; of the second the lower triangle alone."""
-    R, D, K = delta.shape
-    U = len(holes.counts)
-    total, second = delta.new_zeros(D, K), delta.new_zeros(D, D, K)
-    read = (delta, weights, of_row.contiguous(), *holes[:4], triangles.packed)
-    _run("moments", (*read, delta.new_zeros(U, K), total, second), (R, U, D, K))
-    return total, second
+    (R, D, K), U = delta.shape, len(holes.counts)
+    parts, of_row = _parts(R, R * K * D**2), of_row.contiguous()
+    n = len(parts)
+    by_pattern, total, second = delta.new_zeros(n, U, K), delta.new_zeros(n, D, K), delta.new_zeros(n, D, D, K)
+
+    def rows(i: int, some: slice) -> None:
+        read = (delta[some], weights[some], of_row[some])
+        _run("moments", (*read, by_pattern[i], total[i], second[i]), (len(read[0]), D, K))
+
+    _side_by_side(parts, rows)
+    weight = _together(by_pattern)
+    patterns = [slice(0, U)] if n == 1 else _parts(U, R * K * D**2)
+
+    def uncertain(i: int, some: slice) -> None:
+        own = [part[some] for part in holes[:4]]
+        _run("uncertain", (weight[some], *own, triangles.packed, second[i]), (len(own[0]), D, K))
+
+    _side_by_side(patterns, uncertain)
+    return _together(total), _together(second)
 
 
 def sums(delta: Tensor, weights: Tensor, place: Tensor, J: int) -> Tensor:
     """[J, 1 + D, filled(K)] weights and weighted `Seen.delta`, summed over the rows of each place [R]."""
     R, D, K = delta.shape
-    out = delta.new_zeros(J, 1 + D, K)
-    _run("sums", (delta, weights, place.contiguous(), out), (R, D, K))
-    return out
+    parts, place = _parts(R, R * K * D), place.contiguous()
+    out = delta.new_zeros(len(parts), J, 1 + D, K)
+
+    def add(i: int, some: slice) -> None:
+        read = (delta[some], weights[some], place[some])
+        _run("sums", (*read, out[i]), (len(read[0]), D, K))
+
+    _side_by_side(parts, add)
+    return _together(out)
 
 
 class FactorLaws(NamedTuple):
@@ -165,34 +199,57 @@ class FactorRows:
 
     def __init__(self, x: Tensor, of_row: Tensor, laws: FactorLaws, holes: Holes) -> None:
         (R, D), (_, L, K), U = x.shape, laws.loadings.shape, len(holes.counts)
-        self._rows = (x.contiguous(), of_row.contiguous(), holes.columns, holes.counts)
+        self._x, self._of_row, self._holes = x.contiguous(), of_row.contiguous(), (holes.columns, holes.counts)
         self._packed = x.new_empty(U, L * (L + 1) // 2, K)
         self.z, self.log_prob = x.new_empty(R, L, K), x.new_empty(R, K)
-        made = (self._packed, x.new_empty(U, K), self.z, self.log_prob)
-        if not _run("factors", (*self._rows, *laws, *made), (R, U, D, L, K)):
+        logdet, work = x.new_empty(U, K), K * D * (L + 1) ** 2
+
+        def patterns(_: int, some: slice) -> bool:
+            own = [part[some] for part in (*self._holes, self._packed, logdet)]
+            return bool(_run("factors", (*laws[1:], *own), (len(own[0]), D, L, K)))
+
+        if not all(_side_by_side(_parts(U, U * work), patterns)):
             raise torch.linalg.LinAlgError("a matrix is not positive definite")
+
+        def rows(_: int, some: slice) -> None:
+            x, of_row, z, log_prob = (part[some] for part in (self._x, self._of_row, self.z, self.log_prob))
+            read = (x, of_row, *laws, *self._holes, self._packed, logdet)
+            _run("factor_rows", (*read, z, log_prob), (len(x), D, L, K))
+
+        self._parts = _parts(R, R * work)
+        _side_by_side(self._parts, rows)
 
     def moments(self, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Expected sums under weights [R, filled(K)], with e = (z, 1) the L + 1 = P factors and a constant: E[e e']
         [D, P, P, ..] and E[e] x [D, P, ..] and x^2 [D, ..] of the rows where a column is observed, E[e e'] of all rows
         [P, P, ..]."""
-        x, (R, L, K) = self._rows[0], self.z.shape
-        D, P = x.shape[1], L + 1
+        D, (_, L, K), n = self._x.shape[1], self.z.shape, len(self._parts)
+        P = L + 1
         T = P * (P + 1) // 2
-        outer, cross, square = x.new_zeros(D, T, K), x.new_zeros(D, P, K), x.new_zeros(D, K)
-        every = x.new_zeros(T, K)
-        read = (*self._rows, self._packed, self.z, weights)
-        _run("factor_moments", (*read, outer, cross, square, every), (R, D, L, K))
+        out = [self._x.new_zeros(n, *shape, K) for shape in ((D, T), (D, P), (D,), (T,))]
+
+        def add(i: int, some: slice) -> None:
+            x, of_row, z, weight = (part[some] for part in (self._x, self._of_row, self.z, weights))
+            read = (x, of_row, *self._holes, self._packed, z, weight)
+            _run("factor_moments", (*read, *(part[i] for part in out)), (len(x), D, L, K))
+
+        _side_by_side(self._parts, add)
+        outer, cross, square, every = map(_together, out)
         place = _places_in_triangle(P)
         return outer[:, place], cross, square, every[place]
 
     def sums(self, weights: Tensor, place: Tensor, J: int) -> Tensor:
         """[J, D, 2 + L, filled(K)] weights, cells and the factors' means, summed over the rows of each place [R] where
         a column is observed."""
-        x, (R, L, K) = self._rows[0], self.z.shape
-        out = x.new_zeros(J, x.shape[1], 2 + L, K)
-        _run("factor_sums", (*self._rows, self.z, weights, place.contiguous(), out), (R, x.shape[1], L, K))
-        return out
+        D, (_, L, K), place = self._x.shape[1], self.z.shape, place.contiguous()
+        out = self._x.new_zeros(len(self._parts), J, D, 2 + L, K)
+
+        def add(i: int, some: slice) -> None:
+            x, of_row, z, weight, at = (part[some] for part in (self._x, self._of_row, self.z, weights, place))
+            _run("factor_sums", (x, of_row, *self._holes, z, weight, at, out[i]), (len(x), D, L, K))
+
+        _side_by_side(self._parts, add)
+        return _together(out)
 
 
 @functools.lru_cache(maxsize=64)
@@ -235,21 +292,53 @@ class Levels:
     """Levels [U, n] (int64, -1 where they are missing) under forests with tables in lanes [T, filled(K)], positive."""
 
     def __init__(self, tables: Tensor, branches: Branches, levels: Tensor) -> None:
-        self._tables, self._branches = tables, branches
+        self._tables, self._lines = tables, branches.lines
         self._codes = levels[:, branches.order].contiguous()
-        self._sizes = (*self._codes.shape, branches.levels, branches.messages, tables.shape[-1])
+        self._shape = (len(branches.order), branches.levels, branches.messages, tables.shape[-1])
+        self._parts = _parts(len(levels), len(levels) * tables.numel())
 
     def log_prob(self) -> Tensor:
         """[U, filled(K)] logarithms of the probabilities of the observed levels."""
         out = self._tables.new_empty(len(self._codes), self._tables.shape[-1])
-        _run("forest", (self._tables, self._branches.lines, self._codes, out), self._sizes)
+
+        def look(_: int, some: slice) -> None:
+            _run("forest", (self._tables, self._lines, self._codes[some], out[some]), self._sizes(some))
+
+        _side_by_side(self._parts, look)
         return out
 
     def counts(self, weights: Tensor) -> Tensor:
         """[T, filled(K)] how often each cell of the tables is expected in rows of weights [U, filled(K)]."""
-        out = torch.zeros_like(self._tables)
-        _run("counts", (self._tables, self._branches.lines, self._codes, weights, out), self._sizes)
-        return out
+        out = self._tables.new_zeros(len(self._parts), *self._tables.shape)
+
+        def add(i: int, some: slice) -> None:
+            read = (self._tables, self._lines, self._codes[some], weights[some])
+            _run("counts", (*read, out[i]), self._sizes(some))
+
+        _side_by_side(self._parts, add)
+        return _together(out)
+
+    def _sizes(self, some: slice) -> tuple[int, ...]:
+        return len(self._codes[some]), *self._shape
+
+
+def _parts(n: int, work: int) -> list[slice]:
+    """n rows or patterns in as many parts as torch has threads, where that many multiplications are worth it."""
+    count = min(torch.get_num_threads(), n, 1 + work // LARGE)
+    return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
+
+
+def _side_by_side(parts: Sequence[slice], do: Callable[[int, slice], Done]) -> list[Done]:
+    """Each part on a thread of its own: loops hold no lock of Python's. Their results, in order."""
+    if len(parts) == 1:
+        return [do(0, parts[0])]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(do, range(len(parts)), parts))
+
+
+def _together(parts: Tensor) -> Tensor:
+    """The sum of what each part came to [n, ..], in order."""
+    return parts[0] if len(parts) == 1 else parts.sum(0)
 
 
 def _run(name: Loop, tensors: Sequence[Tensor], sizes: tuple[int, ...]) -> Any:

@@ -389,15 +389,14 @@ def _from_observed(out: Any, columns: Any, block: Any, m: Any, D: Any, K: Any) -
 
 
 def moments(addresses: Any, sizes: Any) -> None:
-    """Expected sums over rows.
+    """Sums over rows.
 
-    addresses  of contiguous memory, read: delta of `rows`, weights [R, K], the pattern of each row [R], its columns,
-               numbers of holes, starts, sides and `packed` of `holes`. Added to: by pattern [U, K] the weights; first
-               [D, K]; second [D, D, K], of which the lower triangles alone
-    sizes      R, U, D, K
+    addresses  of contiguous memory, read: delta of `rows`, weights [R, K], the pattern of each row [R]. Added to: by
+               pattern [U, K] the weights; first [D, K]; second [D, D, K], of which the lower triangles alone
+    sizes      R, D, K
     """
-    delta, weights, of_row, columns, counts, starts, sides, packed, by_pattern, total, second = addresses
-    R, U, D, K = sizes
+    delta, weights, of_row, by_pattern, total, second = addresses
+    R, D, K = sizes
     for first in range(0, K, LANES):
         for r in range(R):
             weight = _load(weights + 8 * (r * K + first))
@@ -412,6 +411,18 @@ def moments(addresses: Any, sizes: Any) -> None:
                 for e in range(d + 1):
                     at = line + 8 * K * e
                     _store(at, _plus_product(_load(at), weighted, _load(row + 8 * K * e)))
+
+
+def uncertain(addresses: Any, sizes: Any) -> None:
+    """Sums over patterns of the covariances of missing cells.
+
+    addresses  of contiguous memory, read: weights by pattern [U, K], columns, numbers of holes, starts, sides and
+               `packed` of `holes`. Added to: second [D, D, K], of which the lower triangles alone
+    sizes      U, D, K
+    """
+    by_pattern, columns, counts, starts, sides, packed, second = addresses
+    U, D, K = sizes
+    for first in range(0, K, LANES):
         for u in range(U):
             weight = _load(by_pattern + 8 * (u * K + first))
             own, m = columns + 8 * D * u, _integer(counts + 8 * u)
@@ -445,21 +456,21 @@ def sums(addresses: Any, sizes: Any) -> None:
 
 
 def factors(addresses: Any, sizes: Any) -> Any:
-    """Rows under factor models; False where a matrix is not positive definite.
+    """What the factors are given the observed cells, by pattern of holes; False where a matrix is not positive
+    definite.
 
-    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], of each pattern its columns [U, D],
-               first those with holes, and its number of holes [U], means [D, K], loadings [D, L, K], inverse noise
-               variances [D, K] and their logarithms [D, K]. Written: packed [U, L (L + 1) / 2, K], the lower triangles
-               of the covariances of the factors given the observed cells; logdet [U, K], of their inverses, less that
-               of the noise; z [R, L, K], the factors' conditional means; log_prob [R, K], of the observed cells
-    sizes      R, U, D, L, K
+    addresses  of contiguous memory, read: loadings [D, L, K], inverse noise variances [D, K] and their logarithms
+               [D, K]; of each pattern its columns [U, D], first those with holes, and its number of holes [U].
+               Written: packed [U, L (L + 1) / 2, K], the lower triangles of the covariances of the factors given the
+               observed cells; logdet [U, K], of the covariance of these
+    sizes      U, D, L, K
     """
-    x, of_row, columns, counts, means, loadings, inverses, logs, packed, logdets, z, log_prob = addresses
-    R, U, D, L, K = sizes
+    loadings, inverses, logs, columns, counts, packed, logdets = addresses
+    U, D, L, K = sizes
     T = _triangle(L)
-    room = np.empty((T + 2 * L + D + 1) * LANES, np.float64)
+    room = np.empty((T + L + 1) * LANES, np.float64)
     a = room.ctypes.data
-    c, delta = a + T * ROW, a + (T + L + 1) * ROW
+    c = a + T * ROW
     for first in range(0, K, LANES):
         for u in range(U):
             m, own = _integer(counts + 8 * u), columns + 8 * D * u
@@ -485,6 +496,22 @@ def factors(addresses: Any, sizes: Any) -> Any:
             out = packed + 8 * (u * T * K + first)
             for i in range(T):
                 _store(out + 8 * K * i, _less(_all(0.0), _load(a + i * ROW)))
+    return True
+
+
+def factor_rows(addresses: Any, sizes: Any) -> None:
+    """Rows under factor models.
+
+    addresses  of contiguous memory, read: x [R, D], the pattern of each row [R], means [D, K], and all of `factors`.
+               Written: z [R, L, K], the factors' conditional means; log_prob [R, K], of the observed cells
+    sizes      R, D, L, K
+    """
+    x, of_row, means, loadings, inverses, _, columns, counts, packed, logdets, z, log_prob = addresses
+    R, D, L, K = sizes
+    room = np.empty((L + D) * LANES, np.float64)
+    c = room.ctypes.data
+    delta = c + L * ROW
+    for first in range(0, K, LANES):
         for r in range(R):
             u = _integer(of_row + 8 * r)
             m, own = _integer(counts + 8 * u), columns + 8 * D * u
@@ -499,7 +526,8 @@ def factors(addresses: Any, sizes: Any) -> Any:
                 for p in range(L):
                     at = c + p * ROW
                     _store(at, _plus_product(_load(at), scaled, _load(loading + 8 * K * p)))
-            block, mean, square = packed + 8 * (u * T * K + first), z + 8 * (r * L * K + first), _all(0.0)
+            block, mean = packed + 8 * (u * _triangle(L) * K + first), z + 8 * (r * L * K + first)
+            square = _all(0.0)
             for p in range(L):
                 total, line = _all(0.0), block + 8 * K * _triangle(p)
                 for q in range(p):
@@ -517,14 +545,13 @@ def factors(addresses: Any, sizes: Any) -> Any:
             square = _plus(square, _load(logdets + 8 * (u * K + first)))
             square = _plus(square, _all((D - m) * LOG_2PI))
             _store(log_prob + 8 * (r * K + first), _times(_all(-0.5), square))
-    return True
 
 
 def factor_moments(addresses: Any, sizes: Any) -> None:
     """Expected sums over rows under factor models, with e = (z, 1) the factors and a constant.
 
     addresses  of contiguous memory, read: x, the pattern of each row, columns and numbers of holes, packed and z as of
-               `factors`, weights [R, K]. Added to, lower triangles packed, P = L + 1: outer [D, P (P + 1) / 2, K],
+               `factor_rows`, weights [R, K]. Added to, lower triangles packed, P = L + 1: outer [D, P (P + 1) / 2, K],
                E[e e'] of the rows where a column is observed; cross [D, P, K], E[e] x of these; square [D, K], x^2 of
                these; every [P (P + 1) / 2, K], E[e e'] of all rows
     sizes      R, D, L, K
@@ -573,8 +600,8 @@ def factor_sums(addresses: Any, sizes: Any) -> None:
     """Weighted sums over the rows of each place where a column is observed.
 
     addresses  of contiguous memory, read: x, the pattern of each row, columns and numbers of holes and z as of
-               `factors`, weights [R, K], the place of each row [R]. Added to: sums [J, D, 2 + L, K], weights, cells and
-               the factors' means
+               `factor_rows`, weights [R, K], the place of each row [R]. Added to: sums [J, D, 2 + L, K], weights, cells
+               and the factors' means
     sizes      R, D, L, K
     """
     x, of_row, columns, counts, z, weights, places, out = addresses
@@ -728,50 +755,22 @@ def counts(addresses: Any, sizes: Any) -> None:
                         _store(at, _plus_product(_load(at), weight, share))
 
 
-def _tuple(count: int) -> Any:
-    return types.UniTuple(types.int64, count)
+LOOPS = {  # what each gives, how many addresses it takes, how many sizes
+    "holes": (holes, types.boolean, 9, 3),
+    "rows": (rows, types.void, 14, 3),
+    "moments": (moments, types.void, 6, 3),
+    "uncertain": (uncertain, types.void, 7, 3),
+    "sums": (sums, types.void, 4, 3),
+    "factors": (factors, types.boolean, 7, 4),
+    "factor_rows": (factor_rows, types.void, 12, 4),
+    "factor_moments": (factor_moments, types.void, 11, 4),
+    "factor_sums": (factor_sums, types.void, 8, 4),
+    "forest": (forest, types.void, 4, 5),
+    "counts": (counts, types.void, 5, 5),
+}
 
 
-def compiled_holes() -> Any:
-    """`holes`, compiled."""
-    return compiled(holes, types.boolean(_tuple(9), _tuple(3)))
-
-
-def compiled_rows() -> Any:
-    """`rows`, compiled."""
-    return compiled(rows, types.void(_tuple(14), _tuple(3)))
-
-
-def compiled_moments() -> Any:
-    """`moments`, compiled."""
-    return compiled(moments, types.void(_tuple(11), _tuple(4)))
-
-
-def compiled_sums() -> Any:
-    """`sums`, compiled."""
-    return compiled(sums, types.void(_tuple(4), _tuple(3)))
-
-
-def compiled_factors() -> Any:
-    """`factors`, compiled."""
-    return compiled(factors, types.boolean(_tuple(12), _tuple(5)))
-
-
-def compiled_factor_moments() -> Any:
-    """`factor_moments`, compiled."""
-    return compiled(factor_moments, types.void(_tuple(11), _tuple(4)))
-
-
-def compiled_factor_sums() -> Any:
-    """`factor_sums`, compiled."""
-    return compiled(factor_sums, types.void(_tuple(8), _tuple(4)))
-
-
-def compiled_forest() -> Any:
-    """`forest`, compiled."""
-    return compiled(forest, types.void(_tuple(4), _tuple(5)))
-
-
-def compiled_counts() -> Any:
-    """`counts`, compiled."""
-    return compiled(counts, types.void(_tuple(5), _tuple(5)))
+def compiled_loop(name: str) -> Any:
+    """One of them, compiled."""
+    function, given, addresses, sizes = LOOPS[name]
+    return compiled(function, given(types.UniTuple(types.int64, addresses), types.UniTuple(types.int64, sizes)))
