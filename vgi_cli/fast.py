@@ -1,6 +1,6 @@
-"""Whether splines and masks of dropouts are computed by compiled loops on a CPU, where numba is installed (the extra
-`fast`), and by fused kernels on a GPU, where triton is (CUDA builds of torch for Linux bring it); unless the
-environment turns it off. Nothing here imports either."""
+"""Whether the innermost loops (steps of EM, splines, masks of dropouts) are compiled on a CPU, where numba is installed
+(the extra `fast`), and the latter two fused kernels on a GPU, where triton is (CUDA builds of torch for Linux bring
+it); unless the environment turns it off. Nothing here imports either."""
 
 from __future__ import annotations
 

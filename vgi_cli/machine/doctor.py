@@ -56,7 +56,7 @@ class Findings(NamedTuple):
     versions     of the program, Python and the libraries; None: not installed
     devices      all that could be there, usable or not
     chosen       the device of a fit; None: the one asked for cannot be used
-    loops        whether splines are computed by compiled loops, on a GPU by fused kernels, and why or why not
+    loops        whether the innermost loops are compiled, on a GPU fused kernels, and why or why not
     cores        CPU cores that this process may use
     memory       free and whole main memory, bytes; None: not known
     settings     what decides where a fit computes, and all that a recipe says
@@ -101,10 +101,11 @@ class Findings(NamedTuple):
             "notes": self.notes,
         }
 
-    def _splines(self) -> str:
-        if not self.loops[0]:
-            return "by torch: "
-        return "by fused kernels: " if _is_gpu(self.chosen) else "by compiled loops: "
+    def _loops(self) -> tuple[str, str]:
+        """What is computed by them, and how."""
+        gpu = _is_gpu(self.chosen)
+        way = ("by fused kernels: " if gpu else "compiled: ") if self.loops[0] else "by torch: "
+        return "splines" if gpu else "inner loops", way + self.loops[1]
 
     def json_text(self) -> str:
         """One JSON object."""
@@ -128,7 +129,7 @@ class Findings(NamedTuple):
                     ("on", self.chosen or "nothing: see below"),
                     ("cores", f"{self.cores} that this process may use"),
                     ("memory", "not known" if self.memory is None else _free(self.memory).removeprefix(", ")),
-                    ("splines", self._splines() + self.loops[1]),
+                    self._loops(),
                 ]
             ),
             "settings",
