@@ -15,15 +15,15 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from vgi_cli import data
 from vgi_cli.cli.app import main
 from vgi_cli.commands import memory
-from vgi_cli.fast import numba_version
 from vgi_cli.fitting import driver
+from vgi_cli.maths.compiled import Loop, kernel
 from vgi_cli.methods import reweighted
 from vgi_cli.registry import names
 from vgi_cli.table import columns, source
@@ -70,8 +70,10 @@ def child(order: dict[str, Any]) -> None:
 def serve() -> None:
     """One command after the other, until nobody asks."""
     torch.set_num_threads(1)
-    for name in [*LOADED, *(["vgi_cli.maths.kernels"] if numba_version() else [])]:
+    for name in LOADED:
         importlib.import_module(name)
+    for loop in get_args(Loop):
+        kernel(loop)
     driver.CHECKPOINT_SECONDS = 0.0
     for name, value in REFIT.items():
         setattr(reweighted, name, value)

@@ -257,6 +257,16 @@ def test_levels_are_seen_as_by_torch(
     close(by_loops.counts(lanes.weighted_lanes(weights))[:, :K].mT, expected_counts(by_torch, weights))
 
 
+def test_what_stands_for_a_row_is_taken_together() -> None:
+    log_prob = 300 * torch.randn(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    log_prob[2] = -torch.inf  # has no share
+    ends = torch.tensor([1, 4, 9])
+    rows, shares = lanes.joined(log_prob, ends)
+    for r, (start, end) in enumerate(((0, 1), (1, 4), (4, 9))):
+        close(rows[r], torch.logsumexp(log_prob[start:end], 0))
+        close(shares[start:end], torch.softmax(log_prob[start:end], 0))
+
+
 def test_many_rare_levels_do_not_underflow() -> None:
     """A root with 400 children, each seen with probability 1e-3: as a product 1e-1200."""
     n, rare = 401, 1e-3

@@ -33,6 +33,7 @@ Loop: TypeAlias = Literal[
     "factor_sums",
     "forest",
     "counts",
+    "joined",
 ]
 
 

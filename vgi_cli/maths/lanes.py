@@ -18,8 +18,6 @@ from vgi_cli.maths.forests import Forest
 Done = TypeVar("Done")
 LANES = 8
 """Components that a loop looks at together, `row_kernels.LANES`: last dimensions are filled up to a multiple."""
-
-
 LARGE = 1 << 24
 """Multiplications that are worth a thread of their own."""
 WORTH = 256
@@ -320,6 +318,16 @@ class Levels:
 
     def _sizes(self, some: slice) -> tuple[int, ...]:
         return len(self._codes[some]), *self._shape
+
+
+def joined(log_prob: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Of log probabilities [E, K] that stand for rows, one row after the other up to ends [R] (int64), the logarithm of
+    their sum [R, K], and the share of each in it [E, K]."""
+    R, K = len(ends), log_prob.shape[1]
+    log_prob = log_prob.contiguous()
+    out, shares = log_prob.new_empty(R, K), torch.empty_like(log_prob)
+    _run("joined", (log_prob, ends, out, shares), (R, K))
+    return out, shares
 
 
 def _parts(n: int, work: int) -> list[slice]:

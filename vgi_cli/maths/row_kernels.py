@@ -755,6 +755,36 @@ def counts(addresses: Any, sizes: Any) -> None:
                         _store(at, _plus_product(_load(at), weight, share))
 
 
+def joined(addresses: Any, sizes: Any) -> None:
+    """What stands for each row, taken together.
+
+    addresses  of contiguous memory, read: log_prob [E, K]; where those of each row end [R], one row after the other,
+               each with one at least. Written: [R, K] the logarithm of the sum of their probabilities; [E, K] the share
+               of each in it
+    sizes      R, K; K is any number here
+    """
+    log_prob, ends, out, shares = addresses
+    R, K = sizes
+    start = 0
+    for r in range(R):
+        end = _integer(ends + 8 * r)
+        for k in range(K):
+            most = -math.inf
+            for e in range(start, end):
+                most = max(most, _number(log_prob + 8 * (e * K + k)))
+            total = 0.0
+            for e in range(start, end):
+                at = 8 * (e * K + k)
+                value = math.exp(_number(log_prob + at) - most)
+                _set_number(shares + at, value)
+                total += value
+            _set_number(out + 8 * (r * K + k), most + math.log(total))
+            for e in range(start, end):
+                at = shares + 8 * (e * K + k)
+                _set_number(at, _number(at) / total)
+        start = end
+
+
 LOOPS = {  # what each gives, how many addresses it takes, how many sizes
     "holes": (holes, types.boolean, 9, 3),
     "rows": (rows, types.void, 14, 3),
@@ -767,6 +797,7 @@ LOOPS = {  # what each gives, how many addresses it takes, how many sizes
     "factor_sums": (factor_sums, types.void, 8, 4),
     "forest": (forest, types.void, 4, 5),
     "counts": (counts, types.void, 5, 5),
+    "joined": (joined, types.void, 4, 2),
 }
 
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from vgi_cli.layout import Layout
+from vgi_cli.maths import compiled, lanes
 from vgi_cli.maths.forests import inverted
 from vgi_cli.maths.gaussian import Patterns
 from vgi_cli.models.gaussian.family import ColumnLaw
@@ -119,7 +120,9 @@ class Shifted(Mixed):
         numbers = self.numbers_of(rows)
         holes = Patterns(numbers.patterns.missing, numbers.patterns.of_row[of_row])
         numbers = Incomplete(numbers.x[of_row], holes, again=rows.again, summed=rows.summed)
-        return _Expanded(agrees, of_row, place, numbers, self.distinct(full, summed=rows.summed))
+        return _Expanded(
+            agrees, of_row, agrees.sum(1).cumsum(0), place, numbers, self.distinct(full, summed=rows.summed)
+        )
 
     def agreeing(self, levels: Tensor) -> Tensor:
         """[R, J] whether a combination agrees with observed levels [R, n] (int64, -1 where they are missing)."""
@@ -246,6 +249,7 @@ class _Expanded(NamedTuple):
 
     agrees   [R, J] whether a combination does
     of_row   [E] the row of each of them
+    ends     [R] where those of each row end
     place    [E] its combination
     numbers  their numbers
     levels   their levels, those of the combination among them
@@ -253,6 +257,7 @@ class _Expanded(NamedTuple):
 
     agrees: Tensor
     of_row: Tensor
+    ends: Tensor
     place: Tensor
     numbers: Incomplete
     levels: DistinctLevels
@@ -267,17 +272,25 @@ class _ShiftedObserved(Observed):
     within         [E, K] the probability of the combination given what is observed of the row, and the component
     """
 
+    _within: Tensor | None
+
     def __init__(self, mixed: Shifted, rows: _Expanded, fixed: bool) -> None:
         self.mixed, self.agrees, self.of_row, self.place = mixed, rows.agrees, rows.of_row, rows.place
         self.by = mixed.shifts()[self.place]
         numbers = mixed.numbers.observe(rows.numbers.moved(rows.numbers.x - self.by), fixed=fixed)
         self.inner = MixedObserved(mixed, numbers, rows.levels)
-        joint = numbers.log_prob.new_full((*self.agrees.shape, numbers.log_prob.shape[1]), -torch.inf)
-        joint = joint.index_put((self.of_row, self.place), self.inner.log_prob)
-        self.log_prob = torch.logsumexp(joint, 1)
+        log_prob, R = self.inner.log_prob, len(self.agrees)
+        if rows.numbers.summed and lanes.worth(R, log_prob.shape[1]) and compiled.suits_rows(log_prob, self.by):
+            self.log_prob, self._within = lanes.joined(log_prob, rows.ends)
+            return
+        joint = log_prob.new_full((*self.agrees.shape, log_prob.shape[1]), -torch.inf)
+        self.log_prob = torch.logsumexp(joint.index_put((self.of_row, self.place), log_prob), 1)
+        self._within = None
 
     @property
     def within(self) -> Tensor:
+        if self._within is not None:
+            return self._within
         return (self.inner.log_prob - self.log_prob[self.of_row]).exp()
 
     def mean(self, k: int) -> Tensor:
