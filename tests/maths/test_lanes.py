@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -285,22 +285,46 @@ def test_many_rare_levels_do_not_underflow() -> None:
     close(counts[2:6], torch.tensor([1 + share, 0, 1 - share, 0], dtype=torch.float64))
 
 
-def test_threads_change_no_row_and_sums_only_in_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def everything() -> tuple[list[Tensor], list[Tensor]]:
+    """What all loops make of some rows: row by row, and summed."""
+    mean, factor = gaussians(12, 9)
     weights, place = weights_of(90, 9), torch.arange(90) % 3
+    generator = torch.Generator().manual_seed(7)
     forest = Forest((2, 3, 2, 4), (-1, 0, 0, 2))
-    tables = lanes.in_lanes(forest.log_softmax(torch.randn(9, forest.T, dtype=torch.float64)).exp())
-    codes = torch.randint(-1, 2, (90, 4))
+    tables = forest.log_softmax(torch.randn(9, forest.T, dtype=torch.float64, generator=generator)).exp()
+    codes = torch.randint(-1, 2, (90, 4), generator=generator)
+    seen = SummedObserved(mean, factor, rows_of(90, 12, 0.7), False)
+    factors = both_factors(90, 6, 2, 9, 0.5)[1]
+    levels = lanes.Levels(lanes.in_lanes(tables), lanes.branches_of(forest), codes)
+    added = [*seen.statistics(weights), seen.shift_statistics(weights, place, 3), *factors.statistics(weights)]
+    added += [factors.shift_statistics(weights, place, 3), levels.counts(lanes.weighted_lanes(weights))]
+    joined = lanes.joined(weights.log(), torch.arange(3, 91, 3))
+    return [seen.log_prob, seen.delta, factors.log_prob, levels.log_prob(), *joined], added
 
-    def everything() -> tuple[list[Tensor], list[Tensor]]:
-        mean, factor = gaussians(12, 9)
-        rows = rows_of(90, 12, 0.7)
-        seen = SummedObserved(mean, factor, rows, False)
-        factors = both_factors(90, 6, 2, 9, 0.5)[1]
-        levels = lanes.Levels(tables, lanes.branches_of(forest), codes)
-        added = [*seen.statistics(weights), seen.shift_statistics(weights, place, 3), *factors.statistics(weights)]
-        added += [factors.shift_statistics(weights, place, 3), levels.counts(lanes.weighted_lanes(weights))]
-        return [seen.log_prob, seen.delta, factors.log_prob, levels.log_prob()], added
 
+def test_loops_neither_read_nor_write_beside_their_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each array gets room before and behind, whose NaN would show in what is computed."""
+    room, names, run = 512, set(), lanes._run
+
+    def guarded(name: Any, tensors: Any, sizes: Any) -> Any:
+        names.add(name)
+        beside = [torch.full((2 * room,), torch.nan if t.is_floating_point() else 0).to(t.dtype) for t in tensors]
+        whole = [torch.cat([b[:room], t.reshape(-1), b[room:]]) for b, t in zip(beside, tensors, strict=True)]
+        inner = [w[room : w.numel() - room] for w in whole]
+        found = run(name, inner, sizes)
+        for b, w, i, t in zip(beside, whole, inner, tensors, strict=True):
+            assert torch.equal(torch.cat([w[:room], w[len(w) - room :]]).nan_to_num(7), b.nan_to_num(7)), name
+            t.copy_(i.view(t.shape))
+        return found
+
+    wanted = everything()
+    monkeypatch.setattr(lanes, "_run", guarded)
+    got = everything()
+    assert all(map(torch.equal, [*got[0], *got[1]], [*wanted[0], *wanted[1]]))
+    assert names == set(get_args(compiled.Loop)) - {"splines", "keep"}
+
+
+def test_threads_change_no_row_and_sums_only_in_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     alone = everything()
     monkeypatch.setattr(lanes, "LARGE", 1)
